@@ -140,7 +140,7 @@ FAULTS: Final = (
         "    pack.size = pack.left = len(rows)",
         "    pack.size, pack.left = len(rows), 1",
         "tests/unit/sdk/test_bolt_loop.py::"
-        "test_a_task_that_leaves_in_the_middle_of_a_read_and_comes_back_reads_on_from_what_is_committed",
+        "test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset",
     ),
     Fault(
         "packs: halves of a pack that is too large keep the anchors of the whole",
@@ -239,7 +239,7 @@ FAULTS: Final = (
         "spout_sdk/emitting/dead_letters.py",
         '                self._acks.fail(root, f"{self._component}: dead letter, {error}")',
         "                self._acks.reset(root)",
-        "tests/unit/sdk/test_contract.py::TestInMemory::test_a_dead_letter_fails_its_trees_and_the_bolt_goes_on",
+        "tests/unit/sdk/test_contract.py::TestInMemory::test_a_dead_letter_fails_its_trees_and_the_bolt_continues",
     ),
     Fault(
         "Kafka spout: a replay uses its root again",

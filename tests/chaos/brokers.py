@@ -149,10 +149,10 @@ class ThreeBrokers:
 
     def _fill(self) -> None:
         """The broker ends as soon as it writes, and again whenever it is started."""
-        message = self._project.compose(
+        output = self._project.compose(
             "exec", "--no-TTY", "disk", "sh", "-c", f"dd if=/dev/zero of={_FULL} bs=1M 2>&1; true"
         )
-        assert "No space left on device" in message, message
+        assert "No space left on device" in output, output
         eventually(lambda: len(self._metadata().brokers) < self.replication, "the broker to end", 60)
 
     def _empty(self) -> None:

@@ -78,7 +78,7 @@ class Records:
         for of_session in sequences.values():
             assert of_session == [(number, number == 0) for number in range(len(of_session))]
 
-    def test_a_dead_letter_fails_its_trees_and_the_bolt_goes_on(self, world: World) -> None:
+    def test_a_dead_letter_fails_its_trees_and_the_bolt_continues(self, world: World) -> None:
         builder = world.builder()
         messages, one, two = line(builder, pass_on, Hold("held"))
         topology = builder.build()

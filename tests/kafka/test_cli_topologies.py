@@ -142,7 +142,7 @@ def test_a_topology_is_deleted_unless_it_runs(
 
 
 @pytest.mark.exhaustive
-def test_a_worker_serves_what_is_published_until_it_is_deleted(acker: Acker, tmp_path: Path) -> None:
+def test_a_worker_serves_published_topologies_until_they_are_deleted(acker: Acker, tmp_path: Path) -> None:
     """On a broker of its own: it serves every topology that it finds."""
     with LocalKafka() as kafka:
         servers = kafka.bootstrap_servers

@@ -165,7 +165,7 @@ def test_a_topology_is_observed_while_it_is_requested(cluster: Cluster) -> None:
     assert not is_followed()
 
 
-def test_a_topology_that_reports_statistics_comes_first(cluster: Cluster) -> None:
+def test_a_topology_with_statistics_is_listed_first(cluster: Cluster) -> None:
     """Before a topology without that topic, whose name sorts before it."""
     silent = cluster.manifest.model_copy(update={"topology": f"a-{cluster.manifest.topology}"})
     Catalogue(cluster.bootstrap).publish(silent)

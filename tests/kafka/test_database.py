@@ -20,7 +20,7 @@ pytestmark = pytest.mark.exhaustive
 MESSAGES = 3_000
 
 
-def test_kills_book_nothing_twice(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_book_no_entry_twice(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
     create_topics(cluster.bootstrap, [NewTopic("payments", 2, 1)])

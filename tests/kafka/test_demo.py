@@ -36,7 +36,7 @@ def check(report: dict[str, Any], total: int) -> None:
     assert 0 < report["complete_latency_ms"]["p50"] <= report["complete_latency_ms"]["p99"]
 
 
-def test_every_line_is_acked_and_the_cluster_is_left_as_it_was(tmp_path: Path, bootstrap_servers: str) -> None:
+def test_every_line_is_acked_and_the_demos_topics_are_deleted(tmp_path: Path, bootstrap_servers: str) -> None:
     report, output = demo(tmp_path, "--bootstrap-servers", bootstrap_servers, "--lines", "300", "--fail-rate", "0.02")
     check(report, 300)
     assert report["failed_by_reason"]["failed"] > 0
@@ -49,7 +49,7 @@ def test_every_line_is_acked_and_the_cluster_is_left_as_it_was(tmp_path: Path, b
 
 
 @pytest.mark.exhaustive
-def test_failures_and_kills_change_nothing_in_the_counts(tmp_path: Path) -> None:
+def test_failures_and_kills_do_not_change_the_counts(tmp_path: Path) -> None:
     report, output = demo(tmp_path, "--lines", "8000", "--fail-rate", "0.02", "--kill", "--seed", "7")
     check(report, 8000)
     assert (report["acker_kills"], report["bolt_kills"]) == (1, 1)

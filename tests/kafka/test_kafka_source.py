@@ -79,7 +79,7 @@ def offsets(records: list[Record]) -> list[int | None]:
     return [record.offset() for record in records]
 
 
-def test_reading_skips_what_retention_has_deleted(topic: Topic, source: KafkaSource) -> None:
+def test_reading_skips_deleted_offsets(topic: Topic, source: KafkaSource) -> None:
     topic.fill(100)
     topic.delete_before(60)
     source.start({topic.at: 10})
@@ -88,7 +88,7 @@ def test_reading_skips_what_retention_has_deleted(topic: Topic, source: KafkaSou
     assert source.lag() == 0
 
 
-def test_reading_behind_the_end_is_refused(topic: Topic, source: KafkaSource) -> None:
+def test_reading_beyond_the_end_is_rejected(topic: Topic, source: KafkaSource) -> None:
     topic.fill(10)
     source.start({topic.at: 500})
     with pytest.raises(TopicsError, match=r"offset 500 of .* cannot be read .*: if the topic was made anew, reset"):

@@ -122,7 +122,7 @@ def test_a_broker_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_killed_parent_takes_the_broker_with_it() -> None:
+def test_the_broker_ends_with_a_killed_parent() -> None:
     """Although another child has copies of its pipes, and keeps running."""
     command = [sys.executable, "-c", START_AND_WAIT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:

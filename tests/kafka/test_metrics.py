@@ -83,8 +83,8 @@ class Endpoint:
 
     def loses_health(self, loop: str) -> None:
         def is_lost() -> bool:
-            status, message = self.health()
-            return status == 503 and f"the loop of {loop} has not turned for" in json.loads(message)["why"]
+            status, body = self.health()
+            return status == 503 and f"the loop of {loop} has not turned for" in json.loads(body)["why"]
 
         eventually(is_lost, f"{loop} to be stuck")
 
@@ -147,7 +147,7 @@ DONE = {
 
 
 @pytest.mark.exhaustive
-def test_one_port_shows_all_that_a_command_runs(use: Use, bootstrap_servers: str, tmp_path: Path) -> None:
+def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers: str, tmp_path: Path) -> None:
     """A bolt that does not return, or a child process that is stopped, makes its command unhealthy."""
     cluster = use("words")
     catalogue = Catalogue(cluster.bootstrap)

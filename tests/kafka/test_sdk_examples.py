@@ -35,15 +35,15 @@ def last_line(*command: str) -> str:
 
 
 def test_no_order_is_billed_twice_although_processes_are_killed() -> None:
-    message = last_line("examples.exactly_once", "--orders", "4000", "--kills", "3")
-    assert message == "4000 orders, 4000 bills: 0 missing, 0 repeated"
+    line = last_line("examples.exactly_once", "--orders", "4000", "--kills", "3")
+    assert line == "4000 orders, 4000 bills: 0 missing, 0 repeated"
 
 
 def test_the_words_of_a_topic_are_counted() -> None:
     blank = MESSAGES // 100
     words = sum(len(LINES[number % len(LINES)].split()) for number in range(MESSAGES) if number % 100)
-    message = last_line("examples.kafka_spout_word_count")
-    assert message == f"{MESSAGES - blank:,} lines acked, {blank} skipped, {words:,} words counted"
+    line = last_line("examples.kafka_spout_word_count")
+    assert line == f"{MESSAGES - blank:,} lines acked, {blank} skipped, {words:,} words counted"
 
 
 def processes_of(pid: int, component: str) -> set[int]:
@@ -94,7 +94,7 @@ class Reader:
         return run.stdout
 
 
-def test_the_tutorial_replays_what_fails_and_survives_a_kill(tmp_path: Path) -> None:
+def test_the_tutorial_replays_failures_and_survives_a_kill(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     assert "3 passed" in reader.python("-m", "pytest", *reader.line("pytest"))
     with reader.starts("acker run flaky:topology") as command:
@@ -109,7 +109,7 @@ def test_the_tutorial_replays_what_fails_and_survives_a_kill(tmp_path: Path) -> 
         assert command.end(signal.SIGTERM) == 0
 
 
-def test_the_tutorial_goes_from_a_topic_to_a_topic(tmp_path: Path) -> None:
+def test_the_pipeline_of_the_tutorial_runs(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     assert {"python fill.py", "python results.py"} <= {*commands(TUTORIAL)}
     servers = "127.0.0.1:9092"

@@ -106,7 +106,7 @@ def is_committed(log: AckLog) -> bool:
     return sum(offset for offset, _ in log.committed().values() if offset > 0) == sum(log.end_offsets().values())
 
 
-def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_topologies_are_served_and_deleted_ones_released(servers: str, caplog: pytest.LogCaptureFixture) -> None:
     """It begins without topologies, and survives invalid manifests and the deletion of all of them."""
     catalogue, admin = Catalogue({"bootstrap.servers": servers}), AdminClient({"bootstrap.servers": servers})
     if TOPOLOGIES_TOPIC in catalogue.topics():

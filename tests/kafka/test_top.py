@@ -55,7 +55,7 @@ def done_by(stats: Stats) -> dict[str, Any]:
     }
 
 
-def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker) -> None:
+def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     cluster = use("words")
     name = cluster.manifest.topology
     assert "no topology 'no-such-topology' in acker.topologies" in one_line(acker("top", "no-such-topology", "--once"))

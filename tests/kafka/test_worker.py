@@ -69,7 +69,7 @@ def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: Ac
     ]
     for offset, (_, headers) in enumerate(letters, start=1):
         lay = {"topic": log.topic, "partition": "0", "offset": str(offset), "by": "acker"}
-        assert lay.items() <= {name.removeprefix("dead-letter."): message for name, message in headers.items()}.items()
+        assert lay.items() <= {name.removeprefix("dead-letter."): value for name, value in headers.items()}.items()
     assert sorted(decode_notice_batch(value).acked_roots.tolist() for value, _ in outcomes) == [[6], [8], [10]]
 
 

@@ -18,17 +18,17 @@ LAG = 1_000
 
 
 def messages(rng: random.Random, failing: set[int], unacked: set[int], roots: list[int]) -> list[tuple[int, str, int]]:
-    """The messages of all trees: each is put off by a random number of places, so they come in any order."""
+    """The entries of all trees in random order: each is delayed by a random number of places."""
     placed: list[tuple[float, tuple[int, str, int]]] = []
     for number, root in enumerate(roots):
         edge, child = rng.getrandbits(64), rng.getrandbits(64)
-        text = [(root, "init", edge)]
+        entries = [(root, "init", edge)]
         if root in failing:
-            text.append((root, "fail", 0))
+            entries.append((root, "fail", 0))
         elif root not in unacked:
-            text += [(root, "ack", edge ^ child), (root, "ack", child)]
-        placed += [(3 * number + rng.uniform(0, LAG), message) for message in text]
-    return [message for _, message in sorted(placed)]
+            entries += [(root, "ack", edge ^ child), (root, "ack", child)]
+        placed += [(3 * number + rng.uniform(0, LAG), entry) for entry in entries]
+    return [entry for _, entry in sorted(placed)]
 
 
 def more_notices(log: AckLog, than: int) -> bool:

@@ -75,8 +75,8 @@ class PlayedBolt(Bolt):
         self._collector = collector
 
     def execute(self, tuple_: Tuple) -> None:
-        (root,), message = tuple_.roots, tuple_.values[-1]
-        payload = message if isinstance(message, bytes) else str(message).encode()
+        (root,), value = tuple_.roots, tuple_.values[-1]
+        payload = value if isinstance(value, bytes) else str(value).encode()
         self.deliveries.append((root, payload))
         why = self._fail_message(root, payload)
         if why is None:

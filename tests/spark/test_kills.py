@@ -67,7 +67,7 @@ def driver(servers: str, checkpoints: Path) -> Iterator["subprocess.Popen[bytes]
 
 # Each driver starts a Spark of its own.
 @pytest.mark.timeout(1500)
-def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_drivers_lose_no_tuple(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random.SystemRandom().getrandbits(32)
     rng = random.Random(seed)
     monkeypatch.setenv(submitted.NAME, topology_name())

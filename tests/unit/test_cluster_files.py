@@ -104,7 +104,7 @@ def test_health_is_not_that_of_a_port() -> None:
     assert checked == {"x-spark-driver", "spark-master"}
 
 
-def test_a_jar_is_checked_and_comes_from_where_ivy_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jar_is_checked_and_fetched_by_ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jar").write_bytes(b"jar")
     assert fetch(tmp_path.as_uri(), "a.jar", hashlib.sha256(b"jar").hexdigest()) == b"jar"
     with pytest.raises(ValueError, match="mistrust the repository"):

@@ -66,10 +66,10 @@ def test_each_row_of_what_dies_names_tests() -> None:
 
 def test_the_times_of_what_dies_are_those_of_the_code() -> None:
     timeout = DEFAULT_TIMEOUT_MS // 1_000
-    for message in (
+    for phrase in (
         f"{SESSION_MS // 1_000} seconds (`session.timeout.ms`)",
         f"after {timeout} seconds without progress",
         f"after {timeout * (TREE_AGE_TIMEOUTS + LOST_MARGIN_TIMEOUTS)} seconds without an outcome",
         f"else it times out after {TRANSACTION_MS // 1_000} s",
     ):
-        assert message in " ".join(DIES.split()), message
+        assert phrase in " ".join(DIES.split()), phrase

@@ -35,7 +35,7 @@ PAGES = (
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_tests(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tests_of_a_page_pass(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tests = [value for name, value in names_of(page).items() if name.startswith("test_")]
     for test in tests:

@@ -47,7 +47,7 @@ def test_every_path_member_and_setting_is_explained() -> None:
 
 def test_limits_are_those_of_the_code() -> None:
     assert AT_ONCE == 2
-    for message in (
+    for phrase in (
         f"the latest {KEPT} of each reason that",
         f"the latest {KEPT}: where",
         f"the last {NOTICE_RECORDS:,} records",
@@ -57,4 +57,4 @@ def test_limits_are_those_of_the_code() -> None:
         f"With up to {MOST_CANDIDATES} tuples",
         f"with {CLOCK_MS // 1000} seconds on either side",
     ):
-        assert message in TRACE + DASHBOARD, message
+        assert phrase in TRACE + DASHBOARD, phrase

@@ -70,7 +70,7 @@ def test_the_error_without_java_17_lists_the_searched_places(tmp_path: Path) -> 
         assert "\n" not in str(error.value)
 
 
-def test_overrides_come_before_the_development_defaults_but_not_before_what_is_fixed(tmp_path: Path) -> None:
+def test_overrides_replace_development_defaults_but_not_fixed_properties(tmp_path: Path) -> None:
     overrides = {"auto.create.topics.enable": "true", "log.retention.ms": "1000"}
     properties = broker_properties(
         listeners=open_listeners(1, 2), controller_port=2, log_dir=tmp_path, overrides=overrides
@@ -128,7 +128,7 @@ def test_damage_to_the_cache_is_detected(tmp_path: Path) -> None:
         assert not distribution.is_complete
 
 
-def test_a_download_that_cannot_begin_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DownloadError, match=CACHE_VARIABLE):
         provide_distribution(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize("package", ["spout_sdk", "spout_sdk.testing", "spark_jobs", "local_kafka"])
-def test_what_a_package_exports_has_docstrings(package: str) -> None:
+def test_exported_names_have_docstrings(package: str) -> None:
     module = importlib.import_module(package)
     missing = []
     for name in module.__all__:

@@ -23,7 +23,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         sys.modules.pop(name.removesuffix(".py"), None)
 
 
-def test_its_tests_pass(imported: Callable[[str], Any]) -> None:
+def test_the_tests_of_the_tutorial_pass(imported: Callable[[str], Any]) -> None:
     module = imported("test_readings")
     tests = [value for name, value in vars(module).items() if name.startswith("test_")]
     assert len(tests) == 3

@@ -49,7 +49,7 @@ def test_no_top_level_package_of_the_wheel_is_called_schemas(wheel: Path) -> Non
 def test_the_package_loads_the_schemas_it_ships(wheel: Path, tmp_path: Path) -> None:
     with ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    message = subprocess.run(
+    path = subprocess.run(
         [sys.executable, "-c", "from tuple_tree import codec; print(codec.schema_directory())"],
         cwd=tmp_path,
         check=True,
@@ -57,4 +57,4 @@ def test_the_package_loads_the_schemas_it_ships(wheel: Path, tmp_path: Path) -> 
         text=True,
         timeout=60,
     ).stdout.strip()
-    assert Path(message) == tmp_path / "tuple_tree" / "_schemas"
+    assert Path(path) == tmp_path / "tuple_tree" / "_schemas"

@@ -177,11 +177,11 @@ def test_an_authentication_failure_has_its_reason_and_no_secret(
         kafka = {**right, **wrong}
         with pytest.raises(AccessError) as refused:
             Catalogue(kafka, contact_s=3).manifest(topology.name)
-        all_said = [one_line(refused.value)]
+        messages = [one_line(refused.value)]
         if "sasl.password" in wrong:
             runner = ComponentRunner(topology, "split", kafka)
-            all_said.append(error_of(runner.run, runner.stop))
-        for message in all_said:
+            messages.append(error_of(runner.run, runner.stop))
+        for message in messages:
             assert f"authentication or TLS handshake with {secured.broker.bootstrap_servers} failed" in message
             assert re.search(why, message)
             assert "acker config show" in message

@@ -48,7 +48,7 @@ def acker(*arguments: str, kafka: Mapping[str, Any], name: str) -> Run:
 
 
 @pytest.mark.parametrize("reference", [WORDS, pytest.param(EXACTLY_ONCE, marks=pytest.mark.exhaustive)])
-def test_the_printed_acls_suffice_and_allow_nothing_more(
+def test_the_printed_acls_are_sufficient_and_minimal(
     secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch, reference: str
 ) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"

@@ -11,7 +11,7 @@ def unusable(**columns: IdColumn) -> bytes:
     return encode_ack_batch(AckBatch("b/0", bytes(16), 0, **columns))  # type: ignore[arg-type]
 
 
-def test_records_that_cannot_be_used_are_rejected_and_the_fold_goes_on() -> None:
+def test_unusable_records_are_rejected_and_the_fold_continues() -> None:
     values = {
         "not-avro": b"hello, is this the right topic?",
         "uneven-columns": unusable(ack_roots=column(1), ack_vals=column(1, 2)),
@@ -25,7 +25,7 @@ def test_records_that_cannot_be_used_are_rejected_and_the_fold_goes_on() -> None
     assert [outcome for _, _, outcome in outcomes(step)] == ["ack"]
 
 
-def test_time_is_that_of_the_records_and_never_goes_back() -> None:
+def test_time_is_that_of_the_records_and_never_decreases() -> None:
     log, fold = Log(), new_fold()
     fold.apply([log.send(inits=[(1, 1)])])
     log.tick(2)

@@ -4,7 +4,7 @@ from acker_worker.owned import Owned
 from tests.unit.acker_worker.folding import START_MS, Log, new_fold
 
 
-def test_the_end_may_come_with_the_records_before_it() -> None:
+def test_the_end_of_a_partition_may_arrive_with_its_last_records() -> None:
     """A poll returns records and the end-of-partition event together; the end counts although records were read."""
     log, owned = Log(), Owned(new_fold(), None, since=0)
     at_end = [owned.at_end]
@@ -38,7 +38,7 @@ def test_a_bolt_without_unread_records_has_no_lag() -> None:
     assert owned.clock_lag_ms(START_MS + 9_000) == 0
 
 
-def test_a_partition_that_is_not_read_to_its_end_is_stalled_until_something_is_read() -> None:
+def test_a_partition_that_is_not_read_is_stalled_until_the_next_record() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=0)
     assert [owned.stalled_s(now) for now in (1.0, 11.0)] == [0, 10]
     owned.fold.apply([log.send(inits=[(1, 1)])])

@@ -171,7 +171,7 @@ def test_a_batch_of_another_version_stops_the_fold_and_is_no_dead_letter() -> No
         fold.apply(log.records)
 
 
-def test_metadata_stays_within_what_kafka_keeps_and_drops_the_earliest_openings() -> None:
+def test_metadata_stays_within_kafkas_limit_and_drops_the_earliest_openings() -> None:
     opened = {f"component-{n}/0": (random.Random(n).randbytes(8),) * 3 for n in range(500)}
     progress = Progress(5, 5, START_MS, opened)
     metadata = progress.metadata()

@@ -16,7 +16,7 @@ def contestant() -> Contestant:
     return Ours("ours", 100)
 
 
-def test_lines_are_the_words_of_the_demo_and_begin_anew() -> None:
+def test_lines_are_those_of_the_demo_and_repeat() -> None:
     whole = len(lines())
     assert plain_count(whole) == text.plain_count()
     for count in (0, 1, whole - 1, whole + 1, 2 * whole + 3):
@@ -24,7 +24,7 @@ def test_lines_are_the_words_of_the_demo_and_begin_anew() -> None:
         assert plain_count(count) == counted, count
 
 
-def test_the_steady_part_lies_between_the_first_and_the_last_tenth() -> None:
+def test_the_steady_part_is_between_the_first_and_the_last_tenth() -> None:
     samples = [Sample(0, 0, 0, 0), Sample(5, 200, 4, 1), Sample(7, 600, 8, 3), Sample(8, 1_000, 9, 4)]
     assert steady(samples, 1_000) == Steady(5.25, 6.75, 3.25)
     with pytest.raises(BenchmarkError, match="take more --lines"):

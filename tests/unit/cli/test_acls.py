@@ -38,7 +38,7 @@ def test_acls_with_the_same_operations_share_a_command() -> None:
     assert "kafka-acls --add --allow-principal User:t.a --operation IdempotentWrite --cluster" in old
 
 
-def test_principals_and_roles_that_are_refused() -> None:
+def test_invalid_principals_and_roles_are_rejected() -> None:
     for principal in ("alice", "User:", ":alice"):
         for principals in (Principals("t", principal), Principals("t", operator=principal)):
             with pytest.raises(SettingsError, match="is no principal"):

@@ -127,7 +127,7 @@ def test_config_show(tmp_path: Path) -> None:
     assert "\x1b" not in plain
 
 
-def test_help_does_not_load_what_only_commands_need() -> None:
+def test_help_does_not_import_the_modules_of_commands() -> None:
     heavy = ["numba", "pyspark", "confluent_kafka", "pydantic", "fastavro", "spout_sdk", "acker_worker", "local_kafka"]
     script = (
         "import sys\nfrom acker_cli.app import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n"

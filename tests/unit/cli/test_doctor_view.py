@@ -16,7 +16,7 @@ def printed(facts: Facts, *findings: Finding) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_the_heading_names_java_the_cluster_and_its_topologies() -> None:
+def test_the_heading_has_java_the_cluster_and_its_topologies() -> None:
     java = MachineFacts(17)
     unreached = ClusterFacts(SERVERS, problem="no broker answers")
     one = ClusterFacts(SERVERS, brokers=1)

@@ -15,7 +15,7 @@ from tests.unit.cli.running import call_acker, one_line
 STUCK_AFTER_S = 30.0
 
 
-def test_health_is_lost_where_a_loop_does_not_turn_or_does_nothing() -> None:
+def test_a_stuck_or_stalled_loop_is_unhealthy() -> None:
     now = 1_000.0
     loops = {name: Loop(name, lambda: now) for name in ("split", "acker")}
     stalls = {"split": (0.0, ""), "acker": (0.0, "")}

@@ -33,7 +33,7 @@ def test_only_reading_is_allowed(port: int) -> None:
         assert request(port, path).status == 404, path
 
 
-def test_another_host_name_is_refused(port: int) -> None:
+def test_another_host_name_is_rejected(port: int) -> None:
     """Also with the right token, which another page may have sent."""
     for host in ("evil.example", "evil.example:8420", "localhost.evil.example", "", "127.0.0.1.nip.io"):
         for path in ("/", "/api/snapshot", "/api/events", "/static/main.js", f"/?token={TOKEN}"):

@@ -45,7 +45,7 @@ def test_a_topology_may_be_chosen(figures: Figures) -> None:
         assert refused.json["error"].startswith("this dashboard shows words only, not lines: leave out topology=")
 
 
-def test_a_tree_is_what_trace_prints(served: DashboardServer, figures: Figures) -> None:
+def test_a_tree_page_shows_the_output_of_trace(served: DashboardServer, figures: Figures) -> None:
     root = 2**63 + 1
     answer = request(served.port, f"/api/trace?topology=words&root={root:016x}&at={AT}")
     assert answer.status == 200
@@ -57,7 +57,7 @@ def test_a_tree_is_what_trace_prints(served: DashboardServer, figures: Figures) 
     assert figures.oldest_of == [("words", 3)]
 
 
-def test_errors_say_what_to_do(served: DashboardServer, figures: Figures) -> None:
+def test_errors_have_a_remedy(served: DashboardServer, figures: Figures) -> None:
     for path, status, message in (
         (f"trace?root={GONE:#x}", 404, "Search further back"),
         (f"trace?root={LARGE:#x}", 503, "60 s at most"),
@@ -81,7 +81,7 @@ def test_errors_say_what_to_do(served: DashboardServer, figures: Figures) -> Non
     assert "no broker answers" in answer.json["error"]
 
 
-def test_events_come_when_there_is_something_new(served: DashboardServer, figures: Figures) -> None:
+def test_events_are_sent_for_new_figures(served: DashboardServer, figures: Figures) -> None:
     events = Events(served.port, "/api/events?topology=words")
     assert events.answer.headers["content-type"].startswith("text/event-stream")
     assert events.next() == ("snapshot", snapshot())

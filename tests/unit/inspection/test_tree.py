@@ -56,9 +56,9 @@ def assert_true_of(forest: Forest, tree: Tree) -> None:
             assert parents_in(tree, node) <= {(parent.bolt, parent.task, parent.offset) for parent in parents}
     open_ = sum(not grown.acked for grown in forest.of(tree.root))
     assert tree.status is (Status.OPEN if open_ else Status.ACKED)
-    message = verdict(tree)
+    text = verdict(tree)
     total = len(tree.nodes)
-    assert message.startswith(f"open: {open_} of {total} tuple" if open_ else "acked after ")
+    assert text.startswith(f"open: {open_} of {total} tuple" if open_ else "acked after ")
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4), st.floats(0, 1), st.booleans())
@@ -95,7 +95,7 @@ def test_random_trees(seed: int, tasks: int, acked: float, several: bool) -> Non
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.booleans())
-def test_a_child_of_several_tuples_of_one_tree(seed: int, parts: int, finished: bool) -> None:
+def test_a_child_of_several_tuples_of_one_tree_has_several_parents(seed: int, parts: int, finished: bool) -> None:
     """Their acks only add up together."""
     forest = Forest(seed, (ROOT,))
     (line,) = forest.begin(ROOT, "split", 1)
@@ -154,11 +154,11 @@ def test_repeated_executions_are_in_the_verdict() -> None:
         tree = build_tree(forest.records(ROOT))
         assert [node.origin for node in tree.nodes] == [Origin.REPORTED, Origin.UNREPORTED, Origin.REPORTED]
         if stray_is_acked:
-            message = (
+            expected = (
                 f"offset {forest.tuples[stray].offset} of `count` task 0 comes from an execution that was interrup"
             )
             assert tree.status is Status.OPEN
-            assert message in verdict(tree)
+            assert expected in verdict(tree)
         else:
             assert [node.state for node in tree.nodes] == [State.ACKED, State.OPEN, State.ACKED]
             assert verdict(tree).endswith(
@@ -213,7 +213,7 @@ def created(forest: Forest) -> set[int]:
     return {grown.edges[ROOT] for grown in forest.tuples if not grown.parents}
 
 
-def test_without_a_notice_the_order_in_the_log_decides_as_it_does_in_the_acker() -> None:
+def test_without_a_notice_the_outcome_follows_from_the_order_in_the_log() -> None:
     """The notice may be deleted, or no acker run; entries after the outcome change nothing."""
     forest = Forest(3, (ROOT,))
     (line,) = forest.begin(ROOT, "split", 1)

@@ -31,9 +31,9 @@ def test_a_client_without_a_reachable_broker_is_lost() -> None:
     """With the statistics of a real client."""
     monitor, received = BrokerMonitor(), list[str]()
 
-    def on_stats(message: str) -> None:
-        received.append(message)
-        monitor.on_stats(message)
+    def on_stats(statistics: str) -> None:
+        received.append(statistics)
+        monitor.on_stats(statistics)
 
     settings = {**monitor.settings, "statistics.interval.ms": 50, "stats_cb": on_stats}
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **settings})

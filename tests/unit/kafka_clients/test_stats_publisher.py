@@ -83,7 +83,7 @@ def test_a_record_a_second(wire: Wire) -> None:
     assert [record.uptime_ms for record in wire.records[5:]] == [100_000]
 
 
-def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+def test_statistics_are_sent_once_the_topic_exists(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
     publisher = new_publisher(wire)
     for now in range(100, 140):
         publisher.look(now, stats)

@@ -55,7 +55,7 @@ def test_requests_are_sent_at_an_interval_and_never_block() -> None:
     assert len(brokers.requests) == 2
 
 
-def test_a_deleted_topic_is_named_with_what_to_do() -> None:
+def test_the_error_about_a_deleted_topic_has_a_remedy() -> None:
     brokers = Brokers()
     assert brokers.round("1") is None
     assert brokers.round("1", None) is None

@@ -128,7 +128,7 @@ class FullQueue(MemorySink):
         super().send_reported(*record)
 
 
-def test_an_ack_that_comes_while_a_batch_waits_for_room_does_not_overtake_it() -> None:
+def test_an_ack_does_not_overtake_a_batch_that_waits_for_room() -> None:
     rig = Rig(partitions=2)
     rig.acks = AckBuffer("t.acks", 2, "split/0", SESSION, sink := FullQueue(), rig.inputs)
 

@@ -184,7 +184,7 @@ def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grou
         assert max(load.values()) - min(load[to] for to in range(TASKS)) <= len(edges)
 
 
-def test_rows_are_anchored_one_to_one_unless_anchors_say_otherwise() -> None:
+def test_rows_are_anchored_one_to_one_by_default() -> None:
     bench, task, bolt = rig(grouping="global")
     run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
     (_, collector) = bolt.calls[0]
@@ -216,7 +216,7 @@ def good(**columns: Any) -> dict[str, Any]:
         (good(), {"stream": "other"}, "add the stream"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_and_nothing_is_sent(data: Any, options: Any, text: str) -> None:
+def test_rows_that_do_not_fit_raise_and_nothing_is_sent(data: Any, options: Any, text: str) -> None:
     bench, task, bolt = rig()
     run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
     collector = bolt.calls[0][1]
@@ -290,7 +290,7 @@ def test_untracked_rows_are_settled_too(guarantee: Guarantee, edge: dict[int, in
     assert {len(each) for _, _, each in sent(bench)} == {0}
 
 
-def test_streams_of_single_records_are_refused_when_the_task_begins() -> None:
+def test_streams_of_single_records_are_rejected_when_the_task_begins() -> None:
     with pytest.raises(TopologyError, match="codec 'bytes'"):
         rig(source="raw")
 
@@ -329,7 +329,7 @@ class SplitColumns(ArrowBolt):
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_simulated_cluster_runs_it_and_kills_it(guarantee: Guarantee) -> None:
+def test_a_simulated_cluster_runs_and_kills_an_arrow_bolt(guarantee: Guarantee) -> None:
     builder = TopologyBuilder("columns", guarantee=guarantee)
     builder.set_spout("lines", LinesOfKit)
     builder.set_bolt("split", SplitColumns, tasks=2).shuffle_grouping("lines")

@@ -51,11 +51,11 @@ class Waits(AsyncBolt):
         self.collectors[tuple_["line"]] = collector
         collector.reset_timeout()
         self.waiting[tuple_["line"]] = self.loop.create_future()
-        message = await self.waiting[tuple_["line"]]
+        outcome = await self.waiting[tuple_["line"]]
         collector.emit((tuple_["line"],))
-        if message == "raise":
+        if outcome == "raise":
             raise ValueError("refused")
-        if message == "fail":
+        if outcome == "fail":
             raise FailTupleError("try later")
 
     async def cleanup_async(self) -> None:
@@ -91,10 +91,10 @@ def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:
     execute(task, bench.raw("split", encode_tuples(codec, [(line,) for line in lines]), headers, task=1))
 
 
-def let_go(bench: Bench, task: Any, bolt: Waits, line: str, message: str = "done") -> None:
+def release(bench: Bench, task: Any, bolt: Waits, line: str, outcome: str = "done") -> None:
     """Ends a line, and waits until the event loop has reported it to the task."""
     eventually(lambda: line in bolt.waiting, f"{line} at work")
-    bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, message)
+    bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, outcome)
     eventually(lambda: bolt.collectors[line].is_done, f"{line} ended")
     done = threading.Event()
     bolt.loop.call_soon_threadsafe(done.set)
@@ -114,9 +114,9 @@ def words(bench: Bench) -> int:
 def test_inputs_end_in_any_order_and_are_acked_with_their_emits() -> None:
     with running() as (bench, task, bolt):
         feed(bench, task, "a", "b")
-        let_go(bench, task, bolt, "b")
+        release(bench, task, bolt, "b")
         assert (acked(bench, task), words(bench), task.committable) == ({2}, 1, 0)
-        let_go(bench, task, bolt, "a")
+        release(bench, task, bolt, "a")
         assert (acked(bench, task), words(bench), task.committable) == ({1, 2}, 2, 1)
         assert {root for batch in bench.sink.batches for root in batch.reset_roots.tolist()} == {1, 2}
         assert bench.sink.failed() == {}
@@ -129,8 +129,8 @@ def test_inputs_end_in_any_order_and_are_acked_with_their_emits() -> None:
 def test_an_input_that_raises_fails_and_emits_nothing() -> None:
     with running() as (bench, task, bolt):
         feed(bench, task, "a", "b")
-        let_go(bench, task, bolt, "a", "raise")
-        let_go(bench, task, bolt, "b", "fail")
+        release(bench, task, bolt, "a", "raise")
+        release(bench, task, bolt, "b", "fail")
         task.flush()
         assert bench.sink.failed() == {1: "ValueError: refused", 2: "try later"}
         assert (words(bench), task.committable) == (0, 1)
@@ -146,7 +146,7 @@ def test_concurrency_limits_running_inputs() -> None:
         bolt.loop.call_soon_threadsafe(bolt.waiting["d"].set_result, "done")
         feeding.join(30)
         for line in "ac":
-            let_go(bench, task, bolt, line)
+            release(bench, task, bolt, line)
         assert acked(bench, task) == {1, 2, 3, 4}
 
 
@@ -154,11 +154,11 @@ def test_with_exactly_once_records_are_settled_whole_and_in_order() -> None:
     """Inputs after the committed offset have had no effect."""
     with running("exactly_once") as (bench, task, bolt):
         feed(bench, task, "a", "b")
-        let_go(bench, task, bolt, "b")
+        release(bench, task, bolt, "b")
         feed(bench, task, "c", first_root=3)
-        let_go(bench, task, bolt, "c")
+        release(bench, task, bolt, "c")
         assert (acked(bench, task), words(bench), task.committable) == (set(), 0, 0)
-        let_go(bench, task, bolt, "a", "fail")
+        release(bench, task, bolt, "a", "fail")
         assert (acked(bench, task), words(bench), task.committable) == ({2, 3}, 2, 2)
         assert bench.sink.failed() == {1: "try later"}
 

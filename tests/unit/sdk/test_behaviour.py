@@ -227,7 +227,7 @@ def test_prepare_that_raises_stops_the_process_and_cleanup_may_ack_and_raise(cap
     assert (bench.sink.checksums(), task.committable) == ({7: 9}, 1)
 
 
-def test_invalid_options_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     refusals: list[tuple[dict[str, Any], str]] = [
         ({"on_exception": "retry"}, "on_exception of bolt 'split' is 'retry': it must be one of fail, crash, dead"),
         (

@@ -252,7 +252,7 @@ def _has_come(rig: Rig, at: float) -> bool:
 
 @pytest.mark.parametrize("bolt", [Works, WorksInBatches])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
-def test_a_task_that_leaves_in_the_middle_of_a_read_and_comes_back_reads_on_from_what_is_committed(
+def test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset(
     monkeypatch: pytest.MonkeyPatch, bolt: Any, guarantee: Guarantee
 ) -> None:
     rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, guarantee=guarantee, rows=40, consumer=Regrouping)
@@ -287,7 +287,7 @@ def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("refused", [4, 5])
-def test_at_most_once_executes_nothing_uncommitted_and_ends_after_five_commits_that_fail(
+def test_at_most_once_executes_only_committed_inputs_and_ends_after_five_failed_commits(
     monkeypatch: pytest.MonkeyPatch, refused: int
 ) -> None:
     rig = Rig(monkeypatch, [1] * 9)

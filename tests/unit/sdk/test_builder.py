@@ -246,7 +246,7 @@ def test_a_topology_is_loaded_by_reference_and_external_components_are_skipped()
     assert (runner.pids(), list(runner.stats())) == ({"lines": []}, ["lines"])
 
 
-def test_a_bad_reference_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_reference_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a_module_that_raises.py").write_text("raise ValueError('define execute')")
     monkeypatch.syspath_prepend(str(tmp_path))
     for reference, message in [

@@ -143,7 +143,7 @@ def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
     assert bench.sink.checksums() == {7: 9 ^ sent.edges[7]}
 
 
-def test_invalid_emits_of_a_spout_are_refused_before_anything_is_sent() -> None:
+def test_invalid_emits_of_a_spout_raise_before_a_send() -> None:
     refusals: list[tuple[Callable[[SpoutCollector], object], str]] = [
         (
             lambda to: to.emit(("a",), stream="named"),
@@ -178,7 +178,7 @@ class Users(Manual):
     streams = (declare({"user": str}, codec="json"), declare(["raw"], name="raw", codec="bytes"))
 
 
-def test_invalid_emits_of_a_bolt_are_refused_before_anything_is_sent() -> None:
+def test_invalid_emits_of_a_bolt_raise_before_a_send() -> None:
     refusals: list[tuple[type[Manual], Any, str, str]] = [
         (Manual, ("a", "b"), "default", "cannot emit to stream 'default' (word): 2 values for 1 fields"),
         (Manual, (), "default", "0 values for 1 fields"),

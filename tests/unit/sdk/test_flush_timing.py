@@ -42,7 +42,7 @@ def test_a_busy_task_flushes_every_five_milliseconds() -> None:
     assert rig.timing.wait_seconds(41) == 0
 
 
-def test_a_task_with_nothing_to_flush_waits_for_nothing() -> None:
+def test_a_task_without_records_to_flush_does_not_wait() -> None:
     rig = Rig()
     rig.sent = 1
     rig.timing.flushed(7)

@@ -56,7 +56,7 @@ def test_each_tuple_is_a_record_and_acked(guarantee: Guarantee) -> None:
     assert records[0].headers() == [("raw", b"\xff"), ("by", b"me")]
 
 
-def test_values_are_avro_bytes_or_what_a_function_makes_of_the_tuple() -> None:
+def test_values_are_avro_bytes_or_the_result_of_a_function() -> None:
     schema = fastavro.parse_schema(declare({"word": str, "count": int}).avro_schema())
     avro = published(lambda: KafkaBolt("out", key="word", value=["word", "count"], codec="avro"))
     assert fastavro.schemaless_reader(io.BytesIO(avro[0].value()), schema, None) == {"word": "be", "count": 1}
@@ -134,7 +134,7 @@ def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
     assert bench.counters.undelivered == 100
 
 
-def test_topics_that_bolts_write_to_are_known_before_they_run() -> None:
+def test_the_topics_of_kafka_bolts_are_in_the_topology() -> None:
     made = topology(partial(KafkaBolt, "out"))
     assert made.kafka_targets == {"publish": "out"}
     assert topology(lambda: KafkaBolt(lambda tuple_: tuple_["word"])).kafka_targets == {}
@@ -142,7 +142,7 @@ def test_topics_that_bolts_write_to_are_known_before_they_run() -> None:
     assert [each.operations for each in permissions if each.name == "out"] == [(Operation.WRITE,)]
 
 
-def test_a_key_of_another_type_fails_the_tuple_and_says_what_to_do() -> None:
+def test_a_key_of_another_type_fails_the_tuple_with_a_remedy() -> None:
     bench = Bench(topology(lambda: KafkaBolt("out", key="count")))
     task = bench.bolt("publish")
     execute(task, bench.record("publish", ROWS[0], {1: 1}, source="counts/default"))

@@ -78,7 +78,7 @@ def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
         assert rig.offsets() == [0]
 
 
-def test_after_the_last_retry_it_is_a_dead_letter_and_its_offset_is_committed_once_that_is_delivered() -> None:
+def test_after_the_last_retry_a_message_is_committed_once_its_dead_letter_is_delivered() -> None:
     rig = Rig(filled(0, 1), retry=AT_ONCE)
     rig.work()
     rig.notify(1)
@@ -163,7 +163,7 @@ def test_attempts_are_used_once_they_are_committed_and_never_by_two_owners() -> 
     assert [attempt for _, _, attempt in rig.positions()] == [8]
 
 
-def test_after_the_largest_attempt_number_they_begin_again() -> None:
+def test_attempt_numbers_wrap_around() -> None:
     topics = filled(0)
     topics.commits[SourcePartition("source", 0)] = Commit(0, 62)
     rig = Rig(topics, retry=FOR_EVER)

@@ -120,7 +120,7 @@ def test_ack_of_a_subclass_is_called_for_each_message() -> None:
     assert rig.spout.progress.uncommitted == 0
 
 
-def test_invalid_declarations_are_refused() -> None:
+def test_invalid_declarations_are_rejected() -> None:
     refusals: list[tuple[Any, str]] = [
         (lambda: KafkaSpout([]), "reads no topic"),
         (lambda: KafkaSpout("a b"), "cannot read 'a b'"),

@@ -129,7 +129,7 @@ class Silent(Task):
     def open_session(self) -> None: ...
 
 
-def test_a_session_is_open_when_its_ack_batches_are_delivered_whatever_tuples_wait(
+def test_a_session_is_open_when_its_ack_batches_are_delivered(
     use: Callable[[type[Fake]], None],
 ) -> None:
     class Half(Fake):

@@ -107,7 +107,7 @@ def test_without_ackers_the_spout_fails_messages_as_lost() -> None:
         assert cluster.failed("lines") == [(0, Failure(FailReason.LOST))]
 
 
-def test_mistakes_are_refused() -> None:
+def test_invalid_arguments_of_the_kit_are_rejected() -> None:
     builder = TopologyBuilder("mixed")
     streams = [declare({"word": str}, codec="avro")]
     builder.set_spout("lines", "a-topic", external=True, streams=streams)

@@ -69,7 +69,7 @@ def test_a_killed_spout_loses_its_pending_messages() -> None:
         assert (cluster.pending("lines"), cluster.acked("lines"), cluster.stats("lines").emitted) == ([], [], 1)
 
 
-def test_an_exception_of_a_component_is_raised_as_it_is() -> None:
+def test_an_exception_of_a_component_is_raised_unchanged() -> None:
     class BrokenLines(Lines):
         def ack(self, message_id: Any) -> None:
             raise ZeroDivisionError("by zero")

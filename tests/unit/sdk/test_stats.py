@@ -37,9 +37,7 @@ def test_quantiles_are_within_an_eighth() -> None:
 
 
 @given(st.lists(st.integers(0, 2**30), max_size=30), st.lists(st.integers(0, 2**30), max_size=30), st.integers(3, 30))
-def test_counts_sums_and_merges_are_those_of_all_that_was_recorded(
-    left: list[int], right: list[int], power: int
-) -> None:
+def test_counts_sums_and_merges_are_those_of_all_recorded_values(left: list[int], right: list[int], power: int) -> None:
     seconds = [(micros + 0.5) / 1e6 for micros in (*left, *right)]
     merged = histogram(*seconds[: len(left)])
     merged.merge(histogram(*seconds[len(left) :]))

@@ -89,7 +89,7 @@ def test_a_kafka_spout_copies_the_trace_context_of_each_message(guarantee: Any) 
 
 
 @pytest.mark.parametrize("message_id", ["m", None])
-def test_a_spout_may_emit_with_it(message_id: str | None) -> None:
+def test_a_spout_may_emit_with_a_trace_context(message_id: str | None) -> None:
     bench, task, spout = opened()
     spout.collector.emit(("a",), message_id=message_id, trace_context=[TRACEPARENT])
     spout.collector.emit_direct(

@@ -39,7 +39,7 @@ def held(made: TopologyBuilder, bolt: Any) -> TopologyBuilder:
     return made
 
 
-def test_a_window_longer_than_the_message_timeout_is_refused() -> None:
+def test_a_window_longer_than_the_message_timeout_is_rejected() -> None:
     for spec, hold in [
         (tumbling(seconds=30), "31"),
         (tumbling(seconds=29), "30"),
@@ -87,7 +87,7 @@ def test_every_spout_upstream_counts_however_far_and_no_other() -> None:
         made.build()
 
 
-def test_bolts_that_cannot_work_are_refused() -> None:
+def test_invalid_bolts_are_rejected() -> None:
     refusals: list[tuple[Any, str, str]] = [
         (Minute, "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
         (lambda: Minute(), "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),

@@ -83,7 +83,7 @@ TIMES = st.lists(st.tuples(st.integers(0, 3), BACK), max_size=40).map(times_of)
 
 
 @given(SIZES, SIZES, st.integers(0, 5), st.integers(1, 2), TIMES, st.integers(1, 4))
-def test_by_event_time_windows_hold_what_came_before_the_watermark(
+def test_by_event_time_windows_hold_the_tuples_before_the_watermark(
     length: int, every: int, lag: int, streams: int, times: list[int], interval: int
 ) -> None:
     """The watermark is compared with the ends of windows after each `interval` tuples."""
@@ -131,7 +131,7 @@ KINDS = st.one_of(
 
 
 @given(KINDS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=40), st.integers(1, 2))
-def test_within_the_lag_the_order_in_which_tuples_come_makes_no_difference(
+def test_within_the_lag_the_order_of_tuples_makes_no_difference(
     spec: WindowSpec, delayed: list[tuple[int, int]], streams: int
 ) -> None:
     """All kinds of windows are those of the same tuples in the order of their time."""
@@ -215,7 +215,7 @@ def test_by_the_clock_each_tuple_is_in_one_tumbling_window_though_not_always_in_
     assert in_windows == [each["n"] for each in tuples if each.settled]
 
 
-def test_other_windows_than_those_that_were_committed_begin_anew() -> None:
+def test_changed_windows_begin_without_the_committed_progress() -> None:
     effects = Effects()
     made = fold(tumbling(count=2), effects)
     for tuple_ in tuples_of([0, 1, 2]):

@@ -116,7 +116,7 @@ def test_flushed_windows_hold_every_tuple_once_and_not_for_long(
     check_hold(rig, came, len(in_windows))
 
 
-def test_invalid_windows_are_refused() -> None:
+def test_invalid_windows_are_rejected() -> None:
     refusals: list[tuple[Callable[[], WindowSpec], str]] = [
         (lambda: tumbling(), "tumbling() needs one length: give count or seconds"),
         (lambda: tumbling(count=1, seconds=1), "tumbling() needs one length"),

@@ -121,7 +121,7 @@ def test_untracked_tuples_are_in_windows_and_with_at_most_once_all_are() -> None
     assert (rig.totals(), rig.task.committable, rig.edges(), rig.bench.sink.reported) == ([3], 2, [{}], [])
 
 
-def test_a_prepare_without_a_call_of_its_parents_fails_with_advice() -> None:
+def test_a_prepare_without_super_fails_with_a_remedy() -> None:
     class Forgetful(Total):
         def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
             pass
@@ -145,7 +145,7 @@ SPECS = st.one_of(
 
 
 @given(SPECS, st.lists(st.tuples(st.floats(0, 8), st.integers(0, 4)), max_size=25), st.integers(0, 2**32))
-def test_every_tree_completes_whatever_the_windows(spec: WindowSpec, steps: list[tuple[float, int]], seed: int) -> None:
+def test_every_tree_completes_with_any_window(spec: WindowSpec, steps: list[tuple[float, int]], seed: int) -> None:
     """Each tuple is settled once, in order, after its last window; and the checksum of its tree ends at zero."""
     rng = random.Random(seed)
     rig = Rig(partial(Total, spec))

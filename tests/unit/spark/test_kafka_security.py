@@ -57,7 +57,7 @@ def test_a_password_becomes_a_login_module() -> None:
     assert r'password="a\nb\rc"' in security_options({**SCRAM, "sasl.password": "a\nb\rc"})["sasl.jaas.config"]
 
 
-def test_files_become_text_so_that_executors_need_none(authority: Authority, identity: Identity) -> None:
+def test_files_are_sent_to_executors_as_text(authority: Authority, identity: Identity) -> None:
     options = security_options(tls(authority, identity))
     assert options == {
         "security.protocol": "SSL",
@@ -103,9 +103,9 @@ def test_a_keystore_is_passed_as_a_file() -> None:
     }
 
 
-def test_the_check_of_the_hosts_name_and_what_the_protocol_has_no_use_for() -> None:
-    for message, java in (("none", ""), ("https", "https")):
-        kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": message}
+def test_host_name_verification_and_settings_that_the_protocol_ignores() -> None:
+    for algorithm, java in (("none", ""), ("https", "https")):
+        kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": algorithm}
         assert security_options(kafka)["ssl.endpoint.identification.algorithm"] == java
     assert security_options({"sasl.username": "alice"}) == {}
     assert security_options({**SCRAM, "security.protocol": "plaintext"}) == {"security.protocol": "PLAINTEXT"}
@@ -146,7 +146,7 @@ def test_untranslatable_settings_are_rejected(kafka: dict[str, Any], message: st
     assert "\n" not in str(refused.value)
 
 
-def test_a_key_that_java_does_not_read_says_how_to_convert_it(authority: Authority, identity: Identity) -> None:
+def test_the_error_about_an_unsupported_key_has_the_conversion(authority: Authority, identity: Identity) -> None:
     key = load_pem_private_key(identity.key.read_bytes(), None)
     old = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     identity.key.write_bytes(old)

@@ -215,7 +215,7 @@ def test_a_message_in_a_pack_is_one_tuple() -> None:
     assert reports[0].dead.tolist() == [1]
 
 
-def test_replays_deliver_what_is_wanted_under_its_attempt() -> None:
+def test_replays_deliver_the_requested_offsets_with_their_attempts() -> None:
     sent: list[Any] = []
     reports: list[SourceRange] = []
     wanted = {3: ReplayRequest(np.array([11, 13, 14, 99]), np.array([1, 4, 3, 1]), {14: "all 3 attempts failed"})}

@@ -131,7 +131,7 @@ def test_access_errors_of_java_are_recognised() -> None:
     assert "from its checkpoint" in explained("words.split", Exception("something else"))
 
 
-def test_speculation_is_refused_with_a_reason() -> None:
+def test_speculation_is_rejected_with_a_reason() -> None:
     settings: dict[str, str] = {}
     spark = cast(Any, SimpleNamespace(conf=settings))
     check_session(spark)

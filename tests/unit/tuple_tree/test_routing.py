@@ -28,7 +28,7 @@ def test_pinned_tasks() -> None:
     assert any(int(vector["xxh64"], 16) >= 2**63 for vector in vectors), "one that is negative when read as signed"
 
 
-def test_the_two_tasks_of_a_partial_key_differ_and_lie_in_range() -> None:
+def test_the_two_tasks_of_a_partial_key_differ_and_are_in_range() -> None:
     for tasks in range(2, 9):
         for number in range(200):
             first, second = partial_key_tasks(b"%d" % number, tasks)

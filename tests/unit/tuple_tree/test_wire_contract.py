@@ -52,8 +52,8 @@ def test_the_arrow_types_of_fields() -> None:
     assert (rows[-2][0], rows[-1][0]) == ("a union of null and one of these", "any other")
     for avro, arrow in rows[:-2]:
         type_, _, logical = avro.partition(", ")
-        message = {"type": type_, "logicalType": logical} if logical else type_
-        schema = PackCodec(declare({"plain": message, "nullable": ["null", message]})).schema
+        type_of_field = {"type": type_, "logicalType": logical} if logical else type_
+        schema = PackCodec(declare({"plain": type_of_field, "nullable": ["null", type_of_field]})).schema
         assert [str(field.type) for field in schema] == [arrow, arrow]
         assert [field.nullable for field in schema] == [False, True]
     (other,) = PackCodec(declare({"other": {"type": "array", "items": "long"}})).schema
@@ -77,11 +77,11 @@ def test_the_anchors_of_tuples() -> None:
     assert len(rows) >= 3
     for *tuples, anchors, counts in rows:
         edges = [
-            {int(root): int(edge) for root, edge in (pair.split("→") for pair in message.split(",") if pair != _DASH)}
-            for message in tuples
+            {int(root): int(edge) for root, edge in (pair.split("→") for pair in cell.split(",") if pair != _DASH)}
+            for cell in tuples
         ]
         named = {ANCHORS_HEADER: anchors, ANCHOR_COUNTS_HEADER: counts}
-        headers = {name: bytes.fromhex(message) for name, message in named.items() if message != _DASH}
+        headers = {name: bytes.fromhex(value) for name, value in named.items() if value != _DASH}
         assert dict(anchor_headers(edges)) == headers
         if headers:
             assert edges_of_tuples(headers[ANCHORS_HEADER], headers.get(ANCHOR_COUNTS_HEADER)) == edges
@@ -126,12 +126,12 @@ def test_fields_grouping() -> None:
 def test_topics() -> None:
     described = manifest(spout("S", tasks=2), bolt("B", "S", tasks=3), topology="T", ack_partitions=5)
     partitions = {"P": 5, "tasks of the spout": 2, "tasks of the bolt": 3, "1": 1}
-    message = {
+    documented = {
         row[0].format(topology="T", spout="S", bolt="B"): (
             partitions[row[1]],
             dict(setting.split("=") for setting in row[2].split(", ")),
         )
         for row in _table("topic")
     }
-    assert message == {spec.name: (spec.partitions, spec.required) for spec in topic_specs(described)}
-    assert TOPOLOGIES_TOPIC in message
+    assert documented == {spec.name: (spec.partitions, spec.required) for spec in topic_specs(described)}
+    assert TOPOLOGIES_TOPIC in documented

@@ -69,7 +69,7 @@ def test_versions_of_the_brokers() -> None:
 
 
 def test_only_certain_clock_differences_are_reported() -> None:
-    for least, most, message in (
+    for least, most, texts in (
         (-0.5, 0.5, []),
         (-9.0, 0.5, []),
         (1.9, 2.5, []),
@@ -78,8 +78,8 @@ def test_only_certain_clock_differences_are_reported() -> None:
     ):
         facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, clock=ClockBounds(least, most)))
         found = [each.found for each in check_clock(facts)]
-        assert len(found) == len(message)
-        assert all(part in each for part, each in zip(message, found, strict=True))
+        assert len(found) == len(texts)
+        assert all(part in each for part, each in zip(texts, found, strict=True))
 
 
 def test_requested_manifests_must_be_readable() -> None:

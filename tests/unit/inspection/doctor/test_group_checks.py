@@ -64,7 +64,7 @@ def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
     assert lags(much, facts=topology(manifest(guarantee="at_most_once"))) == []
 
 
-def test_a_spout_that_falls_behind_its_source() -> None:
+def test_a_spout_that_lags_behind_its_source() -> None:
     """Its oldest open tree may hold it for a while; a shrinking lag is no finding."""
     (late,) = lags(source(after=3_001))
     assert summaries([late]) == [("warning", "lag", "words.lines")]

@@ -75,7 +75,7 @@ def test_partitions_and_their_copies() -> None:
     assert [*check_single_copies(single, 1), *check_single_copies(topology(), 3)] == []
 
 
-def test_topics_of_components_that_are_gone() -> None:
+def test_topics_of_removed_components_are_a_warning() -> None:
     facts = topology()
     for name in ("words.tuples.count", "words.replay.lines", "words.own", "words.notices.old"):
         facts = replace(facts, topics={**facts.topics, name: TopicFacts(name, (), {})})
@@ -85,7 +85,7 @@ def test_topics_of_components_that_are_gone() -> None:
     ]
 
 
-def test_the_code_and_what_is_published() -> None:
+def test_a_published_manifest_that_differs_from_the_code_is_a_problem() -> None:
     assert list(check_declared(replace(topology(), declared=manifest()))) == []
     (finding,) = check_declared(replace(topology(), declared=manifest(tasks=5, max_tree_age_ms=60_000)))
     assert summaries([finding]) == [("problem", "manifest", "words")]

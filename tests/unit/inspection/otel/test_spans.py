@@ -51,8 +51,8 @@ def test_a_tree_that_failed_is_an_error_and_further_parents_are_links(printed: d
 
 def test_unusable_parts_of_a_trace_are_skipped(printed: dict[str, Any]) -> None:
     before = spans_of(copy.deepcopy(printed))
-    for message in ("", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
-        printed["trees"][0]["tuples"][0]["traceparent"] = message
+    for traceparent in ("", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
+        printed["trees"][0]["tuples"][0]["traceparent"] = traceparent
         assert spans_of(printed) == before
     # The clock of the process that emitted it may be ahead.
     printed["trees"][0]["tuples"][0]["emitted_ms"] = 99_000
