@@ -21,7 +21,7 @@ _SECTION: Final = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):\n((?:[ 
 _ENTRY: Final = re.compile(r"^(\*{0,2}\w[\w., ]*): ", re.MULTILINE)
 _HEADINGS: Final = {"Args": "Arguments"}
 _LONGEST_LINE: Final = 100
-_OURS: Final = ("spout_sdk", "spark_jobs", "local_kafka", "tuple_tree")
+_OURS: Final = ("spout_sdk", "spark_jobs", "local_kafka", "tuple_tree", "kafka_clients")
 
 
 def filled_in(markdown: str, uri: str) -> str:
