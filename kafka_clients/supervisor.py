@@ -6,8 +6,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from kafka_clients.child_process import ChildProcess
 
@@ -15,7 +15,12 @@ logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 20.0
 
-S = TypeVar("S")
+
+class Statistics(Protocol):
+    def retired(self) -> Self: ...  # of a process that has ended
+
+
+S = TypeVar("S", bound=Statistics)
 
 
 def describe_exit(code: int, error: str) -> str:
@@ -61,6 +66,11 @@ class Slot(Generic[S]):
         self.backoff = Backoff()
 
     @property
+    def running_stats(self) -> Sequence[S]:
+        """The last statistics of the running process, if it has reported any."""
+        return list(self.latest)[-1:]
+
+    @property
     def running(self) -> ChildProcess | None:
         return self.child if self.child is not None and self.child.is_running else None
 
@@ -69,9 +79,22 @@ class Supervisor(ABC, Generic[S]):
     """Runs a process for each slot, and starts another one when it ends, a little later each time.
 
     They end with this process, even if it is killed. A thread for each slot reads what its process reports.
+
+    Args:
+        stats_of: reads statistics that a process has reported.
+        add: adds statistics of processes with the same name.
+        failure: makes the exception for a name and why it stops.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        stats_of: Callable[[Mapping[str, Any]], S],
+        add: Callable[[S, S], S],
+        failure: Callable[[str, str], Exception],
+    ) -> None:
+        self._stats_of = stats_of
+        self._add = add
+        self._failure_of = failure
         self._slots: list[Slot[S]] = []
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
@@ -130,30 +153,18 @@ class Supervisor(ABC, Generic[S]):
         return longest
 
     @abstractmethod
-    def _stats_of(self, members: Mapping[str, Any]) -> S:
-        """The statistics that a process has reported."""
-
-    @abstractmethod
-    def _retired(self, past: S, last: S) -> S:
-        """The statistics of a slot when its process has ended."""
-
-    @abstractmethod
     def _on_exit(self, slot: Slot[S], pid: int, code: int, pause: float) -> Exception | None:
         """Logs the end of a process; returns why everything stops, or None to start another one after the pause."""
 
-    @abstractmethod
-    def _crashed(self, slot: Slot[S], why: str) -> Exception:
-        """The failure of a thread."""
-
-    def _sums(self, total: dict[str, S], add: Callable[[S, S], S]) -> dict[str, S]:
-        """Adds the statistics of all processes, the ended ones included, by name."""
+    def _sums(self) -> dict[str, S]:
+        """The statistics of all processes, the ended ones included, by name."""
+        sums: dict[str, S] = {}
         # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
         with self._changed:
             for slot in self._slots:
-                total[slot.name] = add(total[slot.name], slot.past)
-                if slot.latest:
-                    total[slot.name] = add(total[slot.name], slot.latest[-1])
-        return total
+                for stats in (slot.past, *slot.running_stats):
+                    sums[slot.name] = self._add(sums[slot.name], stats) if slot.name in sums else stats
+        return sums
 
     def _supervise_guarded(self, slot: Slot[S]) -> None:
         """An unexpected exception of the thread stops all processes; it is no clean end."""
@@ -161,7 +172,7 @@ class Supervisor(ABC, Generic[S]):
             self._supervise(slot)
         except Exception as error:
             logger.exception("the supervisor of %s crashed", slot.name)
-            self._give_up(self._crashed(slot, f"its supervisor raised {type(error).__name__}: {error}"))
+            self._give_up(self._failure_of(slot.name, f"its supervisor raised {type(error).__name__}: {error}"))
 
     def _supervise(self, slot: Slot[S]) -> None:
         while not self._is_stopping():
@@ -172,9 +183,9 @@ class Supervisor(ABC, Generic[S]):
             self._follow(slot, child)
             code = child.wait()
             with self._changed:
-                if slot.latest:
-                    slot.past = self._retired(slot.past, slot.latest[-1])
-                    slot.latest.clear()
+                for stats in slot.running_stats:
+                    slot.past = self._add(slot.past, stats.retired())
+                slot.latest.clear()
                 self._changed.notify_all()
             if self._is_stopping():
                 return

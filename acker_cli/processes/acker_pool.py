@@ -1,7 +1,6 @@
 """Acker workers as supervised child processes."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ class AckerPool(Supervisor[WorkerStats]):
     """Runs so many acker workers of one topology, and starts those that end again."""
 
     def __init__(self, launch: AckerLaunch, count: int) -> None:
-        super().__init__()
+        super().__init__(WorkerStats.of, summed, lambda name, why: ProcessError(f"{name}: {why}"))
 
         def start_process() -> ChildProcess:
             return ChildProcess(_ARGUMENTS, {}, asdict(launch))
@@ -61,17 +60,11 @@ class AckerPool(Supervisor[WorkerStats]):
 
     def stats(self) -> WorkerStats:
         """The sum over all workers; counters of those that have ended are included."""
-        return self._sums({_NAME: WorkerStats()}, summed)[_NAME]
+        return self._sums().get(_NAME, WorkerStats())
 
     def heartbeat_age(self) -> float:
         """Seconds since a worker last reported, the longest of all; 0 without any worker."""
         return self.heartbeat_ages().get(_NAME, 0.0)
-
-    def _stats_of(self, members: Mapping[str, Any]) -> WorkerStats:
-        return WorkerStats.of(members)
-
-    def _retired(self, past: WorkerStats, last: WorkerStats) -> WorkerStats:
-        return summed(past, last.retired())
 
     def _on_exit(self, slot: Slot[WorkerStats], pid: int, code: int, pause: float) -> ProcessError | None:
         if code > 0 and not self._reported:
@@ -79,9 +72,6 @@ class AckerPool(Supervisor[WorkerStats]):
         ended = describe_exit(code, slot.error)
         _log.error("acker worker %d %s; another one starts in %.1f s", pid, ended, pause)
         return None
-
-    def _crashed(self, slot: Slot[WorkerStats], why: str) -> ProcessError:
-        return ProcessError(f"{slot.name}: {why}")
 
 
 def summed(*stats: WorkerStats) -> WorkerStats:

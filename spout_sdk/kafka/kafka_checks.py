@@ -49,22 +49,22 @@ def check_topics(kafka: KafkaSettings, topology: Topology, component: str, uses:
     partitions = {spec.name: spec.partitions for spec in topic_specs(topology.manifest)}
     missing = []
     named = [name for name in partitions if name in uses] + [name for name in uses if name not in partitions]
-    for topic, found in _described(kafka, named).items():
-        if isinstance(found, KafkaError):
-            if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+    for topic, answer in _described(kafka, named).items():
+        if isinstance(answer, KafkaError):
+            if answer.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 if topic not in partitions:
                     does = "writes to" if topic == topology.kafka_targets.get(component) else "reads"
                     raise TopicsError(f"{component!r} {does} topic {topic}, which does not exist: create it")
                 missing.append(topic)
                 continue
             raise TopicsError(f"topic {topic} {shortfall(uses[topic], ())}: {remedy(component)}")
-        operations = found.authorized_operations
+        operations = answer.authorized_operations
         allowed = None if operations is None else [each.name for each in operations]
         if lacking := shortfall(uses[topic], allowed):
             raise TopicsError(f"topic {topic} {lacking}: {remedy(component)}")
-        if len(found.partitions) != partitions.get(topic, len(found.partitions)):
+        if len(answer.partitions) != partitions.get(topic, len(answer.partitions)):
             raise TopicsError(
-                f"topic {topic} has {len(found.partitions)} partitions, but the topology needs {partitions[topic]}: "
+                f"topic {topic} has {len(answer.partitions)} partitions, but the topology needs {partitions[topic]}: "
                 "the number of tasks or ack_partitions changed; delete the topic, or change it back"
             )
     if missing:

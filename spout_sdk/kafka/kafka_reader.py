@@ -93,26 +93,26 @@ class KafkaReader(GroupConsumer):
         A transaction that may still commit them is waited for; `RolledBackError` if no broker answers in time.
         """
         try:
-            found = self._consumer.committed(self._places(partitions), timeout=ANSWER_SECONDS)
+            offsets = self._consumer.committed(self._places(partitions), timeout=ANSWER_SECONDS)
         except KafkaException as error:
             raise RolledBackError(
                 f"the committed offsets of {self._topic} are not known: {error.args[0].str()}"
             ) from error
-        for each in found:
+        for each in offsets:
             if each.error is not None:
                 raise RolledBackError(f"the committed offset of {self._topic} is not known: {each.error.str()}")
-        return found
+        return offsets
 
     def starts(self, partitions: Sequence[int]) -> list[TopicPartition]:
         """Where reading of partitions begins: what is `committed`, or the first offset where nothing is."""
-        found = self.committed(partitions)
+        offsets = self.committed(partitions)
         try:
-            for each in found:
+            for each in offsets:
                 if each.offset < 0:
                     each.offset, _ = watermarks(self._consumer, each, ANSWER_SECONDS)
         except KafkaException as error:
             raise RolledBackError(f"where {self._topic} begins is not known: {error.args[0].str()}") from error
-        return found
+        return offsets
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Reads nothing more of partitions until `resume`, or until they are revoked and assigned again."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from signal import SIGKILL, Signals
-from typing import Any
 
 from kafka_clients.child_process import ChildProcess
 from kafka_clients.supervisor import Slot, Supervisor, describe_exit
@@ -73,7 +72,7 @@ class TopologyRunner(Supervisor[Stats]):
         environment: Mapping[str, str] | None = None,
         on_exit: Callable[[Exit], None] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(Stats.of, Stats.merge, ProcessError)
         self._reference = reference
         self._kafka = checked(kafka)
         self._restart = restart
@@ -145,7 +144,7 @@ class TopologyRunner(Supervisor[Stats]):
 
     def stats(self) -> dict[str, Stats]:
         """Component → the sum over its processes, the ended ones included."""
-        return self._sums({component.name: Stats(component.name) for component in self._components}, Stats.merge)
+        return self._sums()
 
     def _plan(self, processes: Mapping[str, int]) -> None:
         # Two runners share the tasks of a component, on two machines for instance: their slots must not be the same.
@@ -172,12 +171,6 @@ class TopologyRunner(Supervisor[Stats]):
 
         return Slot(component, start_process, Stats(component))
 
-    def _stats_of(self, members: Mapping[str, Any]) -> Stats:
-        return Stats.of(members)
-
-    def _retired(self, past: Stats, last: Stats) -> Stats:
-        return past.merge(last.retired())
-
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
         # What has run before may have met brokers that are on their way back.
         unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
@@ -187,6 +180,3 @@ class TopologyRunner(Supervisor[Stats]):
         if self._on_exited is not None:
             self._on_exited(exit_)
         return None if restarts else ProcessError(slot.name, slot.error or str(exit_))
-
-    def _crashed(self, slot: Slot[Stats], why: str) -> ProcessError:
-        return ProcessError(slot.name, why)

@@ -105,12 +105,12 @@ class Readable:
     def uncommitted(self, spout: str) -> dict[str, int]:
         """Partition of a `KafkaSpout`'s source, as `topic[partition]` → messages that lie behind what is committed."""
         self._known(spout)
-        group, found = component_group(self.topology.name, spout), {}
+        group, behind = component_group(self.topology.name, spout), {}
         for topic in self.topology.kafka_sources.get(spout, ()):
             for partition in range(self.broker.partitions(topic)):
                 commit = self.broker.committed(group, topic, partition)
-                found[f"{topic}[{partition}]"] = self.broker.end(topic, partition) - (commit.offset if commit else 0)
-        return found
+                behind[f"{topic}[{partition}]"] = self.broker.end(topic, partition) - (commit.offset if commit else 0)
+        return behind
 
     def dead_letters(self) -> list[DeadLetter]:
         """The records that could not be used, in order."""

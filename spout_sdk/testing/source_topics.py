@@ -27,8 +27,8 @@ class MemorySource:
         return 0, self._broker.end(*at)
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        found = {at: self._broker.committed(self._group, *at) for at in of}
-        return {at: Commit.read(each.offset, each.metadata) for at, each in found.items() if each is not None}
+        commits = {at: self._broker.committed(self._group, *at) for at in of}
+        return {at: Commit.read(each.offset, each.metadata) for at, each in commits.items() if each is not None}
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
         for at, commit in commits.items():
@@ -51,9 +51,9 @@ class MemorySource:
         records: list[Record] = []
         for at, position in self._positions.items():
             if at not in self._paused:
-                found = self._broker.fetch(*at, position, limit - len(records))
-                self._positions[at] += len(found)
-                records += found
+                fetched = self._broker.fetch(*at, position, limit - len(records))
+                self._positions[at] += len(fetched)
+                records += fetched
         return records, ()
 
     def lag(self) -> int:

@@ -31,23 +31,18 @@ Source = tuple[str, str]
 class Effects(Protocol):
     """What a fold does."""
 
-    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
-        """A window closes; `held` takes back its tuples, and is called if it fails."""
-
-    def fired(self, window: Window) -> None:
-        """After `fire`, and after the acks of the tuples that were in their last window."""
-
-    def ack(self, tuple_: Tuple) -> None:
-        """A tuple is in no further window."""
-
-    def late(self, tuple_: Tuple) -> None:
-        """A tuple came when all its windows had closed."""
-
-    def skip(self, tuple_: Tuple) -> None:
-        """A tuple was settled before it was read again."""
-
-    def unseen(self, count: int) -> None:
-        """So many tuples were in no window."""
+    # A window closes; `held` takes back its tuples, and is called if it fails.
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None: ...
+    # After `fire`, and after the acks of the tuples that were in their last window.
+    def fired(self, window: Window) -> None: ...
+    # A tuple is in no further window.
+    def ack(self, tuple_: Tuple) -> None: ...
+    # A tuple came when all its windows had closed.
+    def late(self, tuple_: Tuple) -> None: ...
+    # A tuple was settled before it was read again.
+    def skip(self, tuple_: Tuple) -> None: ...
+    # So many tuples were in no window.
+    def unseen(self, count: int) -> None: ...
 
 
 class WindowFold:
