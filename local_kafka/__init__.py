@@ -1,9 +1,9 @@
 """A real single-node Apache Kafka for development: the embedded default, without Docker.
 
 The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`), and run on the Java of the
-machine (`java`). `broker` has the public `LocalKafka`, which puts the parts together: `properties` configures it,
-`security` locks its door, `storage` keeps its files and locks them, `process` starts it and `guardian` ends it when
-the process that started it dies.
+machine (`java`). `broker` has the public `LocalKafka`. Its parts: `properties`; `security` (TLS, SASL, ACLs);
+`storage` (files and their lock); `prepared` (what speeds up a start); `process`; `guardian`, which ends the broker when
+the process that started it has ended.
 
 Environment variables:
     ACKER_LOCAL_KAFKA__CACHE: where the jars are kept instead of `~/.cache/kafka-acker`.

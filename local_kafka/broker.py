@@ -1,4 +1,4 @@
-"""`LocalKafka`: one real Kafka broker on this machine, for as long as it is wanted."""
+"""`LocalKafka`: one real Kafka broker on this machine."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from local_kafka.prepared import Prepared, prepare
 from local_kafka.process import BrokerProcess
 from local_kafka.properties import broker_properties, check_overrides, open_listeners, render
 from local_kafka.security import Security, secured_listeners
-from local_kafka.storage import Storage, keep_log, log_tail
+from local_kafka.storage import Storage, keep_log
 
 _LOG4J_CONFIG = Path(__file__).parent / "log4j2.properties"
 _PORT_ATTEMPTS = 5
@@ -53,18 +53,18 @@ class LocalKafka:
         with LocalKafka() as kafka:
             Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
-    It ends with this process, however that ends. Its port stays the same over `stop`, `kill` and `start`. One instance
-    is for one thread at a time.
+    It ends with this process. Its port stays the same over `stop`, `kill` and `start`. One instance is for one thread
+    at a time.
 
     Args:
-        data_dir: Where its files lie, to be used again by the next start; a temporary directory, gone after `stop`,
-            unless given.
-        port: Where it listens; a free one unless given.
+        data_dir: Directory of its files, which the next start uses again; by default a temporary one that `stop`
+            removes.
+        port: Where it listens; a free one by default.
         properties: Broker properties, over those for development (see `local_kafka.properties`).
         security: Users and an authoriser; without it, every client may connect and do everything.
-        heap: The most that Java may use for its heap, as in `-Xmx`.
+        heap: The largest heap of Java, as in `-Xmx`.
         jvm: `server` for a broker that runs for long, or under load.
-        console: Where the progress of the first download is shown; standard error unless given.
+        console: Shows the progress of the first download; standard error by default.
 
     Raises:
         ValueError: `properties` has one that `LocalKafka` sets itself.
@@ -127,7 +127,7 @@ class LocalKafka:
 
     @property
     def log_path(self) -> Path | None:
-        """What the broker prints; None while there is no directory for it."""
+        """The broker's log; None while there is no directory for it."""
         return self._storage.log_path if self._storage is not None else None
 
     def start(self, timeout: float = 60) -> None:
@@ -141,7 +141,7 @@ class LocalKafka:
         """
         if self.is_running:
             raise LocalKafkaError(f"The broker at {self.bootstrap_servers} is running: stop() it before start().")
-        self.kill()  # Of a broker that has ended by itself there may be a guardian left, or the other way about.
+        self.kill()  # Of a broker that has ended by itself a guardian may be left, and the reverse.
         if self._port is not None:
             _check_free(self._port)  # Before a download, which would be for nothing.
         java = find_java()
@@ -165,7 +165,7 @@ class LocalKafka:
         self._forget_temporary()
 
     def kill(self) -> None:
-        """Kill the broker, as a crash would; its files stay for the next `start`."""
+        """Kill the broker; its files stay for the next `start`."""
         if self._process is not None:
             self._process.kill()
             self._process = None
@@ -280,11 +280,7 @@ def _wait_until_ready(process: BrokerProcess, storage: Storage, settings: Mappin
         reason = f"The broker did not answer at {settings['bootstrap.servers']} in time"
     else:
         reason = f"The broker ended (exit status {process.exit_status}) before it answered"
-    raise BrokerStartError(
-        f"{reason}; the last lines of its log:",
-        log_path=storage.log_path,
-        log_tail=log_tail(storage.log_path, process.log_start),
-    )
+    raise BrokerStartError(reason, storage.log_path, process.log_start)
 
 
 def _wake_group_coordinator(admin: AdminClient) -> None:

@@ -1,17 +1,8 @@
-"""What can go wrong with the embedded broker.
+"""Errors of the embedded broker; each message ends with what to do."""
 
-All of them are a `LocalKafkaError`, and every message ends with what to do about it:
-
-    LocalKafkaError
-    ├── JavaNotFoundError       no Java on this machine
-    ├── JavaTooOldError         a Java, but older than Kafka needs
-    ├── DownloadError           Kafka's jars could not be fetched
-    ├── DataDirInUseError       another broker runs on the same directory
-    └── BrokerStartError        the broker ended, or did not answer in time
-"""
-
-from collections.abc import Sequence
 from pathlib import Path
+
+_TAIL_LINES = 20
 
 
 class LocalKafkaError(Exception):
@@ -50,12 +41,13 @@ class BrokerStartError(LocalKafkaError):
         log_tail: Its last lines, the oldest first.
     """
 
-    def __init__(self, message: str, *, log_path: Path, log_tail: Sequence[str]) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, log_path: Path, since: int = 0) -> None:
+        """`since`: offset in the log, in bytes, from which on it is this broker's."""
+        super().__init__(reason)
         self.log_path = log_path
-        self.log_tail = tuple(log_tail)
+        text = log_path.read_bytes()[since:].decode(errors="replace") if log_path.exists() else ""
+        self.log_tail = tuple(text.splitlines()[-_TAIL_LINES:])
 
     def __str__(self) -> str:
-        return "\n".join(
-            [str(self.args[0]), *(f"    {line}" for line in self.log_tail), f"The whole log: {self.log_path}"]
-        )
+        tail = "".join(f"    {line}\n" for line in self.log_tail)
+        return f"{self.args[0]}; the last lines of its log:\n{tail}The whole log: {self.log_path}"

@@ -19,7 +19,7 @@ from local_kafka.errors import BrokerStartError, LocalKafkaError
 from local_kafka.java import Java
 from local_kafka.ports import free_port
 from local_kafka.properties import broker_properties, open_listeners, render
-from local_kafka.storage import keep_log, log_tail
+from local_kafka.storage import keep_log
 
 _FORMAT_SECONDS = 60
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # of the formatted directory; each copy gets one of its own
@@ -96,10 +96,6 @@ def _format(made: Prepared) -> None:
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True, timeout=_FORMAT_SECONDS
             )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise BrokerStartError(
-            "Kafka could not format a directory; the last lines of its log:",
-            log_path=keep_log(log),
-            log_tail=log_tail(log),
-        ) from error
+        raise BrokerStartError("Kafka could not format a directory", keep_log(log)) from error
     config.unlink()
     log.unlink()

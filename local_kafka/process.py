@@ -10,7 +10,7 @@ from pathlib import Path
 
 from local_kafka import guardian
 from local_kafka.errors import BrokerStartError
-from local_kafka.storage import Storage, log_tail
+from local_kafka.storage import Storage
 
 ORPHAN_GRACE_SECONDS = 5.0
 _KILL_SECONDS = 10.0
@@ -49,11 +49,7 @@ class BrokerProcess:
             line = answer.readline()
         if not line.endswith(b"\n"):
             self._close()
-            raise BrokerStartError(
-                f"{command[0]} could not be started; the last lines of the log:",
-                log_path=storage.log_path,
-                log_tail=log_tail(storage.log_path, self.log_start),
-            )
+            raise BrokerStartError(f"{command[0]} could not be started", storage.log_path, self.log_start)
         self.pid = int(line)  # of the broker's Java
 
     @property

@@ -1,8 +1,7 @@
-"""A broker with TLS, SASL and ACLs: TLS on every listener, users, and an authoriser that refuses what no ACL allows.
+"""A broker with TLS, SASL and ACLs: an authoriser that refuses what no ACL allows, and two listeners for clients.
 
-There are two listeners for clients: one for users with a password (SASL_SSL, SCRAM-SHA-512), and one for users with a
-certificate (SSL). The controller, and the broker's way to itself, take certificates as well. There are no passwords
-here: a super user makes the users, through the AdminClient, when the broker runs.
+One is for users with a password (SASL_SSL, SCRAM-SHA-512), the other for users with a certificate (SSL). The controller
+and the broker itself use certificates. A super user creates the users with passwords when the broker runs.
 """
 
 from collections.abc import Mapping
@@ -19,14 +18,13 @@ _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a broker needs to lock its door.
+    """A broker's certificates and super users.
 
     Attributes:
         identity: PEM file with the broker's certificate, which must name 127.0.0.1 and be for servers and clients, the
             certificates up to the authority if there are any in between, and the private key, in PKCS#8.
-        authority: PEM file with the certificates of those whose signature is trusted.
-        super_users: names of users for whom there are no limits; the common name of the broker's certificate must be
-            one of them.
+        authority: PEM file with the certificates of trusted authorities.
+        super_users: users without limits; the common name of the broker's certificate must be one of them.
     """
 
     identity: Path
@@ -34,7 +32,7 @@ class Security:
     super_users: tuple[str, ...]
 
     def client_settings(self) -> dict[str, Any]:
-        """How to get in as the broker itself, as librdkafka properties."""
+        """Librdkafka properties of a client that is the broker itself."""
         return {
             "security.protocol": "SSL",
             "ssl.ca.location": str(self.authority),

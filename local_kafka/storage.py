@@ -1,7 +1,6 @@
 """The directory of a broker: its configuration, its log, its partitions, and its lock."""
 
 import base64
-import errno
 import fcntl
 import os
 import re
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from local_kafka.errors import DataDirInUseError
 
-LOG_TAIL_LINES = 20
 _RELEASE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
 
@@ -50,12 +48,12 @@ class Storage:
         )
 
     def name_owner(self, descriptor: int, owner: str) -> None:
-        """Write down who holds the lock, for the error of another process that wants it."""
+        """Write the owner of the lock into its file, for the error of another process."""
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, owner.encode(), 0)
 
     def wait_until_released(self, timeout: float) -> bool:
-        """Wait until no process holds the lock: then the broker is gone, and its files are at rest."""
+        """Wait until no process holds the lock: then the broker has ended, and nothing writes to its files."""
         try:
             descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -90,17 +88,6 @@ class Storage:
         unfinished.rename(self.log_dir)
 
 
-def log_tail(path: Path, since: int = 0) -> list[str]:
-    """The last lines of a log, from an offset in bytes on; none where there is no such file."""
-    try:
-        with path.open("rb") as log:
-            log.seek(since)
-            text = log.read().decode(errors="replace")
-    except FileNotFoundError:
-        return []
-    return text.splitlines()[-LOG_TAIL_LINES:]
-
-
 def keep_log(path: Path) -> Path:
     """Copy a log whose directory will be removed to a temporary file."""
     descriptor, kept = tempfile.mkstemp(prefix="kafka-acker-", suffix=".log")
@@ -119,15 +106,11 @@ def _random_id() -> str:
 
 def _lock_within(descriptor: int, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    pause = threading.Event()
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise
-        else:
             return True
-        if time.monotonic() >= deadline:
-            return False
-        pause.wait(_POLL_SECONDS)
+        except (BlockingIOError, PermissionError):
+            if time.monotonic() >= deadline:
+                return False
+            threading.Event().wait(_POLL_SECONDS)
