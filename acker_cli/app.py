@@ -1,8 +1,6 @@
-"""The command: its subcommands, and what becomes of errors.
+"""The command: its subcommands, and errors as one line on standard error and an exit code.
 
-Every error ends as one line on standard error that says what to do, and an exit code: 1 for an error, 2 for a
-command line that cannot be understood, 130 for Ctrl-C, 143 for SIGTERM; 0 where these are how a job is ended.
-`--traceback` shows where it came from.
+Exit codes: 1 for an error, 2 for an invalid command line, 130 for Ctrl-C, 143 for SIGTERM, 0 where these end a service.
 """
 
 import os
@@ -10,7 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Final, NoReturn
+from typing import Final, NoReturn
 
 import typer
 
@@ -30,7 +28,7 @@ from acker_cli.commands import (
     trace,
     worker,
 )
-from acker_cli.commands.options import examples
+from acker_cli.commands.options import examples, flag
 from acker_cli.console import standard_error
 from acker_cli.interruption import Interrupted
 
@@ -79,8 +77,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         typer.echo(f"acker {version('kafka-acker')}")
@@ -89,15 +87,10 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    _version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
-    ] = False,
-    _traceback: Annotated[
-        bool,
-        typer.Option(
-            _TRACEBACK_FLAG, help=f"Show where an error came from; goes anywhere [dim]({TRACEBACK_VARIABLE}=1)[/]."
-        ),
-    ] = False,
+    _version: bool = flag("--version", "Show the version.", callback=_show_version, is_eager=True),
+    _traceback: bool = flag(
+        _TRACEBACK_FLAG, f"Show where an error came from; goes anywhere [dim]({TRACEBACK_VARIABLE}=1)[/]."
+    ),
 ) -> None:
     pass
 
@@ -122,7 +115,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = _EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output has gone. What is still buffered must not raise another error at the exit.
+        # The reader of the output has closed it: what is still buffered must not raise another error at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _EXIT_ERROR
     except Exception as error:  # noqa: BLE001 - a traceback is shown only where it was asked for
@@ -145,7 +138,7 @@ def named(message: str, given: Sequence[str]) -> str:
 
 def explain(error: Exception) -> str:
     """An error as one line."""
-    # Looked up by name: to import every base class would cost more than most commands do.
+    # By name: to import every base class would cost more than most commands do.
     if type(error).__module__.split(".")[0] in _OURS:
         return str(error)
     if hasattr(error, "format_message"):  # the command line itself is wrong

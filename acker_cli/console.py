@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NO_TERMINAL: Final = 1_000
 SLOW_S: Final = 2.0
-"""After how many seconds progress is shown."""
+"""Seconds after which progress is shown."""
 
 
 def standard_output() -> Console:
@@ -58,9 +58,9 @@ def log_to_stderr(level: str, *, brief: bool = False) -> None:
 def slow_progress(
     console: Console, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """Yields a function that takes what is read, and how much of how much.
+    """Yields a function that takes what is read, how many records are, and of how many.
 
-    On a terminal a bar appears after `SLOW_S` and goes away in the end; elsewhere a line says what takes so long.
+    After `SLOW_S` a terminal shows a bar until the end; elsewhere a line names what is read.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -84,6 +84,6 @@ def slow_progress(
     try:
         yield show
     finally:
-        # To stop what never began would print an empty line.
+        # To stop a bar that was not started would print an empty line.
         if bar.live.is_started:
             bar.stop()

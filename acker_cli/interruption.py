@@ -11,14 +11,11 @@ from typing import Final
 
 _PATIENCE: Final = 3
 SLOW_S: Final = 0.8
-"""After how many seconds a line says that what was interrupted has not ended yet."""
+"""Seconds after which a line says that what was interrupted has not ended yet."""
 
 
 class Interrupted(BaseException):
-    """A signal asked the command to end.
-
-    Not an `Exception`, so that nothing on the way swallows it.
-    """
+    """A signal asked the command to end; not an `Exception`, so that no handler of errors catches it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -26,17 +23,15 @@ class Interrupted(BaseException):
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects: 130 for Ctrl-C, 143 for SIGTERM."""
+        """130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + self.number
 
 
 @contextmanager
 def interruptible(*, is_service: bool = False) -> Iterator[None]:
-    """Turns the first signal into `Interrupted`.
+    """Turns the first signal into `Interrupted`, and SIGTERM of a service into the end of the block.
 
-    Later ones do not disturb the cleaning up that the first one began; the third ends the process at once, and its
-    children notice that by themselves. SIGTERM is how a service ends: what is inside is unwound, and the command goes
-    on after it.
+    A second one does not disturb the clean-up; the third ends the process at once, and its children end with it.
     """
 
     def on_signal(received: Sequence[int]) -> None:
@@ -56,9 +51,9 @@ def interruptible(*, is_service: bool = False) -> Iterator[None]:
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """Calls `stop` at each SIGINT and SIGTERM, for what stops between two records, never amid one.
+    """Calls `stop` at each SIGINT and SIGTERM, for what stops between two records; the third ends the process at once.
 
-    The third one ends the process at once. Yields the numbers of the signals that came so far.
+    Yields the numbers of the signals so far.
     """
     with _handled((signal.SIGINT, signal.SIGTERM), lambda _received: stop()) as received:
         yield received

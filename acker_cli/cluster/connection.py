@@ -68,7 +68,7 @@ def embedded_broker(section: LocalKafkaSection, console: Console) -> "LocalKafka
 
 
 def check_properties(kafka: KafkaProperties, loaded: LoadedSettings) -> None:
-    """Asks librdkafka whether it knows these properties and takes their values; an error names where it was set."""
+    """Has librdkafka check these properties; an error names where the property was set."""
     refused = _refusal(kafka)
     if refused is None:
         return
@@ -96,7 +96,7 @@ def _refusal(kafka: KafkaProperties) -> str | None:
 
 
 def only_topology(topologies: Collection[str], how: str = "") -> str:
-    """The topology that is meant where none is named; `how` says how to name one."""
+    """The only topology of a cluster; an error if there are several, which ends with `how` to name one."""
     if not topologies:
         from kafka_clients.errors import UnknownTopologyError
 

@@ -1,8 +1,7 @@
 """Deleting a topology from a cluster, so that an interrupted deletion can be repeated (`docs/adr/0012`).
 
-The manifest goes first, because the workers that serve all topologies let go of this one when they read of it. Then
-its groups, and its topics last: while a topic is left, its name tells which groups there may be, so what a repetition
-has to delete is found by names alone.
+The manifest goes first, so that the workers that serve all topologies stop serving this one; then its groups, and its
+topics last: by their names alone a repetition finds the groups.
 """
 
 import threading
@@ -26,7 +25,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
 
 _LET_GO_S: Final = 30.0
-"""How long acker workers may take to let go, in seconds."""
+"""Seconds within which acker workers have to leave the group."""
 _LOOK_S: Final = 0.2
 _OF_COMPONENTS: Final = ("tuples", "notices", "replay")
 """The topics `{topology}.WORD.{component}`."""
@@ -73,20 +72,20 @@ def _component_of(topology: str, topic: str) -> str | None:
 
 
 class Removal:
-    """Deletes what remains of a topology; `say` takes lines about what was done."""
+    """Deletes what remains of a topology; `show` takes lines about what was done."""
 
     def __init__(
-        self, kafka: KafkaSettings, remains: Remains, say: Callable[[str], None], let_go_s: float = _LET_GO_S
+        self, kafka: KafkaSettings, remains: Remains, show: Callable[[str], None], let_go_s: float = _LET_GO_S
     ) -> None:
         self._remains = remains
-        self._say = say
+        self._show = show
         self._let_go_s = let_go_s
         self._catalogue = Catalogue(kafka)
         self._status = ClusterStatus(kafka)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
 
     def check_unused(self) -> None:
-        """An error if a process of a component is at work; ackers are no matter, for they let go by themselves."""
+        """An error if a process of a component is at work; acker workers leave by themselves."""
         topology = self._remains.topology
         components = set(self._remains.groups) - {acker_group(topology)}
         used = {group: count for group, count in self._status.members(components).items() if count}
@@ -97,11 +96,11 @@ class Removal:
             )
 
     def withdraw(self, *, force: bool) -> None:
-        """Takes the manifest back, and waits until the acker workers have let go; an error if not, unless `force`."""
+        """Withdraws the manifest, and waits until the acker workers have left; an error if not, unless `force`."""
         topology, group = self._remains.topology, acker_group(self._remains.topology)
         if self._remains.is_published:
             self._catalogue.withdraw(topology)
-            self._say("withdrawn from acker.topologies")
+            self._show("withdrawn from acker.topologies")
         deadline = time.monotonic() + self._let_go_s
         notified = False
         while count := self._status.members([group])[group]:
@@ -114,7 +113,7 @@ class Removal:
                     "on where it ended; --force does not wait for them"
                 )
             if not notified:
-                self._say(f"waiting for {count} acker workers to let go …")
+                self._show(f"waiting for {count} acker workers to leave …")
                 notified = True
             threading.Event().wait(_LOOK_S)
 
@@ -148,7 +147,7 @@ class Removal:
                     f"{what} could not be deleted: {why}. Repeat this command once the brokers are well"
                 ) from error
             return f"{what} ({why})"
-        self._say(f"deleted {what}")
+        self._show(f"deleted {what}")
         return ""
 
 

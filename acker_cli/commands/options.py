@@ -21,9 +21,9 @@ def option(metavar: str | None, text: str, *flags: str, default: Any = None, **m
     return typer.Option(default, *flags, metavar=metavar, help=text, show_default=is_shown, **more)
 
 
-def flag(name: str, text: str) -> Any:
+def flag(name: str, text: str, **more: Any) -> Any:
     """An option without a value."""
-    return typer.Option(False, name, help=text)
+    return typer.Option(False, name, help=text, **more)
 
 
 def argument(metavar: str, text: str, default: Any = ..., **more: Any) -> Any:

@@ -26,12 +26,12 @@ def top(
     It reads the statistics that the topology's processes write to the topic TOPOLOGY.stats once a second, and the lags
     of their consumer groups. Without a terminal, the tables are printed one below the other. Ctrl-C ends it.
     """
-    from contextlib import closing
+    from contextlib import closing, suppress
 
     from acker_cli.cluster.connection import configured_cluster, only_topology
     from acker_cli.console import standard_error
     from acker_cli.interruption import Interrupted, interruptible
-    from acker_cli.views.top import Top
+    from acker_cli.views.top import print_once, show
     from inspection.observer import Observer
     from kafka_clients.catalogue import Catalogue
 
@@ -43,11 +43,8 @@ def top(
             observer = Observer(kafka, manifest)
         with closing(observer):
             observer.open()
-            shown = Top(observer, as_json=json_)
             if once:
-                shown.once()
+                print_once(observer, as_json=json_)
                 return
-            try:
-                shown.run(interval)
-            except Interrupted:  # that is how one leaves it
-                return
+            with suppress(Interrupted):  # Ctrl-C is how it ends
+                show(observer, interval, as_json=json_)

@@ -1,9 +1,9 @@
-"""`acker demo`: the word count of a real text, and the proof that it is right.
+"""`acker demo`: the word count of a real text, compared with a plain count.
 
 - `text`: the text, and what a word is.
 - `word_count`: the topology: a spout, a bolt that splits, a bolt that counts; `spark_word_count`: the same in Spark.
-- `stores`: what spout and count bolt keep on disk, where no kill loses it and no replay counts twice.
-- `session`: one run from start to end; on a cluster that is not its own it leaves nothing. `chaos`: what it kills.
-- `report`: the result of a run, compared with a plain count; `verification`: the same of a word count whose parts are
-  services, as in `docker-compose.yml`; `spark_verification`: of one in Spark.
+- `stores`: the files of spout and count bolt.
+- `session`: one run from start to end; it leaves nothing on your cluster. `chaos`: its kills.
+- `report`: the result of a run; `verification`: of a word count whose components are services, as in
+  `docker-compose.yml`; `spark_verification`: of one in Spark.
 """

@@ -8,7 +8,7 @@ from typing import Final
 from acker_cli.processes.acker_pool import AckerSnapshot
 from spout_sdk.statistics.stats import Stats
 
-# Shares of all lines between which a kill happens. The second comes late enough for the first to have been made good.
+# Shares of all lines between which a kill happens; the second comes when the first is recovered from.
 _ACKER_WINDOW: Final = (0.25, 0.4)
 _BOLT_WINDOW: Final = (0.5, 0.65)
 
@@ -20,7 +20,7 @@ class Victim:
 
 
 class Chaos:
-    """Kills an acker worker and a process of one of the bolts at random moments, and only while they are busy."""
+    """Kills an acker worker and a process of a bolt at random moments while they are busy."""
 
     def __init__(self, seed: int, bolts: Sequence[str], kill: Callable[[Victim], None]) -> None:
         self._random = random.Random(f"{seed}/chaos")  # noqa: S311
@@ -39,7 +39,7 @@ class Chaos:
         stats: Mapping[str, Stats],
         pids: Mapping[str, Sequence[int]],
     ) -> None:
-        """Kills what is due at this share of lines that are acked; stats and process ids are by component."""
+        """Kills what is due when this share of lines is acked; stats and process ids are by component."""
         if not self.acker_kills and done >= self._acker_at:
             busy = [worker for worker in ackers if worker.is_busy]
             if busy:

@@ -35,13 +35,13 @@ from tuple_tree.manifest import Manifest
 
 # The group notices a killed member within this time; the default is longer than the demo waits.
 _KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
-# Below librdkafka's errors: that connections come and go as the demo begins and ends is no news.
+# Below librdkafka's errors: connections fail as the demo begins and ends.
 _QUIET: Final[KafkaProperties] = {"log_level": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """How the demo is run: with kills, up to a deadline in seconds; `worker` has the fields of `WorkerSettings`."""
+    """How the demo is run; the deadline is in seconds, `worker` has the fields of `WorkerSettings`."""
 
     parameters: Parameters
     kill: bool
@@ -52,7 +52,7 @@ class DemoOptions:
 
     @property
     def copies(self) -> int:
-        """Acker workers, and processes of each bolt: so many that one is left where another is killed."""
+        """The number of acker workers, and of processes of each bolt: one is left when another is killed."""
         return 2 if self.kill else 1
 
 
@@ -82,12 +82,9 @@ def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
 
 @contextmanager
 def demo_directory(keep: Path | None) -> Iterator[Path]:
-    """Where the tasks keep their files: a directory that is deleted afterwards, or `keep`, which must be new or empty.
-
-    Counts of another run would be counted again.
-    """
+    """The tasks' files: a directory that is deleted afterwards, or `keep`, which must be empty: counts add up."""
     if keep is None:
-        # Should a process be killed in the end only after its time, it may still write while this is removed.
+        # A process that is killed because it did not stop in time may still write while this is removed.
         with tempfile.TemporaryDirectory(prefix="acker-demo-", ignore_cleanup_errors=True) as directory:
             yield Path(directory)
         return
@@ -135,7 +132,7 @@ class _Session:
             seconds = time.monotonic() - began
             self._view.show(self._snapshot(done))
             processes.stop()
-            # Only now it is exact: every process has sent its last report.
+            # Exact, because every process has sent its last report.
             last = processes.snapshot()
         return DemoReport(
             last=last,
@@ -149,7 +146,7 @@ class _Session:
         )
 
     def _until_emitting(self) -> float:
-        """Waits for the first line; returns when it came, which is when the demo begins."""
+        """Waits for the first line; returns its time, when the demo begins."""
         while True:
             snapshot = self._look(0)
             if snapshot.at_spouts.emitted or snapshot.seconds > self._options.deadline:

@@ -2,8 +2,8 @@
 
     topic {name}.text ─▶ lines (spout) ──shuffle──▶ split ──shuffle──▶ count ─▶ Parquet in {directory}/counted
 
-The streams are those of `word_count`. As services the three stand in `docker-compose.yml`, under the profile `spark`;
-`python -m acker_cli.demo.spark_word_count` fills the topic, and `spark_verification` says whether all is right.
+The streams are those of `word_count`. The three are services in `docker-compose.yml`, with the profile `spark`.
+`python -m acker_cli.demo.spark_word_count` fills the topic; `spark_verification` checks the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PARTITIONS: Final = 2
 # Well above what a few micro-batches take on a busy machine, and a driver that is started again.
 _MESSAGE_TIMEOUT: Final = 120.0
-# A micro-batch costs some tenths of a second whatever it holds, so it should hold many lines.
+# A micro-batch takes some tenths of a second at least, so it should hold many lines.
 _MAX_SPOUT_PENDING: Final = 5_000
 _SECONDS: Final = 30.0
 
@@ -43,7 +43,7 @@ def text_topic(parameters: Parameters) -> str:
 
 
 def counted_directory(parameters: Parameters) -> Path:
-    """Where the words lie, a directory for each micro-batch."""
+    """Directory of the words, with a directory for each micro-batch."""
     return parameters.directory / "counted"
 
 
@@ -67,9 +67,9 @@ def split(rows: DataFrame) -> DataFrame:
 
 
 def count(rows: DataFrame, batch_id: int) -> None:
-    """Keeps each word with its place in the text, by which one that comes again is counted once.
+    """Keeps each word with its place in the text, by which a repeated one is counted once.
 
-    A micro-batch that is run again appends its words again: what was acked is there at any moment.
+    A micro-batch that is run again appends its words again, so acked words are there at any moment.
     """
     directory = counted_directory(Parameters.from_environment(os.environ)) / f"batch={batch_id}"
     rows.select("line", "position", "word").write.mode("append").parquet(directory.as_uri())
@@ -86,9 +86,9 @@ def topology() -> Topology:
 
 
 def write_text(kafka: Mapping[str, Any], parameters: Parameters, replication: int) -> int:
-    """Creates the topic of the text, and writes the lines that are missing in it; returns how many.
+    """Creates the topic of the text, and writes the lines that it lacks; returns how many.
 
-    Line n is message n // 2 of partition n % 2, so what is there says what is missing.
+    Line n is message n // 2 of partition n % 2, so the end offsets say which are missing.
     """
     topic, every = text_topic(parameters), lines(parameters.lines)
     ends = [0] * PARTITIONS

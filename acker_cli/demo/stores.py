@@ -1,12 +1,11 @@
-"""What the demo's tasks keep on disk: each task has one SQLite file of its own.
+"""What the demo's tasks keep on disk, each in an SQLite file of its own.
 
-A tuple is acked only after its effect was committed here, and the effect carries the tuple's identity as a primary
-key. So whatever happens between commit and ack (a kill, a failure, a replay, a zombie of a killed process that still
-holds the file while its successor opens it) the effect is there once.
+A tuple is acked only after its effect was committed here, with the tuple's identity as the primary key. So the effect
+is there once, whatever happens between commit and ack: a kill, a failure, a replay, or an old process that still has
+the file open while its successor opens it.
 
-All words of a batch are one transaction: the write-ahead log turns a commit into one write, and with `synchronous=OFF`
-nothing waits for the disk. A process that is killed loses nothing by that, since what it wrote is the kernel's already;
-only a machine that loses power could, and then the broker's log is gone with it.
+With `synchronous=OFF` no commit waits for the disk. A killed process loses nothing by that: the kernel has what it
+wrote. Only a machine that loses power could, and then the broker's log is gone with it.
 """
 
 import sqlite3
@@ -35,21 +34,19 @@ class CountStore:
 
     def __init__(self, directory: Path, task: int) -> None:
         self._connection = _open(directory / f"count-{task}.sqlite")
-        self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS counted (line INTEGER, position INTEGER, PRIMARY KEY (line, position)) "
-            "WITHOUT ROWID"
-        )
-        self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS counts (word TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID"
-        )
+        for table in (
+            "counted (line INTEGER, position INTEGER, PRIMARY KEY (line, position))",
+            "counts (word TEXT PRIMARY KEY, count INTEGER NOT NULL)",
+        ):
+            self._connection.execute(f"CREATE TABLE IF NOT EXISTS {table} WITHOUT ROWID")
 
     def add(self, words: Iterable[tuple[int, int, str]]) -> int:
         """Counts words by line, position in it, and word; when that is committed, returns how many were repeats."""
         execute = self._connection.execute
         new: Counter[str] = Counter()
         repeated = 0
-        execute("BEGIN IMMEDIATE")
-        try:
+        with self._connection:  # commits, or rolls back
+            execute("BEGIN IMMEDIATE")
             for line, position, word in words:
                 if execute("INSERT OR IGNORE INTO counted VALUES (?, ?)", (line, position)).rowcount:
                     new[word] += 1
@@ -58,10 +55,6 @@ class CountStore:
             self._connection.executemany(
                 "INSERT INTO counts VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count", new.items()
             )
-        except BaseException:
-            execute("ROLLBACK")
-            raise
-        execute("COMMIT")
         return repeated
 
     def close(self) -> None:
@@ -69,20 +62,20 @@ class CountStore:
 
 
 class LineStore:
-    """The lines that one task of the spout knows to be fully processed."""
+    """The lines of one task of the spout that are acked."""
 
     def __init__(self, directory: Path, task: int) -> None:
         self._connection = _open(directory / f"lines-{task}.sqlite")
         self._connection.execute("CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY, times INTEGER NOT NULL)")
 
     def add(self, line: int) -> None:
-        """Notes that the line is acked, and how often; it is kept once `commit` was called."""
+        """Counts an ack of the line, to be kept by the next `commit`."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute("INSERT INTO acked VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1", (line,))
 
     def commit(self) -> None:
-        """Keeps what was noted: lines that are acked together cost one transaction."""
+        """Lines that are acked together are one transaction."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
@@ -97,8 +90,7 @@ class LineStore:
 def counted_words(directory: Path) -> Counter[str]:
     total: Counter[str] = Counter()
     for connection in _each(directory, "count-*.sqlite", "counts"):
-        for word, count in connection.execute("SELECT word, count FROM counts"):
-            total[word] += count
+        total.update(dict(connection.execute("SELECT word, count FROM counts")))
     return total
 
 
@@ -110,7 +102,7 @@ def acked_lines(directory: Path, least: int = 1) -> int:
 
 
 def _each(directory: Path, pattern: str, table: str) -> Iterator[sqlite3.Connection]:
-    """The files of all tasks, but for those that are only just being made."""
+    """The files of all tasks, without those that have no such table yet."""
     for path in sorted(directory.glob(pattern)):
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
             if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():

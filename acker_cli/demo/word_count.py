@@ -3,8 +3,8 @@
     lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
 
 `acker demo` starts it, but it is an ordinary topology: `acker run acker_cli.demo.word_count:topology --local`, or each
-component as a service of its own, as in `docker-compose.yml`. What varies stands in the environment, because every
-process of the topology builds it for itself.
+component as a service, as in `docker-compose.yml`. Its parameters are in the environment, because every process of the
+topology builds it.
 """
 
 import os
@@ -84,7 +84,7 @@ class Pace:
         self._due = clock()
 
     def allows(self) -> bool:
-        """Whether it is time for one more; if so, it counts as done."""
+        """Whether one more may be emitted now, which counts as emitted then."""
         if not self._interval:
             return True
         now = self._clock()
@@ -95,10 +95,9 @@ class Pace:
 
 
 class LineSpout(Spout):
-    """Emits the lines of the text that fall to its task, again and again until each is acked.
+    """Emits the lines of the text that are its task's, each until it is acked; the message id of a line is its number.
 
-    The message id of a line is its number. What is done stands in a file, so a spout that is killed goes on with the
-    rest.
+    Acked lines are kept in a file, so a spout that was killed goes on with the rest.
     """
 
     streams = (declare({"line": int, "text": str}),)
@@ -127,7 +126,7 @@ class LineSpout(Spout):
         self._store.add(message_id)
 
     def fail(self, message_id: int, reason: Failure) -> None:
-        """Lets the line come again, before those that have not been tried."""
+        """The line is emitted again, before those that were not emitted yet."""
         del reason
         self._context.count(REPLAYED)
         self._todo.appendleft(message_id)
@@ -137,10 +136,7 @@ class LineSpout(Spout):
 
 
 class _Lottery:
-    """Fails tuples at random: half of them before the work on them is done, half of them after.
-
-    The latter are the harder test, for their effects must not happen twice.
-    """
+    """Fails tuples at random, half of them after the work on them, whose effects must not happen twice."""
 
     def __init__(self, parameters: Parameters, context: TaskContext) -> None:
         self._random = random.Random(f"{parameters.seed}/{context.component}/{context.task}")  # noqa: S311

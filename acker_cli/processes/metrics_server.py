@@ -114,7 +114,7 @@ def application(collectors: Iterable[Collector], health: Health, section: Metric
 
 @contextmanager
 def metrics_served(section: MetricsSection, collectors: Iterable[Collector], health: Health) -> Iterator[None]:
-    """Serves the pages meanwhile; does nothing if no port is set."""
+    """Serves the pages inside the block, if a port is set."""
     if section.port is None:
         yield
         return

@@ -89,7 +89,7 @@ def _flag_layer(bootstrap_servers: str | None, assignments: Sequence[str]) -> _L
         name = names.name_of(written)
         if names.is_secret(name):
             raise SettingsError(
-                f"{name} cannot be set with --set, for command lines can be read by everybody on the machine: set it "
+                f"{name} cannot be set with --set, because all users of the machine can read command lines: set it "
                 f"with {names.variable(name)}, or {names.file_key(name)} in {names.FILE_NAME}"
             )
         layer[name] = value, "flag --set"
@@ -106,8 +106,8 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     name = next((known for known in _prefixes(written) if known in origins), written)
     origin = origins.get(name) or next((o for n, o in origins.items() if n.startswith(f"{name}.")), DEFAULT)
     if finding["type"] == "extra_forbidden":
-        meant = names.nearest(name)
-        hint = f"did you mean {meant}?" if meant else "take it out"
+        nearest = names.nearest(name)
+        hint = f"did you mean {nearest}?" if nearest else "take it out"
         return f"unknown setting {name} ({origin}): {hint} acker config show lists all settings"
     value = names.shown(name, values.get(name))
     message = finding["msg"][:1].lower() + finding["msg"][1:]

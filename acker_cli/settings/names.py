@@ -77,13 +77,13 @@ def file_key(name: str) -> str:
 
 
 def how_to_set(name: str) -> str:
-    """Half a sentence that names the flag, the variable and the key."""
+    """The end of a message, with the flag, the variable and the key."""
     flag = SERVERS_FLAG if name == SERVERS else f"--set {name}=VALUE"
     return f"set it with {flag}, {variable(name)}, or {file_key(name)} in {FILE_NAME}"
 
 
 def nearest(name: str) -> str | None:
-    """The known name, or the section, that was probably meant."""
+    """The known name or section that is most like it."""
     known = [*flatten(Settings().model_dump()), *sorted(Settings.model_fields)]
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
 

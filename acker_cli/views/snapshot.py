@@ -1,4 +1,4 @@
-"""What a running topology has done so far, as the views show it."""
+"""The figures of a running topology, as the views show them."""
 
 import time
 from collections import deque
@@ -12,7 +12,7 @@ from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 
 ACKER_LOOP: Final = "acker"
-"""The loop of acker workers; the others have their component's name, and none may be called so."""
+"""The name of the loop of acker workers; the others have the name of their component."""
 _WINDOW_SECONDS: Final = 3.0
 REPLAYED: Final = "replayed"
 """The counter of a spout for what it has emitted again."""
@@ -62,14 +62,14 @@ class TopologySnapshot:
 
 
 class Rate:
-    """Counts a second over the last few seconds."""
+    """A rate over the last few seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: deque[tuple[float, int]] = deque()
 
     def update(self, count: int) -> float:
-        """Takes the count so far, and returns how much of it came in each second lately."""
+        """Takes the count so far; returns the rate over the window."""
         now = self._clock()
         self._counts.append((now, count))
         while len(self._counts) > 2 and now - self._counts[1][0] >= _WINDOW_SECONDS:

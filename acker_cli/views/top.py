@@ -1,9 +1,9 @@
 """A topology's figures, once or again and again, on a terminal of 80 columns or more."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NoReturn
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -29,52 +29,50 @@ _PRINTED_COLUMNS: Final = 160
 """How wide it is where there is no terminal."""
 
 
-class Top:
-    """What `acker top` does with an open observer: tables, or lines of JSON."""
+def print_once(observer: Observer, *, as_json: bool) -> None:
+    """Prints the figures; a `SilenceError` if no process reports any."""
+    observer.await_processes(_FIRST_REPORT_S)
+    _print(observer, standard_output(), as_json=as_json)
 
-    def __init__(self, observer: Observer, *, as_json: bool) -> None:
-        self._observer = observer
-        self._as_json = as_json
-        self._output = standard_output()
 
-    def once(self) -> None:
-        """Prints the figures; a `SilenceError` if no process reports any."""
-        self._observer.await_processes(_FIRST_REPORT_S)
-        self._print()
+def show(observer: Observer, seconds: float, *, as_json: bool) -> NoReturn:
+    """Shows the figures every so many seconds until it is interrupted."""
+    output = standard_output()
+    if as_json or not output.is_terminal or output.is_dumb_terminal:
+        while True:
+            _print(observer, output, as_json=as_json)
+            if not as_json:
+                output.print()
+            observer.follow(seconds)
+    with Live(console=output, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(_drawn(observer, output.width), refresh=True)
+            observer.follow(seconds)
 
-    def run(self, seconds: float) -> None:
-        """Shows the figures every so many seconds until it is interrupted."""
-        if self._as_json or not self._output.is_terminal or self._output.is_dumb_terminal:
-            while True:
-                self._print()
-                if not self._as_json:
-                    self._output.print()
-                self._observer.follow(seconds)
-        with Live(console=self._output, screen=True, auto_refresh=False) as live:
-            while True:
-                width = self._output.width
-                live.update(screen(self._observer.snapshot(), width, self._notes()), refresh=True)
-                self._observer.follow(seconds)
 
-    def _print(self) -> None:
-        snapshot = self._observer.snapshot()
-        if self._as_json:
-            print_json({**snapshot})
-            return
-        if not self._output.is_terminal:
-            self._output.width = _PRINTED_COLUMNS
-        self._output.print(screen(snapshot, self._output.width, self._notes()))
+def _print(observer: Observer, output: Console, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**observer.snapshot()})
+        return
+    if not output.is_terminal:
+        output.width = _PRINTED_COLUMNS
+    output.print(_drawn(observer, output.width))
 
-    def _notes(self) -> list[str]:
-        notes = [] if has_processes(self._observer.snapshot()) else [self._observer.silence]
-        if self._observer.problem:
-            notes.append(f"lags are not known: {self._observer.problem}")
-        return notes
+
+def _drawn(observer: Observer, width: int) -> RenderableType:
+    snapshot = observer.snapshot()
+    notes = [] if has_processes(snapshot) else [observer.silence]
+    if observer.problem:
+        notes.append(f"lags are not known: {observer.problem}")
+    return screen(snapshot, width, notes)
 
 
 def screen(snapshot: Snapshot, width: int, notes: Iterable[str] = ()) -> RenderableType:
     """The snapshot as tables that fit so many columns, with lines below them about what is wrong, and notes."""
-    parts: list[RenderableType] = [_heading(snapshot), "", _components(snapshot["components"], width)]
+    words = Text.assemble("topology ", (snapshot["topology"], "bold"), f", rates over {snapshot['window_seconds']:g} s")
+    if dead_letters := snapshot["dead_letters"]:
+        words.append(f", {dead_letters:,} dead letters", "yellow")
+    parts: list[RenderableType] = [words, "", _components(snapshot["components"], width)]
     lines = [*_troubles(snapshot["components"]), *(Text(note, "red") for note in notes)]
     if lines:
         parts += ["", *lines]
@@ -103,14 +101,6 @@ def short(number: float | None) -> str:
     return f"{number / _THOUSAND:.1f}G"
 
 
-def _heading(snapshot: Snapshot) -> Text:
-    dead_letters = snapshot["dead_letters"]
-    words = Text.assemble("topology ", (snapshot["topology"], "bold"), f", rates over {snapshot['window_seconds']:g} s")
-    if dead_letters:
-        words.append(f", {dead_letters:,} dead letters", "yellow")
-    return words
-
-
 def _components(components: list[ComponentView], width: int) -> RenderableType:
     is_wide = width >= _WIDE
     headings = ["tasks", "emit/s", "exec/s", "ack/s", "fail/s", "pending", "lag"]
@@ -118,14 +108,14 @@ def _components(components: list[ComponentView], width: int) -> RenderableType:
     table = _table(width, "component", [*headings, *(["execute ms"] if is_wide else []), "p50/p99 ms"])
     for component in components:
         is_spout = component["kind"] == "spout"
-        lag = component["lag"]
+        lag, failed = component["lag"], component["failed_per_second"]
         cells: list[RenderableType] = [
             component["name"],
             _tasks(component),
             short(component["emitted_per_second"]),
             "" if is_spout else short(component["executed_per_second"]),
             short(component["acked_per_second"]),
-            _alarming(component["failed_per_second"]),
+            Text(short(failed), "red" if failed else ""),
             short(component["pending"]),
             "" if is_spout and lag is None else short(lag),
         ]
@@ -154,10 +144,6 @@ def _tasks(component: ComponentView) -> Text:
     # An external component may be run by something that reports nothing.
     is_fine = owned == tasks or component["external"]
     return Text(str(tasks)) if is_fine else Text(f"{owned}/{tasks}", "red")
-
-
-def _alarming(rate: float | None) -> Text:
-    return Text(short(rate), "red" if rate else "")
 
 
 def _latency(latency: Latency | None) -> str:

@@ -134,7 +134,7 @@ def shown(status: TopologyStatus) -> dict[str, Any]:
 def to_be_deleted(remains: Remains, *, keep_topics: bool) -> Iterator[str]:
     yield f"of topology {remains.topology} will be deleted:"
     if remains.is_published:
-        yield f"  its manifest in {TOPOLOGIES_TOPIC}, so that acker workers let go of it"
+        yield f"  its manifest in {TOPOLOGIES_TOPIC}, so that acker workers stop serving it"
     if keep_topics:
         return
     for group in remains.groups:
