@@ -1,19 +1,12 @@
-"""Errors of the command line.
-
-CliError
-├── SettingsError     a setting that cannot be used; names the flag, the variable and the file key that set it
-├── ProcessError      a child process that cannot be kept running
-├── RemovalError      a topology that cannot be deleted now
-└── DemoError         the demo could not be carried out
-"""
+"""Errors of the command line; each message ends with what to do."""
 
 
 class CliError(Exception):
-    """Base of all errors raised by `acker_cli`; the message ends with what to do."""
+    """Base of all errors raised by `acker_cli`."""
 
 
 class SettingsError(CliError):
-    """A setting that cannot be used."""
+    """A setting that cannot be used; the message names the flag, the variable and the file key that set it."""
 
 
 class ProcessError(CliError):

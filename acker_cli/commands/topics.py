@@ -132,8 +132,7 @@ def acls(
     if json_:
         print_json({"topology": topology.name, "roles": as_json(chosen, principals)})
         return
-    settings = loaded.settings
-    servers = "localhost:9092" if settings.is_embedded else settings.bootstrap_servers
+    servers = str(loaded.settings.kafka.get("bootstrap.servers") or "localhost:9092")
     output = standard_output()
     for line in commands(
         chosen, principals, ["kafka-acls", "--bootstrap-server", servers, "--command-config", str(command_config)]

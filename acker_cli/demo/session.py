@@ -157,11 +157,9 @@ class _Session:
         self._processes.check()
         snapshot = self._snapshot(done)
         self._view.show(snapshot)
-        ackers = self._processes.ackers
-        if self._chaos is not None and ackers is not None:
-            self._chaos.step(
-                done / self._total, ackers.workers(), snapshot.components, self._processes.components.pids()
-            )
+        if self._chaos is not None:
+            workers, pids = self._processes.ackers.workers(), self._processes.components.pids()
+            self._chaos.step(done / self._total, workers, snapshot.components, pids)
         threading.Event().wait(LOOK_SECONDS)
         return snapshot
 

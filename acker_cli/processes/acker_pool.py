@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.views.snapshot import ACKER_LOOP
 from acker_worker.stats import WorkerStats
 from kafka_clients import child_process
 from kafka_clients.child_process import ChildProcess
@@ -13,7 +14,6 @@ from kafka_clients.supervisor import Slot, Supervisor, describe_exit
 
 _log = logging.getLogger(__name__)
 
-_NAME: Final = "acker worker"
 _ARGUMENTS: Final = ("acker_cli.processes.acker_process",)
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
 """Statistics of which the longest counts, not the sum."""
@@ -38,11 +38,12 @@ class AckerPool(Supervisor[WorkerStats]):
 
     def __init__(self, launch: AckerLaunch, count: int) -> None:
         super().__init__(WorkerStats.of, summed, lambda name, why: ProcessError(f"{name}: {why}"))
+        self.count = count
 
         def start_process() -> ChildProcess:
             return ChildProcess(_ARGUMENTS, {}, asdict(launch))
 
-        self._slots = [Slot(_NAME, start_process, WorkerStats()) for _ in range(count)]
+        self._slots = [Slot(ACKER_LOOP, start_process, WorkerStats()) for _ in range(count)]
 
     def check(self) -> None:
         """Raises a `ProcessError` if no worker could even start."""
@@ -60,11 +61,7 @@ class AckerPool(Supervisor[WorkerStats]):
 
     def stats(self) -> WorkerStats:
         """The sum over all workers; counters of those that have ended are included."""
-        return self._sums().get(_NAME, WorkerStats())
-
-    def heartbeat_age(self) -> float:
-        """Seconds since a worker last reported, the longest of all; 0 without any worker."""
-        return self.heartbeat_ages().get(_NAME, 0.0)
+        return self._sums().get(ACKER_LOOP, WorkerStats())
 
     def _on_exit(self, slot: Slot[WorkerStats], pid: int, code: int, pause: float) -> ProcessError | None:
         if code > 0 and not self._reported:

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -17,10 +16,10 @@ from acker_cli.processes import acker_pool
 from acker_cli.processes.acker_pool import AckerPool
 from acker_cli.processes.acker_process import AckerLaunch
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
-from acker_cli.processes.topology_processes import LOOK_SECONDS, TopologyProcesses
+from acker_cli.processes.topology_processes import LOOK_SECONDS, Snapshots, TopologyProcesses
 from acker_cli.settings.sections import Settings
 from acker_cli.views.live import View
-from acker_cli.views.snapshot import ACKER_LOOP, Rate, TopologySnapshot
+from acker_cli.views.snapshot import TopologySnapshot
 from acker_worker.metrics import WorkerCollector
 from acker_worker.stats import WorkerStats
 from inspection.topology_status import ClusterStatus
@@ -131,7 +130,7 @@ def start_early(plan: RunPlan) -> None:
 def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
     """Runs all components, each in processes of its own, until a signal unwinds it."""
     pause = threading.Event()
-    ackers = _acker_pool(plan, cluster, settings) if plan.ackers else None
+    ackers = _acker_pool(plan, cluster, settings)
     topology = TopologyProcesses(plan.reference, plan.topology.manifest, cluster.kafka, plan.processes, ackers)
     latest = topology.snapshot()
     with _metrics_served(plan, settings, topology.heartbeat_ages, lambda: latest), topology:
@@ -145,33 +144,20 @@ def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View
 def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
     """Runs one component in this process until a signal stops it, and raises `Interrupted` then."""
     assert plan.component is not None  # noqa: S101 - for the type checker
-    began = time.monotonic()
-    rate = Rate()
-    spouts = frozenset(spout.name for spout in plan.topology.manifest.spouts) & {plan.component}
     loop = Loop(plan.component)
     ackers = _acker_pool(plan, cluster, settings)
-
-    def snapshot(stats: Stats) -> TopologySnapshot:
-        return TopologySnapshot(
-            seconds=time.monotonic() - began,
-            spouts=spouts,
-            components={stats.component: stats},
-            rate=rate.update(stats.executed),
-            acker_pids=tuple(worker.pid for worker in ackers.workers()),
-            ackers=ackers.stats() if plan.ackers else None,
-        )
-
-    latest = snapshot(Stats(plan.component))
+    snapshots = Snapshots({spout.name for spout in plan.topology.manifest.spouts} & {plan.component}, ackers)
+    latest = snapshots.of({plan.component: Stats(plan.component)})
 
     def on_stats(stats: Stats) -> None:
         nonlocal latest
         loop.turned()
         ackers.check()
-        latest = snapshot(stats)
+        latest = snapshots.of({stats.component: stats})
         view.show(latest)
 
     def heartbeat_ages() -> dict[str, float]:
-        return {**loop.heartbeat_ages(), **({ACKER_LOOP: ackers.heartbeat_age()} if plan.ackers else {})}
+        return {**loop.heartbeat_ages(), **ackers.heartbeat_ages()}
 
     with _metrics_served(plan, settings, heartbeat_ages, lambda: latest), ackers:
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)

@@ -100,7 +100,3 @@ class Settings(BaseSettings):
     def is_embedded(self) -> bool:
         """Whether no cluster is configured, so that the embedded broker is the one to use."""
         return not self.kafka.get("bootstrap.servers")
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return str(self.kafka["bootstrap.servers"])

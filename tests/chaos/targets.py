@@ -102,7 +102,7 @@ class Target:
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)
-        ackers = AckerPool(AckerLaunch(name, kafka, {}, "INFO"), 1) if self.tracked else None
+        ackers = AckerPool(AckerLaunch(name, kafka, {}, "INFO"), int(self.tracked))
         self._processes = TopologyProcesses(reference, manifest, kafka, {}, ackers)
         self._drivers = {
             component: Driver(
@@ -133,7 +133,6 @@ class Target:
     def pids(self, component: str) -> list[int]:
         """The processes of a component, or of the acker."""
         if component == "acker":
-            assert self._processes.ackers is not None
             return [worker.pid for worker in self._processes.ackers.workers()]
         driver = self._drivers.get(component)
         return self._processes.components.pids()[component] if driver is None else driver.pids()
