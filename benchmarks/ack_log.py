@@ -5,6 +5,7 @@ acks and of inits alternate, each batch a record. Every ack completes a tree, so
 is filled, and the last one that everything is folded.
 """
 
+import itertools
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
@@ -33,14 +34,7 @@ _CONTACT_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice, as it lies in the log.
-
-    Attributes:
-        partition: of the ack log.
-        position: the fold had applied everything before this offset.
-        at_ms: when the broker appended it.
-        trees: how many it is about.
-    """
+    """A notice about so many trees: the fold of a partition of the ack log had applied all before `position`."""
 
     partition: int
     position: int
@@ -60,16 +54,7 @@ class Notice:
 
 
 class AckLog:
-    """The ack log of a topology of one spout and one bolt, whose entries the benchmark writes.
-
-    Args:
-        topics: of the broker.
-        partitions: of the ack log.
-
-    Attributes:
-        topology: its name.
-        trees: that are acked.
-    """
+    """The ack log of a topology of one spout and one bolt, in which so many trees are acked."""
 
     def __init__(self, topics: Topics, partitions: int) -> None:
         self.topology = f"bench-{uuid.uuid4().hex[:8]}"
@@ -89,8 +74,6 @@ class AckLog:
         topics.create_for(manifest)
         kafka = {"bootstrap.servers": topics.servers, **QUIET}
         self._admin = AdminClient(kafka)
-        self._producer = Producer({**kafka, "enable.idempotence": True, "linger.ms": 5})
-        self._session, self._sequence = uuid.uuid4().bytes, 0
         self._sizes: list[list[int]] = [[] for _ in range(partitions)]
         self._notices = Consumer({**kafka, "group.id": self.topology, "fetch.queue.backoff.ms": 50})
         self._notices.assign([TopicPartition(notices, 0, 0)])
@@ -101,61 +84,42 @@ class AckLog:
         self._topics.delete(self.topology)
 
     def fill(self, pending: int, trees: int, batch: int) -> None:
-        """Writes the window and what follows it.
+        """Writes the window, in batches of `BATCH` entries, and what follows it; trees are over all partitions."""
+        turns = -(-trees // self.partitions // BATCH) * BATCH
+        lanes = [
+            self._lane(partition, pending // self.partitions, turns, batch) for partition in range(self.partitions)
+        ]
+        # In turn, as all partitions are written in a topology.
+        records = (record for step in itertools.zip_longest(*lanes) for record in step if record is not None)
+        self._topics.write(self._acks, records, {"linger.ms": 5})
+        self.trees += turns * self.partitions
 
-        Args:
-            pending: trees in the window, over all partitions.
-            trees: that are acked, over all partitions, at least.
-            batch: entries of a record; those of the window itself have `BATCH`.
-        """
-        each = -(-trees // self.partitions // BATCH) * BATCH
-        lanes = [self._lane(partition, pending // self.partitions, each, batch) for partition in range(self.partitions)]
-        while lanes:
-            lanes = [lane for lane in lanes if next(lane, None) is not None]
-        if self._producer.flush(_CONTACT_SECONDS):
-            raise BenchmarkError("the ack log could not be written: the broker does not answer")
-        self.trees += each * self.partitions
-
-    def _lane(self, partition: int, pending: int, turns: int, batch: int) -> Iterator[int]:
+    def _lane(self, partition: int, pending: int, turns: int, batch: int) -> Iterator[tuple[bytes, int, None]]:
         window = Window.drawn(pending, turns, seed=partition)
         roots = window.roots // np.uint64(self.partitions) * np.uint64(self.partitions) + np.uint64(partition)
+        session, sequence = uuid.uuid4().bytes, itertools.count(1)
 
-        def init(trees: slice) -> int:
-            return self._append(
-                partition, "spout/0", spout=self._spout, init_roots=roots[trees], init_vals=window.vals[trees]
-            )
+        def record(writer: str, **columns: Any) -> tuple[bytes, int, None]:
+            entries = AckBatch(writer, session, next(sequence), **columns)
+            self._sizes[partition].append(len(entries))
+            return encode_ack_batch(entries), partition, None
+
+        def init(trees: slice) -> tuple[bytes, int, None]:
+            return record("spout/0", spout=self._spout, init_roots=roots[trees], init_vals=window.vals[trees])
 
         for start in range(0, pending, BATCH):
             yield init(slice(start, min(start + BATCH, pending)))
         for start in range(0, turns, batch):
             acked = window.order[start : start + batch]
-            yield self._append(partition, "bolt/0", ack_roots=roots[acked], ack_vals=window.vals[acked])
+            yield record("bolt/0", ack_roots=roots[acked], ack_vals=window.vals[acked])
             yield init(slice(pending + start, pending + min(start + batch, turns)))
-
-    def _append(self, partition: int, writer: str, **columns: Any) -> int:
-        self._sequence += 1
-        batch = AckBatch(writer, self._session, self._sequence, **columns)
-        value = encode_ack_batch(batch)
-        self._sizes[partition].append(len(batch))
-        while True:
-            try:
-                self._producer.produce(self._acks, value, partition=partition, on_delivery=_must_arrive)
-            except BufferError:
-                self._producer.poll(0.1)
-            else:
-                self._producer.poll(0)
-                return len(batch)
 
     def entries(self) -> list[NDArray[np.int64]]:
         """For each partition, shape `(records + 1,)`: how many entries lie before each offset."""
         return [np.concatenate([[0], np.cumsum(sizes)]) for sizes in self._sizes]
 
     def await_notices(self) -> list[Notice]:
-        """Reads on in the notices until they are about all trees.
-
-        Raises:
-            BenchmarkError: if none comes for two minutes, or there are more.
-        """
+        """Reads on in the notices until they are about all trees."""
         notices: list[Notice] = []
         left, deadline = self.trees, time.monotonic() + _SILENT_SECONDS
         while left > 0:
@@ -182,8 +146,3 @@ class AckLog:
         described = self._admin.describe_consumer_groups([group])[group].result(_CONTACT_SECONDS)
         if described.state is not ConsumerGroupState.DEAD:
             self._admin.delete_consumer_groups([group])[group].result(_CONTACT_SECONDS)
-
-
-def _must_arrive(error: KafkaError | None, _message: Message) -> None:
-    if error is not None:
-        raise BenchmarkError(f"the ack log could not be written: {error.str()}")

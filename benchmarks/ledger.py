@@ -6,12 +6,8 @@
     python -m benchmarks.ledger --quick --without-storm
 
 Our ledger gets each batch of a sliding window of trees (`benchmarks.window`) as two columns, as it does from the log;
-Storm's `Acker.execute` gets Storm's tuples one by one, made beforehand, and a collector that only counts. A plain dict
-in Python does the same, as a yardstick that needs no setting up. All get the same ids in the same order, and are warm
-before a round counts. Each side is a process of its own, and they take turns, round by round.
-
-Memory is that of the same window in the same processes: what the kernel counts as resident for ours, and what is left
-on the heap after a collection for Storm's, which flatters Storm: its JVM holds more.
+Storm's `Acker.execute` gets Storm's tuples one by one; a plain dict in Python is a yardstick that needs no setting up.
+Each side is a process of its own, and they take turns, round by round. docs/performance.md describes what is fair.
 """
 
 import json
@@ -22,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -34,27 +29,23 @@ from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Spread
 from benchmarks.processes import resident_bytes
 from benchmarks.setup import ACKER_WINDOW, require_storm, storm_program
-from benchmarks.window import BATCH, SETTINGS, SPOUT, Ids, Window, dict_round, ledger_round
+from benchmarks.window import BATCH, SETTINGS, SPOUT, Window, dict_round, ledger_round
+from tuple_tree.ids import IdColumn
 
+SIZES: Final = (100_000, 1_000_000, 10_000_000)
 TURNS: Final = 4_000_000
 """Trees a round, at least; and at least one full turn of the window."""
-DICT_TURNS: Final = 1_000_000
 WARM_ROUNDS: Final = 3
 """Before those that count: Java compiles while it runs."""
-_SIZES: Final = (100_000, 1_000_000, 10_000_000)
-_ROUNDS: Final = 7
+_DICT_TURNS: Final = 1_000_000
 _QUICK_TURNS: Final = 200_000
 
 
 class Side:
     """A process with one side of the comparison, which runs a round for each line that it is sent.
 
-    Args:
-        name: for errors.
-        command: starts it; it writes a JSON object on one line when it is ready, and one for each line it reads.
-
-    Attributes:
-        ready: what it wrote when it was ready: versions, and bytes a tree.
+    The command writes a JSON object on one line when it is `ready`: versions, and bytes a tree; and one for each line
+    that it reads.
     """
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
@@ -66,11 +57,9 @@ class Side:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
         if kind is not None:
             self._process.kill()
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
     def round(self) -> float:
         """Runs a round; returns messages a second."""
@@ -91,34 +80,6 @@ class Side:
         return answer
 
 
-@dataclass(frozen=True)
-class Result:
-    """One size of the window.
-
-    Attributes:
-        pending: trees in the window.
-        ledger, storm, dict: messages (inits and acks) a second.
-        speed_ratio, dict_ratio: of the medians, ours to Storm's and to the dict's.
-        bytes_per_tree: growth of our resident memory by filling the window, divided by its trees.
-        peak_bytes_per_tree: the same at its highest, while the table was being copied to a larger one.
-        table_load: share of the table's homes that is taken.
-        storm_bytes_per_tree: growth of Storm's heap after a collection.
-        memory_ratio: ours to Storm's.
-    """
-
-    pending: int
-    ledger: Spread
-    storm: Spread | None
-    dict: Spread
-    speed_ratio: float | None
-    dict_ratio: float
-    bytes_per_tree: float
-    peak_bytes_per_tree: float
-    table_load: float
-    storm_bytes_per_tree: float | None
-    memory_ratio: float | None
-
-
 def storm_side(file: Path, window: Window) -> Side:
     """Storm's `Acker.execute`. Raises `NotSetUpError` if Storm was not fetched."""
     # Room for two windows and all tuples of a round, three times over: G1 begins to mark, beside the program, once 45 %
@@ -132,47 +93,44 @@ def storm_versions(storm: Side) -> dict[str, str]:
     return {name: text for name, text in storm.ready["versions"].items() if name != "heap_mb"}
 
 
-def measure(pending: int, turns: int, rounds: int, with_storm: bool) -> tuple[Result, dict[str, str]]:
-    """One size, and the versions of Storm."""
+def measure(pending: int, turns: int, rounds: int, with_storm: bool) -> tuple[dict[str, Any], dict[str, str]]:
+    """The row of one size, and the versions of Storm."""
     with tempfile.TemporaryDirectory(prefix="bench-ledger-") as directory, ExitStack() as stack:
-        file, few = Path(directory, "ids"), Path(directory, "few")
         window = Window.drawn(pending, max(turns, pending))
-        window.save(file)
-        fewer = Window.drawn(pending, min(window.turns, DICT_TURNS))
-        fewer.save(few)
+        fewer = Window.drawn(pending, min(window.turns, _DICT_TURNS))
         sides = {}
-        for name, ids, trees in (("ledger", file, window), ("dict", few, fewer)):
-            command = [sys.executable, "-m", "benchmarks.ledger", "--side", name, str(ids)]
-            command += [str(trees.pending), str(trees.turns)]
+        for name, trees in (("ledger", window), ("dict", fewer)):
+            trees.save(Path(directory, name))
+            arguments = [name, str(Path(directory, name)), str(trees.pending), str(trees.turns)]
+            command = [sys.executable, "-m", "benchmarks.ledger", "--side", *arguments]
             sides[name] = stack.enter_context(Side(name, command))
         if with_storm:
-            sides["storm"] = stack.enter_context(storm_side(file, window))
-        rounds_of = harness.in_turn(
-            {name: side.round for name, side in sides.items()}, rounds, warm=WARM_ROUNDS, shown="{:,.0f}/s".format
-        )
-        ours, java = sides["ledger"].ready, sides["storm"].ready if with_storm else None
-        versions = storm_versions(sides["storm"]) if with_storm else {}
+            sides["storm"] = stack.enter_context(storm_side(Path(directory, "ledger"), window))
+        contestants = {name: side.round for name, side in sides.items()}
+        rounds_of = harness.in_turn(contestants, rounds, warm=WARM_ROUNDS, shown="{:,.0f}/s".format)
     rates = {name: Spread.of(each) for name, each in rounds_of.items()}
     ledger, plain, storm = rates["ledger"], rates["dict"], rates.get("storm")
-    result = Result(
-        pending=pending,
-        ledger=ledger,
-        storm=storm,
-        dict=plain,
-        speed_ratio=round(ledger.median / storm.median, 2) if storm else None,
-        dict_ratio=round(ledger.median / plain.median, 1),
-        storm_bytes_per_tree=java["bytes_per_tree"] if java else None,
-        memory_ratio=round(ours["bytes_per_tree"] / java["bytes_per_tree"], 3) if java else None,
+    ours = sides["ledger"].ready
+    of_storm = sides["storm"].ready["bytes_per_tree"] if storm else None
+    row = {
+        "pending": pending,
+        "ledger": ledger,
+        "storm": storm,
+        "dict": plain,
+        "speed_ratio": round(ledger.median / storm.median, 2) if storm else None,
+        "dict_ratio": round(ledger.median / plain.median, 1),
         **ours,
-    )
-    return result, versions
+        "storm_bytes_per_tree": of_storm,
+        "memory_ratio": round(ours["bytes_per_tree"] / of_storm, 3) if of_storm else None,
+    }
+    return row, storm_versions(sides["storm"]) if storm else {}
 
 
 def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
     """What the window takes: resident memory before the first tree, and with all of them pending."""
     with open(file, "rb") as ids:
 
-        def batch_at(index: int, count: int) -> Ids:
+        def batch_at(index: int, count: int) -> IdColumn:
             # Read and not mapped: pages of a mapped file would count as ours.
             ids.seek(8 * index)
             return np.frombuffer(ids.read(8 * count), dtype=np.uint64)
@@ -187,13 +145,14 @@ def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
     assert len(ledger) == pending
     return {
         "bytes_per_tree": round((after - before) / pending, 1),
+        # While the table was copied to a larger one.
         "peak_bytes_per_tree": round((peak - before) / pending, 1),
         "table_load": round(ledger.load, 3),
     }
 
 
 def serve(side: str, file: Path, pending: int, turns: int) -> None:
-    """Is one of our sides: a round for each line of standard input."""
+    """One of our sides: a round for each line of standard input."""
     ready: dict[str, Any] = {}
     if side == "ledger":
         warm_up()
@@ -207,11 +166,11 @@ def serve(side: str, file: Path, pending: int, turns: int) -> None:
 
 def main() -> None:
     parser = harness.parser(__doc__, "one small window, few rounds")
-    parser.add_argument("--pending", type=int, nargs="+", default=list(_SIZES), help="sizes of the window")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds of each size; the median counts")
+    parser.add_argument("--pending", type=int, nargs="+", default=list(SIZES), help="sizes of the window")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each size; the median counts")
     parser.add_argument("--without-storm", action="store_true", help="against a plain dict only; not kept by itself")
     given = parser.parse_args()
-    sizes, turns, rounds = (given.pending, TURNS, given.rounds) if not given.quick else (_SIZES[:1], _QUICK_TURNS, 3)
+    sizes, turns, rounds = (SIZES[:1], _QUICK_TURNS, 3) if given.quick else (given.pending, TURNS, given.rounds)
     kept_in = harness.directory(given, whole=not given.without_storm)
     if not given.without_storm:
         require_storm()

@@ -110,10 +110,26 @@ class Topics:
         headers = tracked_headers(source, MAX_ROWS, ack_partitions) if ack_partitions else lambda: [("source", source)]
         self.write(topic, ((pack, 0, headers()) for _ in range(0, tuples, MAX_ROWS)))
 
-    def write(self, topic: str, records: Iterable[tuple[bytes, int, list[Any] | None]]) -> None:
-        """Writes records: value, partition, headers."""
-        settings = {"linger.ms": 20, "compression.type": "lz4", "enable.idempotence": True}
-        producer = Producer({"bootstrap.servers": self.servers, **settings, "queue.buffering.max.messages": 500_000})
+    def write(
+        self,
+        topic: str,
+        records: Iterable[tuple[bytes, int, list[Any] | None]],
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes records: value, partition, headers; without settings of a producer compressed, in large batches."""
+
+        def undelivered(error: KafkaError | None, _message: Message) -> None:
+            raise BenchmarkError(f"{topic} could not be filled: {error}")
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self.servers,
+                "enable.idempotence": True,
+                "on_delivery": undelivered,
+                "delivery.report.only.error": True,
+                **(settings or {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}),
+            }
+        )
         for value, partition, headers in records:
             while True:
                 try:

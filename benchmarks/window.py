@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acker_worker.ledger import Ledger, LedgerSettings
+from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutAddress
 
 BATCH: Final = 4_096
-SEED: Final = 7
 SETTINGS: Final = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
 SPOUT: Final = SpoutAddress("bench.notices.spout", 0, 30_000)
 
-Ids = NDArray[np.uint64]
 Round = Callable[[], float]
 """Runs a round, and returns messages (inits and acks) a second."""
 
@@ -38,12 +37,12 @@ class Window:
 
     pending: int
     turns: int
-    roots: Ids
-    vals: Ids
+    roots: IdColumn
+    vals: IdColumn
     order: NDArray[np.int64]
 
     @classmethod
-    def drawn(cls, pending: int, turns: int, seed: int = SEED) -> "Window":
+    def drawn(cls, pending: int, turns: int, seed: int = 7) -> "Window":
         """Draws them, always the same for a seed."""
         rng = np.random.default_rng(seed)
         turns = turns // BATCH * BATCH
@@ -62,11 +61,10 @@ class Window:
 
     @classmethod
     def load(cls, file: Path, pending: int, turns: int) -> "Window":
-        """Reads what `save` wrote, without bringing it into memory before it is used."""
-        ids: Ids = np.memmap(file, dtype="<u8", mode="r")
-        trees = pending + turns
-        order = ids[2 * trees :].view(np.int64)
-        return cls(pending, turns, ids[:trees], ids[trees : 2 * trees], order)
+        """Maps what `save` wrote, which is not in memory before it is used."""
+        ids: IdColumn = np.memmap(file, dtype="<u8", mode="r")
+        roots, vals, order = np.split(ids, [pending + turns, 2 * (pending + turns)])
+        return cls(pending, turns, roots, vals, order.view(np.int64))
 
 
 def ledger_round(window: Window, clock: Callable[[], float]) -> Round:
@@ -97,9 +95,9 @@ def ledger_round(window: Window, clock: Callable[[], float]) -> Round:
 def dict_round(window: Window, clock: Callable[[], float]) -> Round:
     """A plain dict of checksums in Python, one message at a time."""
     acks = list(zip(window.roots[window.order].tolist(), window.vals[window.order].tolist(), strict=True))
-    olds, news = slice(window.pending), slice(window.pending, None)
-    old = dict(zip(window.roots[olds].tolist(), window.vals[olds].tolist(), strict=True))
-    new = list(zip(window.roots[news].tolist(), window.vals[news].tolist(), strict=True))
+    # Other objects than those of the acks, as if they came from a log.
+    trees = list(zip(window.roots.tolist(), window.vals.tolist(), strict=True))
+    old, new = dict(trees[: window.pending]), trees[window.pending :]
 
     def run() -> float:
         ledger = dict(old)

@@ -6,33 +6,26 @@
     python -m benchmarks.worker --quick --without-storm
 
 The ack log is filled beforehand with a sliding window of trees (`benchmarks.ack_log`). Workers, each a process of its
-own, read it from its beginning, anew in each round. Times are those at which the broker appended the notices. What
-counts is the entries that were folded between the first notice of the partition that came last and the last notice of
-all, by the positions in the notices: neither the start of a process nor the filling of the window is in it, but
-reading, decoding, folding, and the delivery of notices are.
-
-Storm's side is that of `benchmarks.ledger`: `Acker.execute` in memory, with nothing to read and nothing to deliver.
-The broker has the same processors as the worker, and takes its share of them.
+own, read it from its beginning, anew in each round. Storm's side is that of `benchmarks.ledger`: `Acker.execute` in
+memory, with nothing to read and nothing to deliver. docs/performance.md describes what is measured.
 """
 
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks import harness
 from benchmarks.ack_log import AckLog, Notice
 from benchmarks.harness import BenchmarkError, Spread
-from benchmarks.ledger import TURNS, WARM_ROUNDS, storm_side, storm_versions
+from benchmarks.ledger import SIZES, TURNS, WARM_ROUNDS, storm_side, storm_versions
 from benchmarks.processes import running_ackers
 from benchmarks.setup import require_storm
 from benchmarks.topics import Topics, broker
 from benchmarks.window import BATCH, Window
 
-_SIZES: Final = (100_000, 1_000_000)
 _TREES: Final = 20_000_000
 _QUICK_TREES: Final = 2_000_000
 _PARTITIONS: Final = 8
@@ -43,31 +36,6 @@ _CURVE_RECORDS: Final = 300_000
 """Records of each point, so that small batches are not read for hours; but not more trees than `_TREES`."""
 # All workers of a round come into the group's first generation, so that each reads only what it keeps.
 _TOGETHER: Final = {"group.initial.rebalance.delay.ms": "3000"}
-
-
-@dataclass(frozen=True)
-class Result:
-    """One size, or one point of the curve.
-
-    Attributes:
-        pending: trees in the window, over all partitions.
-        partitions: of the ack log.
-        batch: entries of a record.
-        workers: processes.
-        entries: in the log.
-        worker: entries (inits and acks) a second, all workers together.
-        storm: messages a second of Storm's Acker.
-        ratio: of the medians, ours to Storm's.
-    """
-
-    pending: int
-    partitions: int
-    batch: int
-    workers: int
-    entries: int
-    worker: Spread
-    storm: Spread | None = None
-    ratio: float | None = None
 
 
 def rate(log: AckLog, notices: Sequence[Notice]) -> float:
@@ -94,10 +62,27 @@ def read(topics: Topics, log: AckLog, workers: int) -> float:
     return rate(log, notices)
 
 
+def row(
+    log: AckLog, pending: int, batch: int, workers: int, rates: Sequence[float], storm: Spread | None = None
+) -> dict[str, Any]:
+    """Rates are entries (inits and acks) a second, all workers together; of Storm messages."""
+    worker = Spread.of(rates)
+    return {
+        "pending": pending,
+        "partitions": log.partitions,
+        "batch": batch,
+        "workers": workers,
+        "entries": sum(int(each[-1]) for each in log.entries()),
+        "worker": worker,
+        "storm": storm,
+        "ratio": round(worker.median / storm.median, 2) if storm else None,
+    }
+
+
 def compare(
     topics: Topics, pending: int, trees: int, batch: int, rounds: int, with_storm: bool
-) -> tuple[Result, dict[str, str]]:
-    """One size, our worker and Storm's Acker in turn; and the versions of Storm."""
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The row of one size, our worker and Storm's Acker in turn; and the versions of Storm."""
     log = AckLog(topics, _PARTITIONS)
     log.fill(pending, trees, batch)
     with tempfile.TemporaryDirectory(prefix="bench-worker-") as directory:
@@ -111,37 +96,32 @@ def compare(
                 contestants["storm"] = java.round
             rates = harness.in_turn(contestants, rounds, shown="{:,.0f}/s".format)
             versions = storm_versions(java) if java is not None else {}
-    ours, storm = Spread.of(rates["worker"]), Spread.of(rates["storm"]) if with_storm else None
-    ratio = round(ours.median / storm.median, 2) if storm else None
-    entries = int(sum(each[-1] for each in log.entries()))
+    storm = Spread.of(rates["storm"]) if with_storm else None
     log.close()
-    return Result(pending, _PARTITIONS, batch, 1, entries, ours, storm, ratio), versions
+    return row(log, pending, batch, 1, rates["worker"], storm), versions
 
 
-def curve(topics: Topics, batches: Sequence[int], partitions: Sequence[int], rounds: int, most: int) -> list[Result]:
+def curve(
+    topics: Topics, batches: Sequence[int], partitions: Sequence[int], rounds: int, most: int
+) -> list[dict[str, Any]]:
     """Every combination; one and two workers read the same log, in turn."""
     rows = []
     for count in partitions:
         for batch in batches:
             log = AckLog(topics, count)
             log.fill(_CURVE_PENDING, min(most, _CURVE_RECORDS * batch // 2), batch)
-            workers = {f"{count} x {batch}, 1 worker": partial(read, topics, log, 1)}
-            if count > 1:
-                workers[f"{count} x {batch}, 2 workers"] = partial(read, topics, log, 2)
+            harness.say(f"{count} partitions, {batch} entries a batch, by workers …")
+            workers = {number: partial(read, topics, log, number) for number in range(1, min(count, 2) + 1)}
             rates = harness.in_turn(workers, rounds, shown="{:,.0f} entries/s".format)
-            entries = int(sum(each[-1] for each in log.entries()))
             log.close()
-            rows += [
-                Result(_CURVE_PENDING, count, batch, number, entries, Spread.of(of))
-                for number, of in enumerate(rates.values(), 1)
-            ]
+            rows += [row(log, _CURVE_PENDING, batch, number, of) for number, of in rates.items()]
     return rows
 
 
 def main() -> None:
     parser = harness.parser(__doc__, "a short log, few rounds")
     parser.add_argument("--curve", action="store_true", help="by entries of a batch, partitions and workers")
-    parser.add_argument("--pending", type=int, nargs="+", default=list(_SIZES), help="sizes of the window")
+    parser.add_argument("--pending", type=int, nargs="+", default=list(SIZES[:2]), help="sizes of the window")
     parser.add_argument("--batch", type=int, default=BATCH, help="entries of a record")
     parser.add_argument("--rounds", type=int, help="5 unless given, 3 of the curve")
     parser.add_argument("--without-storm", action="store_true", help="our side only; not kept by itself")
@@ -152,7 +132,7 @@ def main() -> None:
         harness.await_idle(kept_in)
     host, versions = harness.machine(), dict[str, str]()
     trees = _QUICK_TREES if given.quick else _TREES
-    rows: list[Result] = []
+    rows: list[dict[str, Any]] = []
     with broker(_TOGETHER) as topics:
         if given.curve:
             rounds = given.rounds or (1 if given.quick else 3)
@@ -160,10 +140,10 @@ def main() -> None:
             rows = curve(topics, batches, partitions, rounds, trees)
         else:
             rounds, batch = given.rounds or (2 if given.quick else 5), 500 if given.quick else given.batch
-            for pending in _SIZES[:1] if given.quick else given.pending:
+            for pending in SIZES[:1] if given.quick else given.pending:
                 harness.say(f"{pending:,} pending trees …")
-                row, storm = compare(topics, pending, trees, batch, rounds, not given.without_storm)
-                rows.append(row)
+                of_size, storm = compare(topics, pending, trees, batch, rounds, not given.without_storm)
+                rows.append(of_size)
                 versions |= storm
     settings = {"rounds": rounds, "warm_rounds_of_storm": WARM_ROUNDS}
     harness.publish("worker_curve" if given.curve else "worker", host, rows, settings, kept_in, versions=versions)
