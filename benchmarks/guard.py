@@ -15,15 +15,13 @@ import io
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import fastavro
 import fastavro.schema
-import numpy as np
-from numpy.typing import NDArray
 
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import warm_up
@@ -31,17 +29,13 @@ from benchmarks import sdk
 from benchmarks.topics import payloads
 from benchmarks.topologies import STREAM
 from benchmarks.window import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
-from spout_sdk.api.components import AnyBolt
 from tuple_tree.codec import encode_ack_batch, schema_directory
-from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import AckBatch
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
 ROUNDS: Final = 9
 PENDING: Final = 100_000
 TURNS: Final = 200 * BATCH
-HEADER_BYTES: Final = 10
-"""Of Avro's single-object encoding."""
 SMALL: Final = 10
 """Entries of a small batch."""
 TUPLES: Final = 20_000
@@ -55,13 +49,7 @@ _SMALL_TURNS: Final = 2 * BATCH
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A ratio that has to hold.
-
-    Attributes:
-        name: what is compared, as `ours / other`.
-        ours, other: the two sides.
-        floor: the least that the ratio may be.
-    """
+    """A ratio of two sides, `ours / other`, that has to be at least the floor."""
 
     name: str
     ours: Round
@@ -69,14 +57,9 @@ class Check:
     floor: float
 
     def ratio(self) -> float:
-        """Runs both in turn, and returns the median of the pairs' ratios; the first pair warms up."""
-        self.ours(), self.other()
+        """The median of the pairs' ratios."""
+        self.ours(), self.other()  # warms up
         return median(self.ours() / self.other() for _ in range(ROUNDS))
-
-
-def bolt_round(guarantee: Guarantee, kind: type[AnyBolt]) -> Round:
-    """A bolt's task without Kafka, from the record to the ack batch."""
-    return lambda: 1e6 / sdk.bolt(guarantee, kind, TUPLES)
 
 
 def arrow_round() -> Round:
@@ -97,21 +80,19 @@ def _log(window: Window, entries: int) -> tuple[list[LogRecord], int]:
     """A log of encoded batches of so many entries, and how many records open the window."""
     session, values = uuid.uuid4().bytes, list[bytes]()
 
-    def init(trees: slice) -> None:
-        roots, vals = window.roots[trees], window.vals[trees]
-        batch = AckBatch("spout/0", session, len(values), spout=SPOUT, init_roots=roots, init_vals=vals)
-        values.append(encode_ack_batch(batch))
+    def append(writer: str, **columns: Any) -> None:
+        values.append(encode_ack_batch(AckBatch(writer, session, len(values), **columns)))
 
-    def ack(trees: NDArray[np.int64]) -> None:
-        roots, vals = window.roots[trees], window.vals[trees]
-        values.append(encode_ack_batch(AckBatch("bolt/0", session, len(values), ack_roots=roots, ack_vals=vals)))
+    def init(trees: slice) -> None:
+        append("spout/0", spout=SPOUT, init_roots=window.roots[trees], init_vals=window.vals[trees])
 
     for start in range(0, window.pending, BATCH):
         init(slice(start, min(start + BATCH, window.pending)))
     opening = len(values)
     for start in range(0, window.turns, entries):
         end = min(start + entries, window.turns)
-        ack(window.order[start:end])
+        acked = window.order[start:end]
+        append("bolt/0", ack_roots=window.roots[acked], ack_vals=window.vals[acked])
         init(slice(window.pending + start, window.pending + end))
     return [LogRecord(offset, 1_000_000, value) for offset, value in enumerate(values)], opening
 
@@ -136,7 +117,8 @@ def fold_round(window: Window, entries: int) -> Round:
 def avro_round(window: Window, entries: int) -> Round:
     """The library of the codec alone: the same batches, read as Avro."""
     records, opening = _log(window, entries)
-    bodies = [(record.value or b"")[HEADER_BYTES:] for record in records[opening:]]
+    # Without the ten bytes before them, of Avro's single-object encoding.
+    bodies = [(record.value or b"")[10:] for record in records[opening:]]
     schema = fastavro.schema.load_schema(str(schema_directory() / "ack_batch.avsc"))
 
     def run() -> float:
@@ -149,11 +131,16 @@ def avro_round(window: Window, entries: int) -> Round:
 
 
 def checks() -> Sequence[Check]:
-    """All of them."""
     window, few = Window.drawn(PENDING, TURNS), Window.drawn(PENDING, _SMALL_TURNS)
     ledger, plain = (side(window, time.process_time) for side in (ledger_round, dict_round))
     read_as_avro = avro_round(few, SMALL)
-    tracked, untracked = (bolt_round(each, sdk.Basic) for each in ("at_least_once", "at_most_once"))
+
+    def tracked() -> float:
+        return 1e6 / sdk.bolt("at_least_once", sdk.Basic, TUPLES)
+
+    def untracked() -> float:
+        return 1e6 / sdk.bolt("at_most_once", sdk.Basic, TUPLES)
+
     return (
         Check("ledger / plain dict", ledger, plain, LEDGER_FLOOR),
         Check("fold of full batches / ledger", fold_round(window, BATCH), ledger, 0.45),
@@ -163,21 +150,16 @@ def checks() -> Sequence[Check]:
     )
 
 
-def guard(checks: Iterable[Check]) -> bool:
-    """Runs checks and prints each ratio; whether all hold."""
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    warm_up()
     held = True
-    for check in checks:
+    for check in checks():
         ratio = check.ratio()
         holds = ratio >= check.floor
         held &= holds
         print(f"{'ok  ' if holds else 'SLOW'} {check.name}: {ratio:.2f}, at least {check.floor:g}", flush=True)
-    return held
-
-
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    warm_up()
-    if not guard(checks()):
+    if not held:
         sys.exit(
             "A ratio has fallen below its floor: something on that path has become much slower. Compare with an "
             "earlier commit: python -m benchmarks.guard"

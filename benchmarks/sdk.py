@@ -4,11 +4,11 @@
     python -m benchmarks.sdk --tuples 200000 --rounds 11
     python -m benchmarks.sdk --quick
 
-A task is given records that were prepared, packs of tuples, and a sink that drops what it is sent, so what is timed is
-our Python and nothing else: CPU time of this process, the median of several rounds, garbage collection included. Stages
-that cannot be timed by themselves are differences: a bolt that only acks against one that does nothing, one that emits
-and acks against one that only acks. `bolt` is the whole of a `BasicBolt` that emits one tuple for each that it gets; it
-includes the packing of tuples and of ack batches, and so do `ack`, `emit` and `spout emit`.
+A task reads prepared packs of tuples, and a sink drops what it sends, so only our Python is timed: CPU time of this
+process, the median of several rounds, garbage collection included. Stages that cannot be timed by themselves are
+differences: a bolt that only acks against one that does nothing, one that emits and acks against one that only acks.
+`bolt` is the whole of a `BasicBolt` that emits one tuple for each; it includes the packing of tuples and of ack
+batches, and so do `ack`, `emit` and `spout emit`.
 """
 
 import gc
@@ -38,11 +38,10 @@ from spout_sdk import (
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.records import Sending
+from spout_sdk.records import NoRecord, Sending
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
-from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import NoticeBatch
 from tuple_tree.payloads import encode_tuples, payload_codec
@@ -68,38 +67,22 @@ class RootSink(NullSink):
     """Keeps the ack batches, which have the roots of the trees."""
 
     def __init__(self) -> None:
-        self._batches: list[bytes] = []
+        self.batches: list[bytes] = []
 
     def send_reported(self, *record: *Sending) -> None:
-        self._batches.append(record[3] or b"")
+        self.batches.append(record[3] or b"")
         record[-1](None, None)
 
-    def roots(self) -> list[IdColumn]:
-        """The roots of all trees that began, a batch each."""
-        return [decode_ack_batch(batch).init_roots for batch in self._batches]
 
+class PreparedRecord(NoRecord):
+    """A record in memory."""
 
-class PreparedRecord:
-    """A record in memory, with what a message of confluent-kafka has."""
-
-    __slots__ = ("_headers", "_offset", "_value")
+    __slots__ = ("_headers", "_value")
 
     def __init__(self, offset: int, value: bytes, headers: Any) -> None:
-        self._offset = offset
+        super().__init__("inbox", 0, offset)
         self._value = value
         self._headers = headers
-
-    def topic(self) -> str:
-        return "inbox"
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> bytes | None:
-        return None
 
     def value(self) -> bytes:
         return self._value
@@ -213,7 +196,9 @@ def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
         task.flush()
 
     emitting = _timed(tuples, emit)
-    roots = np.concatenate([np.empty(0, dtype=np.uint64), *sink.roots()])
+    # Untracked there are none.
+    began = [decode_ack_batch(batch).init_roots for batch in sink.batches]
+    roots = np.concatenate([np.empty(0, dtype=np.uint64), *began])
     notices = []
     for start in range(0, len(roots), READ):
         notice = NoticeBatch(acks_partition=0, acks_offset=start, acked_roots=roots[start : start + READ])
