@@ -81,7 +81,8 @@ def measure(
         delivery = json.loads(Path(directory, "sink").read_text())
     # In the order in which they completed, which is nearly that of their emits.
     first = int(rate * warm)
-    return {**result, "complete_ms": result["complete_ms"][first:], "delivery_ms": delivery[first:]}
+    complete = result["complete_ms"][first:] if tracked else []
+    return {**result, "complete_ms": complete, "delivery_ms": delivery[first:]}
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from spout_sdk import (
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.records import NoRecord, Sending
+from spout_sdk.records import MadeRecord, Sending
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
@@ -72,26 +72,6 @@ class RootSink(NullSink):
     def send_reported(self, *record: *Sending) -> None:
         self.batches.append(record[3] or b"")
         record[-1](None, None)
-
-
-class PreparedRecord(NoRecord):
-    """A record in memory."""
-
-    __slots__ = ("_headers", "_value")
-
-    def __init__(self, offset: int, value: bytes, headers: Any) -> None:
-        super().__init__("inbox", 0, offset)
-        self._value = value
-        self._headers = headers
-
-    def value(self) -> bytes:
-        return self._value
-
-    def headers(self) -> Any:
-        return self._headers
-
-    def timestamp(self) -> tuple[int, int]:
-        return (1, 0)
 
 
 class Source(Spout):
@@ -169,7 +149,7 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
     source = b"source/default"
     headers = tracked_headers(source, READ) if guarantee != "at_most_once" else lambda: [("source", source)]
     pack = encode_tuples(payload_codec(STREAM), [(payload,) for payload in payloads(READ)])
-    records = [PreparedRecord(offset, pack, headers()) for offset in range(math.ceil(tuples / READ))]
+    records = [MadeRecord("inbox", 0, offset, pack, headers()) for offset in range(math.ceil(tuples / READ))]
     clock = time.monotonic
 
     def work() -> None:
@@ -202,7 +182,7 @@ def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
     notices = []
     for start in range(0, len(roots), READ):
         notice = NoticeBatch(acks_partition=0, acks_offset=start, acked_roots=roots[start : start + READ])
-        notices.append(PreparedRecord(start, encode_notice_batch(notice), None))
+        notices.append(MadeRecord("notices", 0, start, encode_notice_batch(notice)))
 
     def handle() -> None:
         for notice in notices:
