@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import Spread
-from benchmarks.topics import payloads, tracked_headers
+from benchmarks.topics import payloads, record_headers
 from benchmarks.topologies import STREAM
 from spout_sdk import (
     BasicBolt,
@@ -146,8 +146,7 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
     task = BoltTask(_topology(guarantee, kind, 1), "bolt", 0, _environment(NullSink()))
     task.open_session()
     task.prepare()
-    source = b"source/default"
-    headers = tracked_headers(source, READ) if guarantee != "at_most_once" else lambda: [("source", source)]
+    headers = record_headers(b"source/default", READ, None if guarantee == "at_most_once" else 1)
     pack = encode_tuples(payload_codec(STREAM), [(payload,) for payload in payloads(READ)])
     records = [MadeRecord("inbox", 0, offset, pack, headers()) for offset in range(math.ceil(tuples / READ))]
     clock = time.monotonic

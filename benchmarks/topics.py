@@ -107,7 +107,7 @@ class Topics:
         Without `ack_partitions` they are untracked.
         """
         pack = encode_tuples(PackCodec(stream), [(payload,) for payload in payloads(MAX_ROWS)])
-        headers = tracked_headers(source, MAX_ROWS, ack_partitions) if ack_partitions else lambda: [("source", source)]
+        headers = record_headers(source, MAX_ROWS, ack_partitions)
         self.write(topic, ((pack, 0, headers()) for _ in range(0, tuples, MAX_ROWS)))
 
     def write(
@@ -307,11 +307,13 @@ def watch(
     )
 
 
-def tracked_headers(source: bytes, tuples: int, ack_partitions: int = 1) -> Callable[[], list[Any]]:
-    """Headers of a record of tuples with one anchor each; other roots each time.
+def record_headers(source: bytes, tuples: int, ack_partitions: int | None) -> Callable[[], list[Any]]:
+    """Headers of a record of tuples with one anchor each, other roots each time; untracked without ack partitions.
 
     As those that a busy task of a spout draws, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
     """
+    if ack_partitions is None:
+        return lambda: [("source", source)]
     drawn = itertools.count(0, tuples)
 
     def headers() -> list[Any]:
