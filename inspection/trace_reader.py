@@ -233,20 +233,15 @@ class TraceReader:
         """The bolts that tuples of the trees' spouts can reach."""
         topics = {entry.spout.topic for records in found for entry in records.entries if entry.spout is not None}
         begun = all(any(entry.spout for entry in records.entries) for records in found)
-        reached = {
-            spout.name
-            for spout in self._manifest.spouts
-            if not begun or notices_topic(self._manifest.topology, spout.name) in topics
-        }
-        bolts: list[BoltManifest] = []
-        while more := [
+        topology = self._manifest.topology
+        return [
             bolt
             for bolt in self._manifest.bolts
-            if bolt not in bolts and any(subscription.source in reached for subscription in bolt.subscriptions)
-        ]:
-            bolts += more
-            reached |= {bolt.name for bolt in more}
-        return bolts
+            if any(
+                not begun or notices_topic(topology, spout.name) in topics
+                for spout in self._manifest.spouts_upstream(bolt.name)
+            )
+        ]
 
     def _notice_places(self) -> list[Place]:
         return [

@@ -169,6 +169,16 @@ class Manifest(_Frozen):
     def bolts(self) -> tuple[BoltManifest, ...]:
         return tuple(component for component in self.components if isinstance(component, BoltManifest))
 
+    def spouts_upstream(self, bolt: str) -> list[SpoutManifest]:
+        """The spouts whose trees can reach a bolt."""
+        seen = {bolt}
+        ahead = [bolt]
+        while ahead:
+            sources = {each.source for each in getattr(self.component(ahead.pop()), "subscriptions", ())}
+            ahead += sources - seen
+            seen |= sources
+        return [spout for spout in self.spouts if spout.name in seen]
+
     def component(self, name: str) -> Component:
         """The component of that name. Raises `ValueError` if there is none, naming those that are."""
         for component in self.components:

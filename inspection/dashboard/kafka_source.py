@@ -106,9 +106,8 @@ class _Followed:
         self._stop = threading.Event()
         self._ended = False
         self._news = threading.Condition()
-        self._snapshot: Shown | None = None
-        self._histories: Mapping[str | None, Shown] = {}
-        self._problem: ClusterError | None = None
+        # A snapshot, and histories by component; or why there is none.
+        self._latest: tuple[Shown, Mapping[str | None, Shown]] | ClusterError | None = None
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
         self._messages = SourceMessages(kafka, manifest)
         self.doctor = Findings(kafka, manifest.topology, clock)
@@ -119,7 +118,7 @@ class _Followed:
     def stop(self) -> None:
         self._stop.set()
         self.doctor.close()
-        self._publish(problem=ClusterError(_STOPPING))
+        self._publish(ClusterError(_STOPPING))
 
     def join(self) -> None:
         # A broker may not answer it; nothing is lost with it.
@@ -132,20 +131,11 @@ class _Followed:
             return not self._ended
 
     def snapshot(self) -> Shown:
-        with self._news:
-            if not self._news.wait_for(lambda: self._snapshot is not None or self._problem is not None, _FIRST_S):
-                raise BrokerUnreachableError(
-                    f"the figures of {self._topology} could not be read within {_FIRST_S:g} s: check the brokers"
-                )
-            if self._problem is not None:
-                raise self._problem
-            assert self._snapshot is not None  # noqa: S101 - for the type checker
-            return self._snapshot
+        return self._awaited()[0]
 
     def history(self, component: str | None) -> Shown:
-        self.snapshot()
         nothing: Shown = {"topology": self._topology, "component": component, "points": []}
-        return self._histories.get(component, nothing)
+        return self._awaited()[1].get(component, nothing)
 
     def failures(self) -> Sequence[Shown]:
         sources = {component["name"]: component["sources"] for component in self.snapshot()["components"]}
@@ -159,14 +149,11 @@ class _Followed:
         while not self._stop.is_set() and not self._has_ended():
             try:
                 self._follow()
-            except ClusterError as error:
-                self._publish(problem=error)
-                self._stop.wait(_AGAIN_S)
-            except Exception:  # noqa: BLE001 - browsers show it, and it may pass
-                _log.exception("the figures of %s cannot be followed; trying again", self._topology)
-                self._publish(
-                    problem=ClusterError(f"{self._topology} cannot be followed; the dashboard's log has the error")
-                )
+            except Exception as error:  # noqa: BLE001 - browsers show it, and it may pass
+                if not isinstance(error, ClusterError):
+                    _log.exception("the figures of %s cannot be followed; trying again", self._topology)
+                    error = ClusterError(f"{self._topology} cannot be followed; the dashboard's log has the error")
+                self._publish(error)
                 self._stop.wait(_AGAIN_S)
 
     def _follow(self) -> None:
@@ -176,7 +163,7 @@ class _Followed:
             observer.open(HOUR_S)
             names = [None, *(component.name for component in self._manifest.components)]
             while not self._stop.is_set() and not self._has_ended():
-                self._publish(observer.snapshot(), {name: observer.view.history(name) for name in names})
+                self._publish((observer.snapshot(), {name: observer.view.history(name) for name in names}))
                 observer.follow(_TURN_S, self._stop.is_set)
                 if self._stop.is_set():
                     return
@@ -185,12 +172,22 @@ class _Followed:
                     with self._news:
                         self._ended = True
 
-    def _publish(self, snapshot: Any = None, histories: Any = None, problem: ClusterError | None = None) -> None:
+    def _publish(self, latest: tuple[Any, Any] | ClusterError) -> None:
         with self._news:
-            if snapshot is not None:
-                self._snapshot, self._histories = snapshot, histories
-            self._problem = problem
+            self._latest = latest
             self._news.notify_all()
+
+    def _awaited(self) -> tuple[Shown, Mapping[str | None, Shown]]:
+        with self._news:
+            self._news.wait_for(lambda: self._latest is not None, _FIRST_S)
+            latest = self._latest
+        if latest is None:
+            raise BrokerUnreachableError(
+                f"the figures of {self._topology} could not be read within {_FIRST_S:g} s: check the brokers"
+            )
+        if isinstance(latest, ClusterError):
+            raise latest
+        return latest
 
     def _has_ended(self) -> bool:
         with self._news:
@@ -206,19 +203,18 @@ class _Cached:
         self._read = read
         self._clock = clock
         self._lock = threading.Lock()
-        self._found: Sequence[Shown] = ()
-        self._problem: ClusterError | None = None
+        self._latest: Sequence[Shown] | ClusterError = ()
         self._old_at: float | None = None
 
     def read(self) -> Sequence[Shown]:
         with self._lock:
             if self._old_at is None or self._clock() >= self._old_at:
                 try:
-                    self._found, self._problem = self._read(), None
+                    self._latest = self._read()
                 except ClusterError as error:
-                    self._problem = error
+                    self._latest = error
                 # From the end of it: callers that waited for a slow read do not read again.
                 self._old_at = self._clock() + _TURN_S
-            if self._problem is not None:
-                raise self._problem
-            return self._found
+            if isinstance(self._latest, ClusterError):
+                raise self._latest
+            return self._latest

@@ -95,7 +95,8 @@ def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
     for backlog in facts.backlogs:
         if backlog.after and backlog.is_waiting and facts.members.get(backlog.group) != 0:
             of_topic[backlog.group, backlog.topic].append(backlog)
-    sources = _source_groups(facts.manifest)
+    # The groups of spouts commit offsets of their sources.
+    sources = {component_group(facts.manifest.topology, spout.name) for spout in facts.manifest.spouts}
     for (group, topic), backlogs in of_topic.items():
         if group in sources:
             yield from _falling_behind(facts.manifest, group, topic, backlogs)
@@ -177,25 +178,9 @@ def _slow(manifest: Manifest, backlog: Backlog) -> Iterator[Finding]:
 
 def _timeout_ms(manifest: Manifest, topic: str) -> int:
     """The shortest message timeout, in milliseconds, of the spouts whose trees reach a topic."""
-    spouts = {spout.name: spout.timeout_ms for spout in manifest.spouts}
-    reached: set[str] = set()
-    for bolt in manifest.bolts:
-        if tuples_topic(manifest.topology, bolt.name) == topic:
-            todo = [bolt.name]
-            while todo:
-                name = todo.pop()
-                if name in reached:
-                    continue
-                reached.add(name)
-                component = manifest.component(name)
-                if component.kind == "bolt":
-                    todo += [subscription.source for subscription in component.subscriptions]
-    return min(ms for name, ms in spouts.items() if name in reached or not reached & spouts.keys())
-
-
-def _source_groups(manifest: Manifest) -> set[str]:
-    """The groups of spouts, which commit offsets of their sources."""
-    return {component_group(manifest.topology, spout.name) for spout in manifest.spouts}
+    bolts = [bolt.name for bolt in manifest.bolts if tuples_topic(manifest.topology, bolt.name) == topic]
+    spouts = manifest.spouts_upstream(bolts[0]) if bolts else []
+    return min(spout.timeout_ms for spout in spouts or manifest.spouts)
 
 
 def _is_running(facts: TopologyFacts) -> bool:

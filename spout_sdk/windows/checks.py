@@ -40,7 +40,7 @@ def check_windows(manifest: Manifest, bolts: Mapping[str, AnyBolt | None]) -> bo
                 "tuples, with_timestamp_field(), or use tumbling windows or windows of a count"
             )
         if manifest.acking:
-            spouts = _spouts_upstream(manifest, bolt.name)
+            spouts = manifest.spouts_upstream(bolt.name)
             for spout in spouts:
                 _check_timeout(bolt.name, spec, spout)
             _warn_if_never_full(manifest, bolt.name, spec, spouts)
@@ -58,18 +58,6 @@ def _spec(name: str, bolt: AnyBolt | None) -> WindowSpec | None:
             "such as window = tumbling(count=100)"
         )
     return spec
-
-
-def _spouts_upstream(manifest: Manifest, bolt: str) -> list[SpoutManifest]:
-    seen = {bolt}
-    ahead = [bolt]
-    while ahead:
-        component = manifest.component(ahead.pop())
-        for subscription in getattr(component, "subscriptions", ()):
-            if subscription.source not in seen:
-                seen.add(subscription.source)
-                ahead.append(subscription.source)
-    return [spout for spout in manifest.spouts if spout.name in seen]
 
 
 def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec, time: EventTime) -> None:
