@@ -86,38 +86,35 @@ def look_at_all(
         report("looking for Java …")
         machine = look_at_machine()
     servers = str(kafka.get("bootstrap.servers"))
-    report(f"asking {servers} …")
+    report(f"requesting the state of {servers} …")
     try:
-        return _Gathering(kafka, wanted, declared, watch_s, report).facts(machine)
+        return _Gathering(kafka, report).facts(machine, wanted, declared, watch_s)
     except (ClusterError, KafkaException) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         return Facts(machine, ClusterFacts(servers, problem=why), wanted=wanted)
 
 
 class _Gathering:
-    def __init__(
-        self, kafka: KafkaSettings, wanted: str | None, declared: Manifest | None, watch_s: float, report: Report
-    ) -> None:
+    def __init__(self, kafka: KafkaSettings, report: Report) -> None:
         self._kafka = kafka
-        self._wanted = wanted
-        self._declared = declared
-        self._watch_s = watch_s
         self._report = report
         self._catalogue = Catalogue(kafka)
         self._status = ClusterStatus(kafka)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
 
-    def facts(self, machine: MachineFacts | None) -> Facts:
+    def facts(
+        self, machine: MachineFacts | None, wanted: str | None, declared: Manifest | None, watch_s: float
+    ) -> Facts:
         published = self._catalogue.manifests()
         brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_S).result().nodes]
-        chosen = {name: each for name, each in sorted(published.items()) if self._wanted in (None, name)}
+        chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
         topics, hidden = self._topics(manifests)
         # A topic without a DESCRIBE ACL counts as missing where offsets are requested.
         visible = {name: len(topic.partitions) for name, topic in topics.items()}
         before_s = time.time()
         first = self._look(manifests, visible)
-        clock = self._watch(first.ack_ends, before_s)
+        clock = self._watch(first.ack_ends, before_s, watch_s)
         second = self._look(manifests, visible)
         backlogs = self._backlogs(first, second)
         servers = str(self._kafka.get("bootstrap.servers"))
@@ -132,12 +129,12 @@ class _Gathering:
                     second.members[manifest.topology],
                     tuple(backlogs[manifest.topology]),
                     self._oldest_inputs(manifest),
-                    self._declared if manifest.topology == self._wanted else None,
+                    declared if manifest.topology == wanted else None,
                 )
                 for manifest in manifests
             ),
             {name: str(each) for name, each in chosen.items() if not isinstance(each, Manifest)},
-            self._wanted,
+            wanted,
             tuple(sorted(published)),
         )
 
@@ -216,15 +213,15 @@ class _Gathering:
                         lags[topology, topic.group, place] = one.end - one.lag, one.lag
         return _Look(time.monotonic(), members, ack_ends, lags)
 
-    def _watch(self, ends: Mapping[Place, int], before_s: float) -> ClockBounds | None:
+    def _watch(self, ends: Mapping[Place, int], before_s: float, watch_s: float) -> ClockBounds | None:
         """Reads what is appended to ack logs for a while, and compares the clocks.
 
         A record beyond these ends was appended after `before_s`, and before it was read.
         """
-        self._report(f"watching for {self._watch_s:g} s …")
-        deadline = time.monotonic() + self._watch_s
+        self._report(f"watching for {watch_s:g} s …")
+        deadline = time.monotonic() + watch_s
         if not ends:
-            threading.Event().wait(self._watch_s)
+            threading.Event().wait(watch_s)
             return None
         bounds = None
         with closing(LogReader(self._kafka)) as reader:

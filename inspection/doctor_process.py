@@ -55,9 +55,7 @@ class Findings:
         try:
             result = {"findings": json.loads(self._output()), "at": int(time.time() * 1000), "problem": None}
         except ValueError:
-            problem = (
-                f"acker doctor {self._topology} did not come to an end: run it in a terminal, and check the brokers"
-            )
+            problem = f"acker doctor {self._topology} did not finish: run it in a terminal, and check the brokers"
             result = {"problem": problem}
         except OSError as error:
             result = {"problem": str(error)}

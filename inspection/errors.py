@@ -1,15 +1,9 @@
-"""Errors of looking into a topology; each message ends with what to do.
+"""Errors of `inspection`; each message ends with what to do.
 
 InspectionError
-├── SilenceError             no process of the topology publishes statistics
-├── MomentError              what was given as a time is none
-├── DashboardError           the dashboard cannot be served as it was asked for
-├── DeadLettersError         dead letters cannot be read or replayed as was asked
-├── SpansError               trees cannot be made into spans, or these cannot be sent
-└── TraceError               the topology has no trees, or no such partition
-    ├── RootFormError        what was given as a root, a message or a tuple is none
-    ├── RootNotFoundError    the ack log has no entry of the root in the window that was searched
-    └── SearchLimitError     a search reached its limit of time or size
+├── SilenceError, MomentError, DashboardError, DeadLettersError, SpansError
+└── TraceError
+    └── RootFormError, RootNotFoundError, SearchLimitError
 """
 
 
@@ -22,27 +16,27 @@ class SilenceError(InspectionError):
 
 
 class DashboardError(InspectionError):
-    """The dashboard cannot be served as it was asked for."""
+    """The dashboard cannot be served: its address, token or certificate, or it has stopped."""
 
 
 class MomentError(InspectionError):
-    """What was given as a time, or as how long ago it is, is none."""
+    """A text is no time, and no duration."""
 
 
 class DeadLettersError(InspectionError):
-    """Dead letters cannot be read or replayed as was asked."""
+    """Dead letters cannot be read or replayed."""
 
 
 class SpansError(InspectionError):
-    """Trees cannot be made into spans, or these cannot be sent."""
+    """Trees cannot be converted to spans, or these cannot be sent."""
 
 
 class TraceError(InspectionError):
-    """A tree cannot be traced."""
+    """A tree cannot be traced: the topology has no trees, or no such partition."""
 
 
 class RootFormError(TraceError):
-    """What was given as a root, a message or a tuple is none."""
+    """A text is no root, message or tuple of the topology."""
 
 
 class RootNotFoundError(TraceError):

@@ -1,7 +1,7 @@
 """Committed offsets of consumer groups.
 
 Read with a consumer for each group, which never joins it. The admin client has a request that needs no partitions, but
-aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for commands that ask once.
+aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for commands that run once.
 """
 
 import time
@@ -14,9 +14,8 @@ from confluent_kafka.admin import AdminClient
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.contact import REFUSED
-from kafka_clients.errors import BrokerUnreachableError
 from kafka_clients.forgotten_clients import forgettable
-from kafka_clients.log_reader import Place
+from kafka_clients.log_reader import Place, unanswered
 
 NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 """Codes of the errors that mean that the group does not exist."""
@@ -34,11 +33,7 @@ class GroupCommits:
         self._consumers: dict[str, Consumer] = {}
 
     def of(self, places: Mapping[str, Iterable[Place]]) -> Commits:
-        """The commits of groups, by the partitions that they read; a group that does not exist has none.
-
-        Raises:
-            BrokerUnreachableError: if there is no answer in time.
-        """
+        """The commits of groups, by the partitions that they read. Raises `BrokerUnreachableError`."""
         self._consumers = {group: consumer for group, consumer in self._consumers.items() if group in places}
         found: Commits = {}
         for group, of_group in places.items():
@@ -47,11 +42,11 @@ class GroupCommits:
             if error is None:
                 found[group] = _by_place(answers)
             elif error.code() not in REFUSED:
-                raise _unanswered(group, error)
+                raise unanswered(error, f"for the committed offsets of group {group} ")
         return found
 
     def _committed(self, group: str, wanted: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
-        """The answers, or why there are none: a missing ACL of the group shows only in what the consumer polls."""
+        """The answers, or an error; that of a missing ACL of the group is raised only by `poll`."""
         if group not in self._consumers:
             self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
         consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_S
@@ -71,10 +66,9 @@ class GroupCommits:
 
 
 def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
-    """The commits of groups whose partitions are not known; for commands that ask once.
+    """The commits of groups whose partitions are not known; for commands that run once.
 
-    Raises:
-        BrokerUnreachableError: if there is no answer in time.
+    Raises `BrokerUnreachableError`.
     """
     # One group a request, but all at once.
     requests = [
@@ -92,15 +86,9 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
             if error.args[0].code() in NO_GROUP:
                 found[group] = {}
             elif error.args[0].code() not in REFUSED:
-                raise _unanswered(group, error.args[0]) from error
+                raise unanswered(error.args[0], f"for the committed offsets of group {group} ") from error
     return found
 
 
 def _by_place(commits: Iterable[TopicPartition]) -> dict[Place, TopicPartition]:
     return {(each.topic, each.partition): each for each in commits if each.offset >= 0}
-
-
-def _unanswered(group: str, error: KafkaError) -> BrokerUnreachableError:
-    return BrokerUnreachableError(
-        f"the brokers do not say what group {group} has committed ({error.str()}): try again once they are well"
-    )

@@ -1,4 +1,4 @@
-"""Times: as people write them, as they are shown, and by the brokers' clock."""
+"""Times as text, and by the brokers' clock."""
 
 import re
 from datetime import UTC, datetime
@@ -13,10 +13,7 @@ _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def since_ms(text: str, now_ms: int) -> int:
     """The milliseconds since the epoch of `90s`, `30m`, `2h` or `1d` ago, or of a time such as `2026-03-01T12:00`.
 
-    A time is in this machine's time zone unless it names one.
-
-    Raises:
-        MomentError: if it is neither.
+    A time is in this machine's time zone unless it names one. Raises `MomentError`.
     """
     if ago := _AGO.fullmatch(text):
         return now_ms - round(float(ago[1]) * _UNIT_MS[ago[2]])
@@ -24,26 +21,24 @@ def since_ms(text: str, now_ms: int) -> int:
         return round(datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError, OSError) as error:
         raise MomentError(
-            f"--since {text} is no time: write how long ago, such as 90s, 30m, 2h or 1d, or 2026-03-01T12:00"
+            f"--since {text} is no time: give a duration, such as 90s, 30m, 2h or 1d, or a time: 2026-03-01T12:00"
         ) from error
 
 
 def show_time(at_ms: int) -> str:
-    """A time for people, in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class BrokerClock:
-    """Estimates how far this machine's clock is from the brokers', from records that are read as they are written.
+    """The brokers' clock by this machine's, from records that are read as they are written.
 
-    A record is read only after the broker appended it, so the largest difference is the closest to the truth.
+    A record is read after the broker appended it, so the largest difference is the closest.
     """
 
     def __init__(self) -> None:
         self._ahead_ms: int | None = None
 
     def observe(self, appended_ms: int, local_ms: int) -> None:
-        """Takes the time at which a broker appended a record, and this machine's time when it was read."""
         ahead_ms = appended_ms - local_ms
         self._ahead_ms = ahead_ms if self._ahead_ms is None else max(self._ahead_ms, ahead_ms)
 

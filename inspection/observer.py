@@ -46,7 +46,7 @@ class Observer:
             self._read_lags()
 
     def await_processes(self, seconds: float) -> None:
-        """Waits until a process is at work; raises `SilenceError` if none is within so many seconds."""
+        """Waits until a process reports; raises `SilenceError` if none does within so many seconds."""
         deadline = time.monotonic() + seconds
         while not has_processes(self.snapshot()):
             if time.monotonic() > deadline:
@@ -90,5 +90,5 @@ def _local_ms() -> int:
 
 
 def has_processes(snapshot: Snapshot) -> bool:
-    """Whether any process of the topology is at work."""
+    """Whether any process of the topology reports."""
     return bool(snapshot["workers"]) or any(component["processes"] for component in snapshot["components"])

@@ -1,4 +1,4 @@
-"""Reads the statistics of a topology's processes in `{topology}.stats`."""
+"""The statistics of a topology's processes, read from `{topology}.stats`."""
 
 import logging
 import time
@@ -59,17 +59,15 @@ class StatsLog:
         messages = self._reader.poll(timeout_s, ignoring=GONE)
         return [record for message in messages if (record := self._decoded(message)) is not None]
 
-    def catch_up(self, silence_s: float = CONTACT_S) -> Iterator[StatsRecord]:
-        """Reads to the end; raises `BrokerUnreachableError` if no record comes for `silence_s` before that."""
-        active_at = time.monotonic()
+    def catch_up(self) -> Iterator[StatsRecord]:
+        """Reads to the end; raises `BrokerUnreachableError` if no record comes for `CONTACT_S`."""
+        deadline = time.monotonic() + CONTACT_S
         while not self.caught_up:
-            records = self.poll(_POLL_S)
-            yield from records
-            now = time.monotonic()
-            if records:
-                active_at = now
-            elif now - active_at > silence_s:
-                raise BrokerUnreachableError(f"{self._topic} could not be read for {silence_s:g} s: check the brokers")
+            if records := self.poll(_POLL_S):
+                yield from records
+                deadline = time.monotonic() + CONTACT_S
+            elif time.monotonic() > deadline:
+                raise BrokerUnreachableError(f"{self._topic} could not be read for {CONTACT_S:g} s: check the brokers")
 
     def close(self) -> None:
         if self._reader is not None:

@@ -113,17 +113,10 @@ class ClusterStatus:
     def of(
         self, manifests: Iterable[Manifest], existing: Mapping[str, int], *, with_members: bool = True
     ) -> list[TopologyStatus]:
-        """The status of topologies.
+        """The status of topologies; `existing` are all topics of the cluster with their numbers of partitions.
 
-        Args:
-            manifests: of these.
-            existing: all topics of the cluster with their numbers of partitions.
-            with_members: whether to request the members of groups; a process that does so again and again aborts where
-                a broker goes away meanwhile (ADR 18).
-
-        Raises:
-            AccessError: if topics may not be described.
-            BrokerUnreachableError: if there is no answer in time.
+        With members of groups, a process that repeats this aborts where a broker goes away meanwhile (ADR 18). Raises
+        `AccessError` if topics may not be described, `BrokerUnreachableError` if there is no answer in time.
         """
         own = [(manifest, _own_topics(manifest)) for manifest in manifests]
         places: list[Place] = []
@@ -165,7 +158,7 @@ class ClusterStatus:
     def sources(self, manifest: Manifest, commits: Commits | None = None) -> tuple[TopicStatus, ...]:
         """The topics that its spouts read, each with the partitions for which they have committed offsets.
 
-        Without `commits` they are requested, which is for commands that ask once. Topics without a DESCRIBE ACL, or
+        Without `commits` they are requested, which is for commands that run once. Topics without a DESCRIBE ACL, or
         deleted ones, are left out: a source belongs to another application.
         """
         own = _own_topics(manifest)
@@ -227,7 +220,7 @@ class ClusterStatus:
                         left.append((at.topic, at.partition))
                     elif code in REFUSED:
                         raise AccessError(
-                            f"topic {at.topic} may not be described by this user: allow Describe for topics and "
+                            f"topic {at.topic} has no DESCRIBE ACL for this user: allow Describe for topics and "
                             "groups that begin with the topology's name"
                         ) from error
                     else:
@@ -252,7 +245,7 @@ class Waiting(NamedTuple):
 
 
 class Lags:
-    """Reads the lags of one topology, again and again."""
+    """Reads the lags of one topology."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self._manifest = manifest

@@ -56,18 +56,14 @@ class TraceReader:
     def __exit__(self, *_: object) -> None:
         self._log.close()
 
-    @property
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
     def begun_since_ms(self, ended_ms: int) -> int:
         """Where the search begins for a tree whose notice has this time, in milliseconds since the epoch."""
         return ended_ms - self._manifest.max_tree_age_ms - CLOCK_MS
 
     @property
     def usual_since_ms(self) -> int:
-        """How far back is searched by default: open trees began within one largest tree age, failed ones within two."""
-        return 2 * self._manifest.max_tree_age_ms
+        """Where searches begin by default: open trees began within one largest tree age, failed ones within two."""
+        return time.time_ns() // 1_000_000 - 2 * self._manifest.max_tree_age_ms
 
     def oldest(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> dict[int, int]:
         """The roots that are open for longest, the oldest first: root → time of its first entry, to within a tick.

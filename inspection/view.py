@@ -76,7 +76,7 @@ class EdgeView(TypedDict):
 
 
 class PartitionView(TypedDict):
-    """A partition of the ack log; all but its number is None where no acker worker is at work for it."""
+    """A partition of the ack log; all but its number is None where no acker worker owns it."""
 
     partition: int
     owner: str | None

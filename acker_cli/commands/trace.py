@@ -71,7 +71,7 @@ def trace(
             topology or only_topology(catalogue.manifests(), " is meant, with --topology NAME")
         )
     with slow_progress(standard_error()) as progress, TraceReader(kafka, manifest, progress) as reader:
-        begin = reader.now_ms - reader.usual_since_ms if asked is None else asked
+        begin = reader.usual_since_ms if asked is None else asked
         if root is not None:
             trees = reader.trees([wanted], begin)
         elif message is not None:

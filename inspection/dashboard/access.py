@@ -92,8 +92,8 @@ class Guard:
         host = request.headers.get("host")
         if not self._access.knows_host(host):
             message = (
-                f"the dashboard was asked for as {_name_in(host or '')!r}, which is not its name: use an address, or "
-                "list the name in dashboard.names"
+                f"{_name_in(host or '')!r} is no name of the dashboard: use an address, or list the name in "
+                "dashboard.names"
             )
             return JSONResponse({"error": message}, 421)
         if request.method not in _METHODS:

@@ -17,7 +17,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
 
 AT_ONCE: Final = 2
-SEARCH_S: Final = 60.0  # how long the records of a tree are looked for
+SEARCH_S: Final = 60.0  # how long a search may take
 MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn
 
 
@@ -37,14 +37,14 @@ class TreeSearches:
         """A tree, as `acker trace --json` prints it; begun within a largest tree age of `ended_ms`, or two of now."""
 
         def search(reader: TraceReader) -> list[Tree]:
-            since_ms = reader.now_ms - reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
+            since_ms = reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
             return reader.trees([root], since_ms)
 
         return self._shown(manifest, search, show_root(root))
 
     def oldest(self, manifest: Manifest, partition: int) -> Shown:
         def search(reader: TraceReader) -> list[Tree]:
-            found = reader.oldest_trees(1, reader.now_ms - reader.usual_since_ms, [partition])
+            found = reader.oldest_trees(1, reader.usual_since_ms, [partition])
             if not found:
                 raise RootNotFoundError(
                     f"no tree is open in partition {partition} of {acks_topic(manifest.topology)}: those that were "

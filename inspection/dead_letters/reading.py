@@ -47,14 +47,8 @@ class DeadLetterLog:
     ) -> Iterator[DeadLetter | Replay]:
         """Reads dead letters, and the records of their replays, up to the end.
 
-        Args:
-            since_ms: where to begin, in milliseconds since the epoch.
-            start: the offset to begin at.
-            until: the end is not before this offset: open transactions before it are waited for.
-
-        Raises:
-            DeadLettersError: if no record comes for half a minute, or the transaction does not end.
-            ClusterError: if the topic cannot be read.
+        It begins at a time, in milliseconds since the epoch, or at an offset, and ends at `until` or later: it waits
+        for transactions that are open before that. Raises `DeadLettersError` if no record comes for half a minute.
         """
         place = (self.topic, 0)
         with closing(LogReader(self._kafka)) as reader:

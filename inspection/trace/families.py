@@ -7,7 +7,7 @@ XOR of the edges of the spout tuple's recipients. Three ways to find them, the c
 - *basis*: among few tuples, elimination finds the one subset whose XOR the ack is. It also finds acks that only add up
   together: of a child that is anchored to two tuples of one tree, or of a lane of a Spark query, which acks a whole
   micro-batch with one entry.
-- *runs*: among many tuples, the children are looked for in those that were emitted one after the other.
+- *runs*: among many tuples, the children are searched in those that were emitted one after the other.
 
 What none of them finds stays unexplained.
 """
@@ -27,7 +27,7 @@ MOST_DIMENSIONS: Final = 44
 MOST_CANDIDATES: Final = 36  # tuples in a basis; the other dimensions are for acks that only add up with others
 MOST_RUN_PARENTS: Final = 20  # how many tuples of a task are tried as the parent of a run, for each ack
 MOST_STEPS: Final = 5_000_000
-"""How many tuples are looked at in search of the runs of a component before it is given up, a few seconds."""
+"""How many tuples the search for the runs of a component visits at most, a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ COMMAND = f"acker trace {ROOT:016x} --topology words"
 class Reader:
     """Replaces the reader of Kafka."""
 
-    now_ms = 1_000_000
-    usual_since_ms = 400_000
+    usual_since_ms = 600_000
     tuples = 1
     reads: Callable[[Callable[[str, int, int], None]], None] = staticmethod(lambda _progress: None)
 
