@@ -84,14 +84,16 @@ class LogReader:
 
         None stands for the beginning of a partition, and for its end now. Raises `ClusterError`.
         """
-        wanted = list(places)
-        starts, ends = self._at_time(wanted, since_ms), self._at_time(wanted, until_ms)
-        found = {}
-        for place in wanted:
+        kept = {}
+        # First, because this waits for the leaders of a new topic.
+        for place in places:
             try:
-                low, high = watermarks(self._consumer, TopicPartition(*place), _ANSWER_S)
+                kept[place] = watermarks(self._consumer, TopicPartition(*place), _ANSWER_S)
             except KafkaException as error:
                 raise self._error(error.args[0], place[0]) from error
+        starts, ends = self._at_time([*kept], since_ms), self._at_time([*kept], until_ms)
+        found = {}
+        for place, (low, high) in kept.items():
             # -1: no record is as young as that.
             start = max(low, high if starts.get(place, low) < 0 else starts.get(place, low))
             end = high if ends.get(place, -1) < 0 else ends[place]
