@@ -36,4 +36,4 @@ def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: py
     assert found(at_most_once(), arena) == {"false_acks": 0, "lost": 0, "repeats": 1}
     assert [arena.first_ack_of_newer(since) for since in (100.5, 102.0, 102.5)] == [199.0, 300.0, None]
     other = Arena(tmp_path / "arena")
-    assert np.array_equal(other.acked_at[:4], [200.0, 199.0, 300.0, 0.0]), "other processes see it"
+    assert np.array_equal(other.acked_at[:4], [200.0, 199.0, 300.0, 0.0]), "other processes can read it"

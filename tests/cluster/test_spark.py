@@ -62,4 +62,4 @@ def test_a_killed_spark_worker_and_killed_drivers_change_no_count() -> None:
         assert done.returncode == 0, done.stdout
         assert f"{_LINES:,} of {_LINES:,} lines acked, 0 of them given up\ncounts match: " in done.stdout
         for driver in project.containers(*_DRIVERS):
-            assert "resolving dependencies" not in project.log(driver), "the image brings what Spark needs"
+            assert "resolving dependencies" not in project.log(driver), "the image contains Spark's packages"

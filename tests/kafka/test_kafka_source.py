@@ -126,7 +126,7 @@ def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSo
     assert read(source, 8)[0] == [0, 4, 8]
     found = fetch(source, topic.at, [0, 2, 8])
     assert offsets(found.records) == [0, 8]
-    assert found.gone == [(topic.at, 2)], "an aborted message was never read, so it is never wanted"
+    assert found.gone == [(topic.at, 2)], "an aborted message was never read, so it is never requested"
 
 
 def test_a_paused_partition_continues_at_its_position(topic: Topic, source: KafkaSource) -> None:

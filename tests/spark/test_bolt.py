@@ -176,7 +176,7 @@ def test_transforms_of_all_kinds(
             assert waiting & set(roots) == expected_roots, each.__name__
     assert stage.outcome().acked == dropped, "the others wait for their receiver"
     edges = [pair for record in stage.received() for pair in pairs_of(record)]
-    assert len(set(edges)) == len(edges), "equal rows of one input have edges of their own"
+    assert len(set(edges)) == len(edges), "equal rows of one input have different edges"
     stage.ack_received()
     assert stage.outcome().acked == set(stage.roots)
 
@@ -210,7 +210,7 @@ def test_a_repeated_micro_batch_and_a_retried_task(spark: SparkSession, bootstra
     forget_commit(stage.checkpoint)
     more = stage.send([("something much longer",)])
     stage.drain(spark, transform)
-    assert len(stage.received()) == 2 * before + 3, "all was written again, and what came since"
+    assert len(stage.received()) == 2 * before + 3, "all tuples were written again, and the new ones"
     assert stage.outcome().acked == set(roots) - long, "a repeat completes nothing"
     stage.ack_received()
     assert stage.outcome().acked == {*roots, *more}
@@ -264,7 +264,7 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     assert_dead_letters(stage)
     figures = last_figures(stage.kafka, stage.manifest, "split")
     shown = (figures["totals"]["executed"], figures["dead_letters"], figures["failed"])
-    assert shown == (2 * (MANY + 5), 12, {"failed": 4}), "both drivers have done it"
+    assert shown == (2 * (MANY + 5), 12, {"failed": 4}), "both drivers have processed it"
 
 
 def assert_dead_letters(stage: Stage) -> None:

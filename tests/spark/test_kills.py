@@ -118,7 +118,7 @@ def test_an_interrupted_write_is_repeated(spark: SparkSession, bootstrap_servers
     edges = Counter(
         pair for record in stage.records(tuples_topic(stage.manifest.topology, "count")) for pair in pairs_of(record)
     )
-    assert edges.total() > 3 * len(roots), f"the {killed} tasks that were killed had written nothing"
+    assert edges.total() > 3 * len(roots), f"the {killed} killed tasks had written nothing"
     assert not stage.outcome().acked
     stage.ack_received()
     assert stage.outcome().acked == set(roots)

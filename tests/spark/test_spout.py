@@ -201,7 +201,7 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
         assert sorted(bolt.values) == [b"a", b"a", b"b"]
         (files / "two.json").write_text('{"n": 4, "word": "c"}\n')
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
-    assert sorted(bolt.values) == [b"a", b"a", b"b", b"c"], "what has landed does not land again"
+    assert sorted(bolt.values) == [b"a", b"a", b"b", b"c"], "rows do not land again"
     assert len(stage.records(stage.source)) == 4
     assert len(stage.dead_letters()) == 1, "the row without a word"
 

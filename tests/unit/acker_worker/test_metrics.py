@@ -84,7 +84,7 @@ def test_the_stats_of_a_partition_are_those_of_its_fold() -> None:
     owned.fold.apply([log.send(inits=[(1, 5), (2, 5)]), log.send(acks=[(1, 5), (3, 5)])])
     owned.end = owned.fold.position
     owned.read(10.0)
-    assert owned.stats(START_MS, 10.5).oldest_ms == 500, "the clock of a partition that is read goes on by itself"
+    assert owned.stats(START_MS, 10.5).oldest_ms == 500, "the clock of a partition that is read to its end advances"
     owned.end = None
     stats = owned.stats(START_MS + 250, 10.5)
     assert stats.oldest_ms == 0

@@ -114,7 +114,7 @@ def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: p
         assert rig.served.problem == "topic words.acks does not exist. Create it"
         assert f"topology words is not served, tried again in {pause:.1f} s: topic words.acks does" in caplog.text
         assert "Traceback" not in caplog.text
-        assert rig.served.silence_s is None, "what waits is not stuck"
+        assert rig.served.silence_s is None, "a worker that waits for its retry is not stuck"
         count = len(rig.workers)
         rig.now += pause - 0.01
         rig.served.check()
@@ -130,7 +130,7 @@ def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: p
     assert "Traceback" in caplog.text
     rig.now += 0.5
     rig.served.check()
-    assert rig.served.serving, "one that has worked for a minute begins with the first pause again"
+    assert rig.served.serving, "after a minute of work the pauses begin with the first one again"
 
 
 def test_another_manifest_starts_the_worker_again_and_is_tried_at_once(rig: Rig) -> None:
@@ -154,7 +154,7 @@ def test_read_errors_are_shown_until_the_next_success(rig: Rig, caplog: pytest.L
     assert rig.served.serving
     rig.served.refuse("it is no manifest")
     rig.served.check()
-    assert rig.served.serving, "the worker of the manifest before goes on"
+    assert rig.served.serving, "the worker of the previous manifest continues"
     rig.served.withdraw()
     rig.ends()
     assert rig.served.gone

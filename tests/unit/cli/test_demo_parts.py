@@ -31,7 +31,7 @@ def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pyt
     assert shapes[0] == shapes[1]
     assert spark.topology == "words-1"
     assert all(part.external for part in spark.components)
-    assert list(tmp_path.iterdir()) == [], "building it leaves nothing behind"
+    assert list(tmp_path.iterdir()) == [], "building it creates no files"
 
 
 def test_the_pace_does_not_catch_up() -> None:

@@ -21,7 +21,7 @@ def test_a_client_without_brokers_in_two_consecutive_statistics_is_lost() -> Non
             monitor.on_stats(statistics(one=source))
             assert not monitor.lost
         monitor.on_stats(statistics())
-        assert not monitor.lost, "one that has none for a moment begins again"
+        assert not monitor.lost, "a client without brokers for a moment is not lost"
     for lost in (True, True):
         monitor.on_stats(statistics())
         assert monitor.lost is lost

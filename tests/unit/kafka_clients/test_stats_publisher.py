@@ -30,7 +30,7 @@ class Wire:
         self._reports.append(on_delivery)
 
     def poll(self, timeout: float) -> int:
-        assert timeout == 0, "nothing may wait"
+        assert timeout == 0, "no call may wait"
         return 0
 
     def flush(self, timeout: float) -> int:

@@ -83,7 +83,7 @@ def test_at_most_once_commits_before_it_emits() -> None:
     assert topics.committed("source") == 20
     assert (rig.task.pending, rig.bench.sink.batches) == (0, [])
     rig.task.release()
-    assert topics.committed("source") == 5, "a clean end loses nothing"
+    assert topics.committed("source") == 5, "a clean end loses no message"
     rig.restart()
     rig.work()
     assert len(rig.emitted()) == 15

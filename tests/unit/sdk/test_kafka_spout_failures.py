@@ -194,7 +194,7 @@ def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> N
     rig.notify(*range(1, 10))
     rig.notify(*range(10), partition=1)
     rig.work(2)
-    assert rig.positions() == [(1, offset, 0) for offset in range(10, 20)], "nine are acked, behind one that is open"
+    assert rig.positions() == [(1, offset, 0) for offset in range(10, 20)], "nine are acked, after an open one"
     rig.fail(0)
     rig.work()
     assert rig.positions() == [(0, 0, 1)]

@@ -23,7 +23,7 @@ def directory(tmp_path: Path) -> Path:
 def test_the_driver_receives_a_stop(directory: Path) -> None:
     lifeline, stopped = Lifeline(directory), threading.Event()
     stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(lifeline.path)}, end=stay)
-    assert not directory.exists(), "nothing is left for who is killed to tidy up"
+    assert not directory.exists(), "no file is left after a kill"
     assert not stopped.is_set()
     assert lifeline.end(), "a driver reads it"
     eventually(stopped.is_set, "the driver to stop")

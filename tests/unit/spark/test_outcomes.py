@@ -44,7 +44,7 @@ def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
     (replays,) = outcomes.take_due(10, 10)
     assert (replays.partition, replays.offsets.tolist(), replays.attempts.tolist()) == (1, [11], [1])
     assert replays.messages == {11: "no"}
-    assert outcomes.prefixes(50) == [Prefix(1, 11, 40)], "what was read while it was written is read again"
+    assert outcomes.prefixes(50) == [Prefix(1, 11, 40)], "outcomes that were read during the write are read again"
 
 
 def test_outcomes_of_unreported_deliveries_are_ignored(outcomes: Outcomes) -> None:

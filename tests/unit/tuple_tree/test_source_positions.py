@@ -52,7 +52,7 @@ def test_the_mark_of_a_prefix_is_that_of_the_first_open_delivery(positions: Sour
     assert done(positions, 0, *range(12))
     assert positions.prefixes(9) == [Prefix(0, 12, 2)]
     assert done(positions, 0, *range(12, 30))
-    assert positions.prefixes(9) == [Prefix(0, 30, 9)], "nothing is open, so nothing has to be read again"
+    assert positions.prefixes(9) == [Prefix(0, 30, 9)], "no message is open, so none has to be read again"
 
 
 def test_failures_become_due_under_the_next_attempt(positions: SourcePositions) -> None:
