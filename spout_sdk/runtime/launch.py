@@ -29,23 +29,14 @@ _MODULE: Final = "spout_sdk.runtime.process"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a process has to know beyond topology and component.
-
-    Attributes:
-        kafka: librdkafka properties.
-        tasks: of a spout, where there is no group; None for all.
-        slot: end of a bolt's transactional id, the same for all processes that fill one place.
-        path: the supervisor's import path.
-        log_level: the supervisor's.
-        reports: file descriptor of the pipe that reports go to.
-    """
+    """What a process has to know beyond topology and component; import path and log level are the supervisor's."""
 
     kafka: Mapping[str, Any] = field(repr=False)
-    tasks: Sequence[int] | None = None
-    slot: str | None = None
+    tasks: Sequence[int] | None = None  # of a spout, where there is no group; None for all
+    slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
-    reports: int = 1
+    reports: int = 1  # file descriptor of the pipe that reports go to
 
 
 def start_early(reference: str, component: str, count: int = 1) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from spout_sdk.delivery.delivery_guarantees import FLUSH_SECONDS
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.task import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -16,9 +17,6 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.names import notices_topic
 
 logger = logging.getLogger("spout_sdk.spout")
-
-FLUSH_SECONDS: Final = 10.0
-"""How long a stop or a revoke waits for deliveries."""
 
 _CALLS: Final = 64
 """Calls of `next_tuple` of a task before the next is asked and outcomes are handed over."""

@@ -33,12 +33,8 @@ class TaskLoop(ABC, Generic[T]):
     """Runs the tasks of a component; `in_flight` returns how many records are undelivered."""
 
     def __init__(self, process: ComponentProcess, in_flight: Callable[[], int]) -> None:
-        self._topology = process.topology
-        self._component = process.component
-        self._kafka = process.kafka
-        self._clock = process.clock
-        self._on_tick = process.on_tick
-        self._stopping = process.stopping
+        self._topology, self._component, self._kafka = process.topology, process.component, process.kafka
+        self._clock, self._on_tick, self._stopping = process.clock, process.on_tick, process.stopping
         self._group = component_group(process.topology.name, process.component)
         self._tasks: dict[int, T] = {}
         self._tick_at = 0.0

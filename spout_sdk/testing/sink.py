@@ -19,13 +19,11 @@ class MemorySink:
         self._reports: deque[tuple[Delivered, KafkaError | None, Any]] = deque()
 
     def send(self, *record: *Sending) -> None:
-        """Sends a record with tuples; only a failure is reported."""
         appended, error = self._append(*record[:-1])
         if error is not None:
             self._reports.append((record[-1], error, appended))
 
     def send_reported(self, *record: *Sending) -> None:
-        """Sends an ack batch or a dead letter; success and failure are reported."""
         appended, error = self._append(*record[:-1])
         self._reports.append((record[-1], error, appended))
 

@@ -36,9 +36,8 @@ class EventTime:
 
     def __str__(self) -> str:
         source = self.timestamp
-        if isinstance(source, str):
-            text = f".with_timestamp_field({source!r})"
-        else:
+        text = f".with_timestamp_field({source!r})"
+        if not isinstance(source, str):
             text = f".with_timestamp_extractor({getattr(source, '__qualname__', type(source).__name__)})"
         return text + (f".with_lag({self.lag:g})" if self.lag else "")
 
@@ -158,17 +157,15 @@ class WindowSpec:
         return length + self.every_seconds
 
     def __str__(self) -> str:
-        return self._name + ("" if self.event_time is None else str(self.event_time))
-
-    @property
-    def _name(self) -> str:
         length = f"count={self.count}" if self.seconds is None else f"seconds={self.seconds:g}"
         if self.is_tumbling:
             flush = "" if self.flush_after is None else f", flush_after={self.flush_after:g}"
-            return f"tumbling({length}{flush})"
-        if self.every_seconds is None:
-            return f"sliding({length}, every{'' if self.seconds is None else '_count'}={self.every_count})"
-        return f"sliding({length}, every{'' if self.count is None else '_seconds'}={self.every_seconds:g})"
+            text = f"tumbling({length}{flush})"
+        elif self.every_seconds is None:
+            text = f"sliding({length}, every{'' if self.seconds is None else '_count'}={self.every_count})"
+        else:
+            text = f"sliding({length}, every{'' if self.count is None else '_seconds'}={self.every_seconds:g})"
+        return text + ("" if self.event_time is None else str(self.event_time))
 
 
 def tumbling(*, count: int | None = None, seconds: float | None = None, flush_after: float | None = None) -> WindowSpec:
