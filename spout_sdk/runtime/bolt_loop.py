@@ -78,14 +78,12 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _turn(self) -> None:
         clock = self._clock
         records, self._ahead = self._ahead or self._reader.read(self._limit), []
-        if not records and (seconds := self._flush_timing.wait_seconds(self._executed)):
-            records = self._reader.wait(seconds)
-            if not records:
-                return
         if not records:
-            self._flush(self._executed)
-            self._guarantee.on_idle(clock())
-            records = self._reader.wait(_WAIT_SECONDS)
+            seconds = self._flush_timing.wait_seconds(self._executed)
+            if not seconds:
+                self._flush(self._executed)
+                self._guarantee.on_idle(clock())
+            records = self._reader.wait(seconds or _WAIT_SECONDS)
             if not records:
                 return
         self._read_at = clock()
