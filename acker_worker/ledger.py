@@ -118,7 +118,7 @@ class Ledger:
         self._free_spouts: list[int] = []
         self._remembered_spouts = _IDLE_SPOUTS
         self._lifetimes = np.full(16, settings.lifetime_ticks(settings.orphan_timeout_ms), dtype=_U64)
-        self._found = Outcomes(
+        self._decided = Outcomes(
             np.empty(CHUNK, dtype=np.uint64), np.empty(CHUNK, dtype=np.uint32), np.empty(CHUNK, dtype=np.uint8)
         )
         self._alone = Stage()
@@ -127,7 +127,7 @@ class Ledger:
 
     def apply(self, stage: Stage) -> Outcomes:
         """Applies what is staged, by rules 1 to 4, in order."""
-        found: list[Outcomes] = []
+        parts: list[Outcomes] = []
         start = 0
         while start < stage.entries:
             stop = min(start + CHUNK, stage.entries)
@@ -141,15 +141,15 @@ class Ledger:
                 _U64(self.settings.max_age_ticks),
                 self._lifetimes,
                 *(self._counts, self._expiring, self._born),
-                *(self._found.roots, self._found.spouts, self._found.kinds),
+                *(self._decided.roots, self._decided.spouts, self._decided.kinds),
             )
             if count:
-                found.append(self._found.first(count))
+                parts.append(self._decided.first(count))
             if applied < stop:
                 self._rebuild(self._capacity, 2 * self._spare)
             start = applied
         self._fit()
-        return _joined(found)
+        return _joined(parts)
 
     def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutAddress) -> Outcomes:
         """Rule 1: records the spout and the edges of its recipients; a second init of an open root is ignored."""
@@ -177,7 +177,7 @@ class Ledger:
         if not self.expires_by(tick):
             self._tick = max(self._tick, tick)
             return _NOTHING
-        found: list[Outcomes] = []
+        parts: list[Outcomes] = []
         # Ticks are compared modulo a span, so a long silence is crossed in two steps; the first empties the table.
         for step in [tick] if tick - self._tick < self._ring else [self._tick + self._ring - 1, tick]:
             start = 0
@@ -190,12 +190,12 @@ class Ledger:
                     _wrapped(step),
                     _U64(self.settings.max_age_ticks),
                     *(self._counts, self._expiring, self._born),
-                    *(self._found.roots, self._found.spouts, self._found.kinds),
+                    *(self._decided.roots, self._decided.spouts, self._decided.kinds),
                 )
-                found.append(self._found.first(count))
+                parts.append(self._decided.first(count))
         self._tick = tick
         self._fit()
-        return _joined(found)
+        return _joined(parts)
 
     def expires_by(self, tick: int) -> bool:
         """Whether moving on to `tick` would remove anything."""

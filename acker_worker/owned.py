@@ -7,7 +7,7 @@ from tuple_tree.stall import Stall
 
 
 class Owned:
-    """The fold of an owned partition, and what the worker knows around it."""
+    """The fold of an owned partition, and its times and offsets."""
 
     __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "partition", "since")
 

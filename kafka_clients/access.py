@@ -125,7 +125,7 @@ def operator_role(manifest: Manifest) -> Role:
 
 
 def viewer_role(manifest: Manifest) -> Role:
-    """A user that runs `acker top`, `dashboard`, `trace`, `doctor`, `topologies show`, or looks at dead letters."""
+    """A user that runs `acker top`, `dashboard`, `trace`, `doctor`, `topologies show`, or lists dead letters."""
     begin = f"{manifest.topology}."
     return Role(
         VIEWER,

@@ -18,7 +18,7 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 HANG_S: Final = 60.0  # after how long a call without a timeout of its own counts as hanging, in seconds
-_LOOK_S: Final = 0.5
+_CHECK_S: Final = 0.5
 _running: Final[set["_Call"]] = set()
 
 
@@ -26,7 +26,7 @@ _running: Final[set["_Call"]] = set()
 class _Call:
     seconds: float
     what: str
-    looks: int  # its time is counted in looks, so that it stops while the process is stopped
+    checks: int  # how many are left; time is counted in checks, so that it stops while the process is stopped
     cause: str
 
 
@@ -36,7 +36,7 @@ def bounded(seconds: float, what: str) -> Iterator[None]:
     _watch()
     error = sys.exc_info()[1]
     cause = "" if error is None else f". Before, the process was to end because of {error!r}"
-    call = _Call(seconds, what, math.ceil(seconds / _LOOK_S) + 1, cause)
+    call = _Call(seconds, what, math.ceil(seconds / _CHECK_S) + 1, cause)
     _running.add(call)
     try:
         yield
@@ -51,10 +51,10 @@ def _watch() -> None:
 
 def _end_late() -> None:
     pause = threading.Event()
-    while not pause.wait(_LOOK_S):
+    while not pause.wait(_CHECK_S):
         for call in list(_running):
-            call.looks -= 1
-            if not call.looks:
+            call.checks -= 1
+            if not call.checks:
                 _log.critical(
                     "%s has not returned for %.0f s: the client hangs, and this process ends. Nothing is lost: start "
                     "it again, if its supervisor does not%s",

@@ -15,8 +15,8 @@ LOST: Final = (
     "is lost: start it again"
 )
 
-_LOOK_MS: Final = 5_000
-_SURE: Final = 2  # looks in a row: between forgetting all and beginning again there is a moment without any
+_STATISTICS_MS: Final = 5_000
+_SURE: Final = 2  # statistics in a row: between forgetting all and beginning again there is a moment without any
 _NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are no brokers, such as the coordinator's role
 
 
@@ -29,7 +29,7 @@ class BrokerMonitor:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"statistics.interval.ms": _LOOK_MS, "stats_cb": self.on_stats}
+        return {"statistics.interval.ms": _STATISTICS_MS, "stats_cb": self.on_stats}
 
     @property
     def lost(self) -> bool:

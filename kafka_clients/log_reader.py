@@ -92,13 +92,13 @@ class LogReader:
             except KafkaException as error:
                 raise self._error(error.args[0], place[0]) from error
         starts, ends = self._at_time([*kept], since_ms), self._at_time([*kept], until_ms)
-        found = {}
+        stretches = {}
         for place, (low, high) in kept.items():
             # -1: no record is as young as that.
             start = max(low, high if starts.get(place, low) < 0 else starts.get(place, low))
             end = high if ends.get(place, -1) < 0 else ends[place]
-            found[place] = Stretch(start, max(start, end))
-        return found
+            stretches[place] = Stretch(start, max(start, end))
+        return stretches
 
     def assign(self, starts: Mapping[Place, int]) -> None:
         wanted = [TopicPartition(*place, offset) for place, offset in starts.items()]

@@ -28,7 +28,7 @@ def describe_topics(admin: AdminClient, topics: Sequence[str]) -> Descriptions:
 
 
 def topic_id_of(answer: "Future[TopicDescription]") -> str | None:
-    """The id that tells a topic from others of its name; None if it does not exist, "" if there was no answer."""
+    """The id of a topic, which no other one of its name has; None if it does not exist, "" if there was no answer."""
     try:
         return str(answer.result().topic_id)
     except KafkaException as error:

@@ -79,13 +79,13 @@ class SingleObjectCodec:
             raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
         return cast(dict[str, Any], record)
 
-    def _other_schema(self, found: bytes) -> WireError:
+    def _other_schema(self, fingerprint: bytes) -> WireError:
         for other in (ACK_BATCH, NOTICE_BATCH):
-            if found == other.fingerprint:
+            if fingerprint == other.fingerprint:
                 return WireError("wrong-schema", f"a {other.name} lies where a {self.name} is expected")
         return VersionError(
-            f"the {self.name} has schema fingerprint {found.hex()}, which this version does not know ({self.name} is "
-            f"{self.fingerprint.hex()}): upgrade the reader before its writers"
+            f"the {self.name} has schema fingerprint {fingerprint.hex()}, which this version does not know "
+            f"({self.name} is {self.fingerprint.hex()}): upgrade the reader before its writers"
         )
 
 

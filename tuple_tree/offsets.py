@@ -77,7 +77,7 @@ class OffsetManager:
         """The offset to commit: one after the last before which all are done; None before the first start.
 
         That of the first start as long as it is open. As in Storm, a gap in the log is only passed by what lies behind
-        it and is done; who reads on from before the gap or from behind it reads the same.
+        it and is done: a reader from before the gap and one from behind it read the same.
         """
         return self._committable
 

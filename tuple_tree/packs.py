@@ -41,13 +41,13 @@ class _Column:
     """How the values of one field go into a column; a value whose Avro type Arrow lacks is an Avro body of its own."""
 
     def __init__(self, name: str, avro_type: Any) -> None:
-        found = _arrow_type(avro_type)
+        arrow = _arrow_type(avro_type)
         self._nullable = False
-        if found is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
-            found = _arrow_type(next(branch for branch in avro_type if branch != "null"))
-            self._nullable = found is not None
-        self._avro = fastavro.parse_schema(avro_type) if found is None else None
-        type_, classes = found or (pa.binary(), bytes)
+        if arrow is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
+            arrow = _arrow_type(next(branch for branch in avro_type if branch != "null"))
+            self._nullable = arrow is not None
+        self._avro = fastavro.parse_schema(avro_type) if arrow is None else None
+        type_, classes = arrow or (pa.binary(), bytes)
         self._classes: Any = classes
         self.field = pa.field(name, type_, nullable=self._nullable)
 
@@ -73,7 +73,7 @@ class _Column:
         return value
 
     def fits(self, value: str) -> str:
-        """An expression that says whether the column takes a value as it is; if it does not, `value` knows more."""
+        """An expression: whether the column takes a value as it is."""
         if self._avro is not None:
             return "False"
         fits = _FITS.get(self.field.type, "False").format(value)

@@ -22,7 +22,7 @@ class StatsRecord:
     name: str  # of its component; `acker` for an acker worker
     host: str
     pid: int
-    run: str  # drawn at its start; tells two processes apart that have the same id one after the other
+    run: str  # drawn at its start, because two processes may have the same id one after the other
     uptime_ms: int  # since its start, by a clock that only rises
     ended: bool = False  # whether this is its last record
     stats: Mapping[str, Any] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def filter_known_fields(values: Mapping[str, Any], empty: object) -> dict[str, A
 
     Raises `ValueError` if one is of another kind.
     """
-    found = {}
+    known = {}
     for field_ in fields(empty):  # type: ignore[arg-type]
         if field_.name not in values:
             continue
@@ -72,5 +72,5 @@ def filter_known_fields(values: Mapping[str, Any], empty: object) -> dict[str, A
             raise ValueError(f"{field_.name} is {value!r}")
         if isinstance(like, str) and not isinstance(value, str):
             raise ValueError(f"{field_.name} is {value!r}")
-        found[field_.name] = value
-    return found
+        known[field_.name] = value
+    return known

@@ -2,7 +2,7 @@
 
 Entries live in a few buckets. `put` places an entry in the youngest, the nursery; each `rotate` drops the oldest,
 death row, and opens a new nursery. With `b` buckets an entry falls off at the b-th rotation after its last `put`, so
-between `b - 1` and `b` rotation periods later. There is no clock inside: who owns the map says when to rotate.
+between `b - 1` and `b` rotation periods later. There is no clock inside: the owner of the map rotates it.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""The trace that a message belongs to, in the headers of the W3C: handed on from tuple to tuple, never looked into.
+"""The trace that a message belongs to, in the headers of the W3C: handed on from tuple to tuple, and not read.
 
 Source: W3C Trace Context, https://www.w3.org/TR/trace-context/
 """
@@ -17,8 +17,8 @@ message could make each tuple of its tree too large for Kafka.
 
 def trace_context(headers: Iterable[tuple[str, Any]]) -> list[tuple[str, str | bytes | None]]:
     """Those of a record's headers that its children get as well; the first of a name counts, mostly there are none."""
-    found: dict[str, str | bytes | None] = {}
+    context: dict[str, str | bytes | None] = {}
     for name, value in headers:
         if isinstance(value, bytes) and len(value) <= LONGEST.get(name, -1):
-            found.setdefault(name, value)
-    return [*found.items()]
+            context.setdefault(name, value)
+    return [*context.items()]
