@@ -54,9 +54,9 @@ _REPORTED: Final[dict[str, Any]] = {
 }
 # Commits depend on these.
 _FIXED_REPORTED: Final = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": False}
-# A request to a broker that is away asks for a connection whenever a connection changes: for a new one as soon as one is
-# refused, thousands a second from each process, until the broker is back. A client that keeps connections to all brokers
-# need not ask for them, and comes back by the backoff.
+# A request to a broker that is away asks for a connection whenever a connection changes: for a new one as soon as one
+# is refused, thousands a second from each process, until the broker is back. A client that keeps connections to all
+# brokers need not ask for them, and comes back by the backoff.
 _ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False}
 
 

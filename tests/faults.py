@@ -251,8 +251,8 @@ FAULTS: Final = (
     Fault(
         "Spark spout: a replay uses its root again",
         "tuple_tree/source_positions.py",
-        "        self._put_due(columns, places, tried[rows] + 1)",
-        "        self._put_due(columns, places, tried[rows])",
+        "        self._put_due(state, places, tried[rows] + 1)",
+        "        self._put_due(state, places, tried[rows])",
         "tests/unit/tuple_tree/test_source_positions.py::test_failures_become_due_under_the_next_attempt",
     ),
     Fault(

@@ -114,23 +114,23 @@ class SourcePositions:
 
     def started(self, partition: int) -> int:
         """The last offset of a partition that was delivered; -1 if none was."""
-        columns = self._partitions.get(partition)
-        return -1 if columns is None else columns.started
+        state = self._partitions.get(partition)
+        return -1 if state is None else state.started
 
     def delivered(self, partition: int, offsets: Sequence[int] | Offsets, mark: int, now: float = np.nan) -> int:
         """Opens positions under attempt 0 that are above all that were opened, and returns how many.
 
         Offsets rise; `mark` is how far the notices were read before the delivery, which was at `now`.
         """
-        columns = self._partitions.get(partition)
-        if columns is None:
-            columns = self._partitions[partition] = _Partition()
+        state = self._partitions.get(partition)
+        if state is None:
+            state = self._partitions[partition] = _Partition()
             self._turn.append(partition)
         column = np.asarray(offsets, np.int64)
-        fresh = column[np.searchsorted(column, columns.started, side="right") :]
+        fresh = column[np.searchsorted(column, state.started, side="right") :]
         if len(fresh):
-            columns.marks.append((int(fresh[0]), mark))
-            columns.append(fresh, self._period, now)
+            state.marks.append((int(fresh[0]), mark))
+            state.append(fresh, self._period, now)
             self.pending += len(fresh)
         return len(fresh)
 
@@ -140,18 +140,18 @@ class SourcePositions:
         Returns how many were open, and when the attempts that were acked were delivered, as far as that is known.
         """
         column = np.asarray(offsets, np.int64)
-        columns = self._partitions.get(partition)
-        if columns is None:
+        state = self._partitions.get(partition)
+        if state is None:
             return 0, np.empty(0)
-        places, is_open = columns.places(column)
+        places, is_open = state.places(column)
         places, first = np.unique(places[is_open], return_index=True)
-        due = int((columns.states[places] == _DUE).sum())
+        due = int((state.states[places] == _DUE).sum())
         self.due -= due
         self.pending -= len(places) - due
         acked = np.broadcast_to(np.asarray(attempts, np.int64), column.shape)[is_open][first]
-        begun = columns.begun[places[(acked == columns.attempts[places]) & (columns.states[places] == _PENDING)]]
-        columns.states[places] = _DONE
-        self._forget(columns, places)
+        begun = state.begun[places[(acked == state.attempts[places]) & (state.states[places] == _PENDING)]]
+        state.states[places] = _DONE
+        self._forget(state, places)
         return len(places), begun[~np.isnan(begun)]
 
     def failed(
@@ -163,23 +163,23 @@ class SourcePositions:
         which had given up attempts without a notice.
         """
         column = np.asarray(offsets, np.int64)
-        columns = self._partitions.get(partition)
-        if columns is None:
+        state = self._partitions.get(partition)
+        if state is None:
             return np.empty(0, np.uint8)
-        places, is_open = columns.places(column)
+        places, is_open = state.places(column)
         tried = np.broadcast_to(np.asarray(attempts, np.int64), column.shape)
         rows = np.flatnonzero(is_open)
-        rows = rows[tried[rows] >= columns.attempts[places[rows]]]
+        rows = rows[tried[rows] >= state.attempts[places[rows]]]
         # Of several failures of a position, that of the last attempt counts.
         rows = rows[np.lexsort((tried[rows], places[rows]))]
         rows = rows[np.append(places[rows[1:]] != places[rows[:-1]], np.ones(min(1, len(rows)), np.bool_))]
         places = places[rows]
-        self._put_due(columns, places, tried[rows] + 1)
-        columns.reasons[places] = np.broadcast_to(np.asarray(reasons, np.uint8), column.shape)[rows]
+        self._put_due(state, places, tried[rows] + 1)
+        state.reasons[places] = np.broadcast_to(np.asarray(reasons, np.uint8), column.shape)[rows]
         for row in rows.tolist() if messages is not None and any(messages) else ():
             if messages is not None and messages[row]:
-                columns.messages[int(column[row])] = messages[row]
-        made: NDArray[np.uint8] = columns.reasons[places]
+                state.messages[int(column[row])] = messages[row]
+        made: NDArray[np.uint8] = state.reasons[places]
         return made
 
     def tick(self, now: float) -> int:
@@ -188,11 +188,11 @@ class SourcePositions:
         while now >= self._rotate_at:
             self._rotate_at += self._seconds
             self._period += 1
-            for columns in self._partitions.values():
-                late = (columns.states == _PENDING) & (columns.periods <= self._period - _BUCKETS)
+            for state in self._partitions.values():
+                late = (state.states == _PENDING) & (state.periods <= self._period - _BUCKETS)
                 places = np.flatnonzero(late)
-                self._put_due(columns, places, columns.attempts[places] + np.int64(1))
-                columns.reasons[places] = FailReason.LOST
+                self._put_due(state, places, state.attempts[places] + np.int64(1))
+                state.reasons[places] = FailReason.LOST
                 lost += len(places)
         return lost
 
@@ -209,19 +209,19 @@ class SourcePositions:
             # What is left goes behind the other partitions.
             partition = self._turn.popleft()
             self._turn.append(partition)
-            columns = self._partitions[partition]
-            places = np.flatnonzero(columns.states == _DUE)[:room]
+            state = self._partitions[partition]
+            places = np.flatnonzero(state.states == _DUE)[:room]
             if not len(places):
                 continue
-            places = places[columns.offsets[places] < columns.offsets[places[0]] + span]
-            offsets = columns.offsets[places]
-            held = columns.messages
+            places = places[state.offsets[places] < state.offsets[places[0]] + span]
+            offsets = state.offsets[places]
+            held = state.messages
             messages = {at: held[at] for at in offsets.tolist() if at in held} if held else {}
-            taken.append(Replays(partition, offsets, columns.attempts[places], columns.reasons[places], messages))
-            self._forget(columns, places)
-            columns.states[places] = _PENDING
-            columns.periods[places] = self._period
-            columns.begun[places] = now
+            taken.append(Replays(partition, offsets, state.attempts[places], state.reasons[places], messages))
+            self._forget(state, places)
+            state.states[places] = _PENDING
+            state.periods[places] = self._period
+            state.begun[places] = now
             room -= len(places)
             self.due -= len(places)
             self.pending += len(places)
@@ -230,25 +230,25 @@ class SourcePositions:
     def prefixes(self, mark: int) -> list[Prefix]:
         """How far each partition is done; `mark`, how far the notices were read, is that of those with nothing open."""
         prefixes = []
-        for number, columns in self._partitions.items():
-            columns.trim()
-            offset, marks = columns.committable, columns.marks
+        for number, state in self._partitions.items():
+            state.trim()
+            offset, marks = state.committable, state.marks
             if offset is None:
                 continue
             while len(marks) > 1 and marks[1][0] <= offset:
                 marks.popleft()
-            prefixes.append(Prefix(number, offset, marks[0][1] if len(columns.offsets) else mark))
+            prefixes.append(Prefix(number, offset, marks[0][1] if len(state.offsets) else mark))
         return prefixes
 
-    def _put_due(self, columns: _Partition, places: NDArray[np.intp], attempts: NDArray[np.int64]) -> None:
-        fresh = int((columns.states[places] == _PENDING).sum())
+    def _put_due(self, state: _Partition, places: NDArray[np.intp], attempts: NDArray[np.int64]) -> None:
+        fresh = int((state.states[places] == _PENDING).sum())
         self.pending -= fresh
         self.due += fresh
-        self._forget(columns, places)
-        columns.states[places] = _DUE
-        columns.attempts[places] = attempts
+        self._forget(state, places)
+        state.states[places] = _DUE
+        state.attempts[places] = attempts
 
-    def _forget(self, columns: _Partition, places: NDArray[np.intp]) -> None:
-        if columns.messages:
-            for offset in columns.offsets[places].tolist():
-                columns.messages.pop(offset, None)
+    def _forget(self, state: _Partition, places: NDArray[np.intp]) -> None:
+        if state.messages:
+            for offset in state.offsets[places].tolist():
+                state.messages.pop(offset, None)
