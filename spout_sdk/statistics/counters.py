@@ -6,11 +6,8 @@ from typing import Any, Final
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 
-LARGEST_ERROR: Final = 500
-"""Characters of an error that are kept."""
-
-SAMPLE: Final = 20
-"""One in so many executions is timed, as in Storm, because a clock costs as much as a small bolt."""
+LARGEST_ERROR: Final = 500  # characters of an error that are kept
+SAMPLE: Final = 20  # one in so many executions is timed, as in Storm, because a clock costs as much as a small bolt
 
 
 def _total(text: str) -> Any:

@@ -9,9 +9,9 @@ latest snapshots. `acker run --metrics-port` serves them; a program of one's own
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,13 +23,22 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A gauge or a counter of a component: its name, its help text, and its value."""
+class Shown(NamedTuple):
+    """A gauge or a counter of all components."""
 
     name: str
     help: str
     value: Callable[[Stats], float]
+
+
+class Histogram(NamedTuple):
+    """A latency of spouts, or of bolts; the bounds of its buckets are powers of two of a microsecond, as in `Stats`."""
+
+    name: str
+    help: str
+    value: Callable[[Stats], LatencyHistogram]
+    of_spouts: bool
+    powers: range
 
 
 GAUGES: Final = (
@@ -60,28 +69,15 @@ COUNTERS: Final = tuple(
     for each in fields(Counts)
     if "help" in each.metadata
 )
-
-# Distinguished by one more label.
-FAILED: Final = "acker_component_failed_total"
-"""Label `reason`: `failed` by a bolt, `timeout`, `too_old`, and `lost` where no outcome came at all."""
-USER: Final = "acker_component_user_total"
-"""Label `counter`: what `TaskContext.count` counts."""
-
-# Of spouts only.
-MAX_PENDING: Final = "acker_component_max_pending"
-"""max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts."""
-LATENCY: Final = "acker_component_complete_latency_seconds"
-"""From emit to ack; a histogram."""
-
-# Of bolts only; both histograms, of one call in 20.
-EXECUTE_LATENCY: Final = "acker_component_execute_latency_seconds"
-"""Of `execute`."""
-PROCESS_LATENCY: Final = "acker_component_process_latency_seconds"
-"""From the call of `execute` to the ack."""
-
-# Bounds are powers of two of a microsecond, where the SDK's own buckets end.
-_SHORT_POWERS: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
-_LATENCY_POWERS: Final = range(10, 28)  # 1.024 ms to 134 s
+_SHORT: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
+HISTOGRAMS: Final = tuple(
+    Histogram(f"acker_component_{name}_latency_seconds", text, attrgetter(f"{name}_latency"), of_spouts, powers)
+    for name, text, of_spouts, powers in (
+        ("complete", "From emit to ack.", True, range(10, 28)),  # 1.024 ms to 134 s
+        ("execute", "Of execute; of one call in 20.", False, _SHORT),
+        ("process", "From execute to ack; of one call in 20.", False, _SHORT),
+    )
+)
 _LABELS: Final = ("topology", "component")
 
 
@@ -99,46 +95,37 @@ class ComponentCollector(Collector):
         self._latest = latest
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each name above."""
-        components = list(self._latest())
-        spouts = [stats for stats in components if stats.component in self._max_pending]
-        bolts = [stats for stats in components if stats.component not in self._max_pending]
+        """A family for each name in the tables, and those with one more label or of spouts only."""
+        snapshots = [((self._topology, stats.component), stats) for stats in self._latest()]
         for family, table in ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS)):
             for shown in table:
                 metric = family(shown.name, shown.help, labels=_LABELS)
-                for stats in components:
-                    metric.add_metric(self._labels(stats), shown.value(stats))
+                for labels, stats in snapshots:
+                    metric.add_metric(labels, shown.value(stats))
                 yield metric
-        failed = CounterMetricFamily(
-            FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=[*_LABELS, "reason"]
-        )
-        user = CounterMetricFamily(USER, "Counters of the component's own.", labels=[*_LABELS, "counter"])
-        limit = GaugeMetricFamily(MAX_PENDING, "How many trees may be open in these processes.", labels=_LABELS)
-        for stats in components:
+        failed_help = "Trees of a spout, inputs of a bolt that failed."
+        failed = CounterMetricFamily("acker_component_failed_total", failed_help, labels=[*_LABELS, "reason"])
+        user_help = "Counters of the component's own."
+        user = CounterMetricFamily("acker_component_user_total", user_help, labels=[*_LABELS, "counter"])
+        # max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
+        limit_help = "How many trees may be open in these processes."
+        limit = GaugeMetricFamily("acker_component_max_pending", limit_help, labels=_LABELS)
+        for labels, stats in snapshots:
+            max_pending = self._max_pending.get(stats.component)
+            if max_pending is not None:
+                limit.add_metric(labels, max_pending * len(stats.tasks))
             # Those that have not happened as well: a rate begins with the first.
-            possible = FailReason if stats.component in self._max_pending else [FailReason.FAILED]
+            possible = [FailReason.FAILED] if max_pending is None else FailReason
             for reason, count in {**{one.word: 0 for one in possible}, **stats.failed}.items():
-                failed.add_metric([*self._labels(stats), reason], count)
+                failed.add_metric([*labels, reason], count)
             for name, count in stats.counters.items():
-                user.add_metric([*self._labels(stats), name], count)
-        for stats in spouts:
-            limit.add_metric(self._labels(stats), self._max_pending[stats.component] * len(stats.tasks))
+                user.add_metric([*labels, name], count)
         yield from (failed, user, limit)
-        yield self._histogram(LATENCY, "From emit to ack.", spouts, "complete_latency", _LATENCY_POWERS)
-        yield self._histogram(
-            EXECUTE_LATENCY, "Of execute; of one call in 20.", bolts, "execute_latency", _SHORT_POWERS
-        )
-        yield self._histogram(
-            PROCESS_LATENCY, "From execute to ack; of one call in 20.", bolts, "process_latency", _SHORT_POWERS
-        )
-
-    def _labels(self, stats: Stats) -> list[str]:
-        return [self._topology, stats.component]
-
-    def _histogram(self, name: str, text: str, of: list[Stats], attribute: str, powers: range) -> Metric:
-        family = HistogramMetricFamily(name, text, labels=_LABELS)
-        for stats in of:
-            latency: LatencyHistogram = getattr(stats, attribute)
-            buckets = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in powers]
-            family.add_metric(self._labels(stats), [*buckets, ("+Inf", float(latency.total))], latency.seconds)
-        return family
+        for histogram in HISTOGRAMS:
+            buckets = HistogramMetricFamily(histogram.name, histogram.help, labels=_LABELS)
+            for labels, stats in snapshots:
+                if (stats.component in self._max_pending) == histogram.of_spouts:
+                    latency = histogram.value(stats)
+                    bounds = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in histogram.powers]
+                    buckets.add_metric(labels, [*bounds, ("+Inf", float(latency.total))], latency.seconds)
+            yield buckets

@@ -3,14 +3,12 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from spout_sdk.records import Clock
 
-TRACEBACK_SECONDS: Final = 60.0
-"""Between two tracebacks of one kind."""
-LINE_SECONDS: Final = 10.0
-"""Between two lines about one kind."""
+TRACEBACK_SECONDS: Final = 60.0  # between two tracebacks of one kind
+LINE_SECONDS: Final = 10.0  # between two lines about one kind
 
 
 @dataclass(slots=True)
@@ -20,28 +18,17 @@ class _Kind:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An exception that is to be logged."""
+class Line(NamedTuple):
+    """An exception that is to be logged: the end of its line, and what `exc_info` takes."""
 
-    left_out: int
-    """How many of its kind were not logged since the last line."""
+    more: str
     traceback: BaseException | None
-    """The exception if its traceback is to be logged, else None: what `exc_info` takes."""
-
-    @property
-    def more(self) -> str:
-        """The end of the line: how many were left out, if any were."""
-        return f"; {self.left_out:,} more of this kind since the last line" if self.left_out else ""
 
 
 class Repetition:
     """Of one kind of exceptions, lets one line pass in ten seconds, and one traceback in a minute.
 
     Alike are exceptions of one type, raised at one line of code, or about one thing.
-
-    Args:
-        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -58,11 +45,12 @@ class Repetition:
         elif now < kind.line_at:
             kind.left_out += 1
             return None
-        line = Line(kind.left_out, error if now >= kind.traceback_at else None)
+        more = f"; {kind.left_out:,} more of this kind since the last line" if kind.left_out else ""
         kind.left_out, kind.line_at = 0, now + LINE_SECONDS
-        if line.traceback is not None:
-            kind.traceback_at = now + TRACEBACK_SECONDS
-        return line
+        if now < kind.traceback_at:
+            return Line(more, None)
+        kind.traceback_at = now + TRACEBACK_SECONDS
+        return Line(more, error)
 
 
 def _raised_at(traceback: TracebackType | None) -> Hashable:

@@ -96,15 +96,13 @@ class Stats(Counts):
 
     def retired(self) -> "Stats":
         """What remains true after the process has ended: the counts, but no pids, tasks and open inputs."""
-        none: dict[str, Any] = {"oldest_input": "", "oldest_input_seconds": 0.0, "stalled_seconds": 0.0}
-        return replace(self, pids=(), tasks=(), pending=0, stalled_by="", **none)
+        ended = replace(self, pids=(), tasks=(), pending=0)
+        return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """The snapshot as an object for JSON; a latency is bucket → count."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: dict(value.counts) if isinstance(value, LatencyHistogram) else value for name, value in values.items()
-        }
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {name: dict(value.counts) if isinstance(value, LatencyHistogram) else value for name, value in values}
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON."""
@@ -118,12 +116,14 @@ class Stats(Counts):
             ValueError, TypeError, KeyError, AttributeError: if it is something else.
         """
         read = filter_known_fields(members, _EMPTY)
-        for name in ("complete_latency", "execute_latency", "process_latency"):
-            read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in read[name].items()})
-        for name in ("failed", "counters", "task_executed", "task_busy_ms"):
-            read[name] = {str(word): int(count) for word, count in read.get(name, {}).items()}
-        read["pids"], read["tasks"] = tuple(read["pids"]), tuple(read["tasks"])
-        read["sources"] = tuple(str(topic) for topic in read.get("sources", ()))
+        for name, value in read.items():
+            match getattr(_EMPTY, name):
+                case LatencyHistogram():
+                    read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in value.items()})
+                case dict():
+                    read[name] = {str(word): int(count) for word, count in value.items()}
+                case tuple():
+                    read[name] = tuple(value)
         return cls(**read)
 
     @classmethod
@@ -136,9 +136,8 @@ class Stats(Counts):
         try:
             return cls.of(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise SpoutSdkError(
-                f"not a line of stats ({error!r}): {line[:80]!r}; do both ends run the same version?"
-            ) from error
+            advice = "do both ends run the same version?"
+            raise SpoutSdkError(f"not a line of stats ({error!r}): {line[:80]!r}; {advice}") from error
 
 
 _EMPTY: Final = Stats("")
