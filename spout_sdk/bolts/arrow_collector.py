@@ -1,19 +1,17 @@
 """The collector of an `ArrowBolt`: columns instead of tuples, by the rules of `collectors`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
+from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.bolts.arrow_input import ArrowInput, row_numbers
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emit_plans import Groupings, open_packs, unknown_stream
+from spout_sdk.emitting.emit_plans import open_packs, unknown_stream
 from spout_sdk.emitting.groupings import choose_rows
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError, TopologyError
-from spout_sdk.records import Entropy
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.anchor_columns import Columns, Rows
 from tuple_tree.column_routing import ChooseRows
@@ -51,30 +49,21 @@ class Emission(NamedTuple):
 class ColumnOutput:
     """What all calls of an `ArrowBolt` of a task share; raises `TopologyError` if a stream is not made of packs."""
 
-    def __init__(
-        self,
-        context: TaskContext,
-        collector: OutputCollector,
-        acks: AckBuffer | None,
-        entropy: Entropy,
-        groupings: Groupings,
-        max_rows: int,
-    ) -> None:
-        self.component = context.component
-        self.hooks = context.hooks
-        self.clock: Callable[[], float] = context.now
+    def __init__(self, collector: OutputCollector) -> None:
+        scope = collector.scope
+        self.component = scope.context.component
+        self.hooks = scope.context.hooks
+        self.clock = scope.environment.clock
         self.collector = collector
-        self.counters: Counters = collector.metrics
-        self.acks = acks
-        self._entropy = entropy
+        self.counters = scope.environment.counters
+        self.acks = scope.acks
+        self._entropy = scope.environment.entropy
         self._streams: dict[str, tuple[Stream, PackCodec, list[ColumnRoute]]] = {}
-        manifest, component = context.manifest, context.component
-        for stream in manifest.component(component).streams:
-            codec = pack_codec(component, stream)
+        for stream in scope.context.manifest.component(self.component).streams:
+            codec = pack_codec(self.component, stream)
             routes = []
-            for bolt, subscription, packs in open_packs(manifest, component, stream, codec, max_rows):
-                custom = groupings.get((component, stream.name, bolt))
-                start = int.from_bytes(entropy(4))
+            for subscription, bolt, packs, custom in open_packs(scope.topology, self.component, stream, codec):
+                start = int.from_bytes(self._entropy(4))
                 choose = choose_rows(codec, subscription, len(packs), stream.field_names, start, custom)
                 routes.append(ColumnRoute(bolt, packs, choose))
             self._streams[stream.name] = stream, codec, routes

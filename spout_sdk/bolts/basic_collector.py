@@ -8,17 +8,13 @@ import numpy as np
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.emit_plans import EmitPlan
 from spout_sdk.emitting.packer import OpenPack
-from spout_sdk.records import Entropy
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.streams import DEFAULT_STREAM
 
-FEWEST: Final = 8
-"""Tuples of a record from which columns are cheaper than ids one by one."""
-
+FEWEST: Final = 8  # tuples of a record from which columns are cheaper than ids one by one
 _NO_PLANS: Final[dict[str, EmitPlan]] = {}
 
 
@@ -48,20 +44,18 @@ class BasicCollector:
         "input",
     )
 
-    def __init__(
-        self, collector: OutputCollector, plans: dict[str, EmitPlan], acks: AckBuffer | None, entropy: Entropy
-    ) -> None:
+    def __init__(self, collector: OutputCollector) -> None:
         self.input: Tuple | None = None
         self.done: list[Tuple] = []
         self._succeeded = 0
         self._collector = collector
         self._counters = collector.metrics
-        self._acks = acks
-        self._entropy = entropy
+        self._acks = collector.scope.acks
+        self._entropy = collector.scope.environment.entropy
         self._packer = collector.packer
         self._packer.assign_edges = self._assign
         # Of the streams with one subscriber, each of whose tuples goes to one task.
-        self._streams = {name: plan for name, plan in plans.items() if plan.only_route is not None}
+        self._streams = {name: plan for name, plan in collector.plans.items() if plan.only_route is not None}
         self._plans = _NO_PLANS
         self._packs: list[OpenPack] = []
         self._roots: IdColumn | None = None

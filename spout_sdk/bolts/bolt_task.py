@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.api.tuples import InputPack, tick_tuple
 from spout_sdk.bolts.arrow_collector import ColumnOutput, pack_codec
-from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.executor import Executor
@@ -79,13 +78,13 @@ class BoltTask(Task):
             self._inputs.settle((pack,))
 
         done = done_at_once if self._acks is None else self._acks.cover
-        self._dead_letters = BoltDeadLetters(self._context, self._counters, environment.sink, self._acks, done)
+        self._dead_letters = BoltDeadLetters(self._scope, done)
         reader = TupleReader(manifest, component, self._inputs, self._dead_letters.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
-        self._collector = OutputCollector(self._context, self._plans, environment, self._next_id, self._acks, done)
+        self._collector = OutputCollector(self._scope, done)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
-        failures = ExecuteFailures(self._context, self._options, self._collector, self._dead_letters)
+        failures = ExecuteFailures(self._collector, self._options, self._dead_letters)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
         inbox = tuples_topic(manifest.topology, component)
@@ -99,19 +98,8 @@ class BoltTask(Task):
         if isinstance(bolt, ArrowBolt):
             for subscription in getattr(manifest.component(component), "subscriptions", ()):
                 pack_codec(subscription.source, manifest.stream(subscription.source, subscription.stream))
-            groupings, max_rows = topology.groupings, topology.pack_tuples
-            self.columns = columns = ColumnOutput(
-                self._context, self._collector, self._acks, environment.entropy, groupings, max_rows
-            )
-        self._executor = Executor(
-            bolt,
-            self._context,
-            self._collector,
-            BasicCollector(self._collector, self._plans, self._acks, environment.entropy),
-            columns,
-            failures,
-            self._clock,
-        )
+            self.columns = columns = ColumnOutput(self._collector)
+        self._executor = Executor(bolt, self._collector, columns, failures)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch
         self.execute_columns = self._executor.execute_columns

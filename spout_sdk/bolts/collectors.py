@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
+from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
-from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emit_plans import Delivery, EmitPlan, unknown_stream
-from spout_sdk.emitting.emitter import Emitter, NextId
-from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.emitting.emit_plans import Delivery, unknown_stream
+from spout_sdk.emitting.emitter import Emitter, TaskScope
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import ack_vals, new_child
@@ -21,28 +19,18 @@ from tuple_tree.streams import DEFAULT_STREAM
 
 logger = logging.getLogger("spout_sdk.bolt")
 
-_TIMED: Final = 1_000
-"""Tuples that are timed at once, at most: some may be forgotten."""
+_TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
 
 
 class OutputCollector(Emitter):
     """What a bolt emits, acks and fails through."""
 
-    def __init__(
-        self,
-        context: TaskContext,
-        plans: dict[str, EmitPlan],
-        environment: TaskEnvironment,
-        next_id: NextId,
-        acks: AckBuffer | None,
-        done: Callable[[InputPack], None],
-    ) -> None:
-        super().__init__(context, plans, environment, next_id, acks)
+    def __init__(self, scope: TaskScope, done: Callable[[InputPack], None]) -> None:
+        super().__init__(scope)
         self._done = done
         # Where trees are not followed, no tuple has a root, so nothing is acked.
-        self._add_root = _untracked if acks is None else acks.add_root
-        self._add_val = _untracked if acks is None else acks.add_val
-        self._clock = environment.clock
+        self._add_root = _untracked if scope.acks is None else scope.acks.add_root
+        self._add_val = _untracked if scope.acks is None else scope.acks.add_val
         self._timed: dict[Tuple, float] = {}
         self._has_warned = False
 
@@ -65,8 +53,8 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        if (plan := self._plans.get(stream)) is None:
-            raise unknown_stream(self._component, stream, self._plans)
+        if (plan := self.plans.get(stream)) is None:
+            raise unknown_stream(self._component, stream, self.plans)
         route = plan.only_route
         if (
             route is None

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
@@ -44,23 +43,17 @@ class HeldFailures:
 
 
 class ExecuteFailures:
-    """Fails the tuples of a call that raised, makes dead letters of them, or ends the task.
+    """Fails the tuples of a call that raised, makes dead letters of them, or ends the task."""
 
-    Attributes:
-        in_a_row: how many calls have raised since the last one that did not.
-    """
-
-    def __init__(
-        self, context: TaskContext, options: BoltOptions, collector: OutputCollector, dead_letters: BoltDeadLetters
-    ) -> None:
-        self._component = context.component
-        self._task = context.task
+    def __init__(self, collector: OutputCollector, options: BoltOptions, dead_letters: BoltDeadLetters) -> None:
+        self._component = collector.scope.context.component
+        self._task = collector.scope.context.task
         self._options = options
         self._collector = collector
         self._counters = collector.metrics
         self._dead_letters = dead_letters
-        self._repetition = Repetition(context.now)
-        self.in_a_row = 0
+        self._repetition = Repetition(collector.scope.environment.clock)
+        self.in_a_row = 0  # calls that have raised since the last one that did not
 
     def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
         """Settles the tuples of a call that raised; raises `ComponentError` if that ends the task."""

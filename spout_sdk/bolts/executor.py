@@ -7,46 +7,33 @@ from typing import Any, Final
 import numpy as np
 
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
-from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ColumnOutput
 from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
-from spout_sdk.records import Clock
 from spout_sdk.statistics.counters import SAMPLE
 
-_FAST_SECONDS: Final = 0.0001
-"""Of a tuple; below, the clock is read once for many tuples."""
+_FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for many tuples
 
 
 class Executor:
-    """Calls the bolt of a task, measures latencies, and handles what it raises.
-
-    Attributes:
-        always_timed: whether each call is timed by itself, for hooks.
-    """
+    """Calls the bolt of a task, measures latencies, and handles what it raises."""
 
     def __init__(
-        self,
-        bolt: AnyBolt,
-        context: TaskContext,
-        collector: OutputCollector,
-        basic: BasicCollector,
-        columns: ColumnOutput | None,
-        failures: ExecuteFailures,
-        clock: Clock,
+        self, bolt: AnyBolt, collector: OutputCollector, columns: ColumnOutput | None, failures: ExecuteFailures
     ) -> None:
-        self.always_timed = False
-        self._hooks = context.hooks
+        scope = collector.scope
+        self.always_timed = False  # whether each call is timed by itself, for hooks
+        self._hooks = scope.context.hooks
         self._counters = collector.metrics
         self._collector = collector
-        self._basic = basic
+        self._basic = BasicCollector(collector)
         self._failures = failures
-        self._load = collector.metrics.load(context.task)
-        self._clock = clock
-        self._is_tracked = context.manifest.acking
+        self._load = collector.metrics.load(scope.context.task)
+        self._clock = scope.environment.clock
+        self._is_tracked = scope.acks is not None
         self._is_basic = isinstance(bolt, BasicBolt)
         self._stride = 1
         self._untimed = 0

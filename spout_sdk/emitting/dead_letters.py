@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.emitter import TaskScope
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import MadeRecord, Record, Sink
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.records import MadeRecord, Record
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import WireError
@@ -18,8 +16,7 @@ from tuple_tree.names import dead_letters_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
 
-_TOO_LARGE: Final = 10
-"""Kafka's code for a record that is larger than its topic takes."""
+_TOO_LARGE: Final = 10  # Kafka's code for a record that is larger than its topic takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +39,16 @@ class RecordOfOne(MadeRecord):
 
 
 class DeadLetters:
-    """Sends dead letters of a task.
+    """Sends dead letters of a task."""
 
-    Attributes:
-        failure: why the task cannot go on; None as long as it can.
-    """
-
-    def __init__(self, context: TaskContext, counters: Counters, sink: Sink) -> None:
-        self._by = f"{context.component}/{context.task}"
-        self._topic = dead_letters_topic(context.topology)
-        self._counters = counters
-        self._sink = sink
-        self.failure: DeliveryError | None = None
+    def __init__(self, scope: TaskScope) -> None:
+        self._component = scope.context.component
+        self._by = f"{scope.context.component}/{scope.context.task}"
+        self._topic = dead_letters_topic(scope.topology.name)
+        self._counters = scope.environment.counters
+        self._sink = scope.environment.sink
+        self._acks = scope.acks
+        self.failure: DeliveryError | None = None  # why the task cannot go on
 
     def send_record(self, record: Record, error: WireError, delivered: Callable[[], None]) -> None:
         """Sends a record: key, value and headers as they were, and why; calls `delivered` once it is delivered.
@@ -90,28 +85,12 @@ class DeadLetters:
 
 
 class BoltDeadLetters(DeadLetters):
-    """What a bolt's task could not use.
+    """What a bolt's task could not use; `done` is called with a record whose tuples are all settled."""
 
-    Args:
-        acks: None where trees are not followed.
-        done: called with a record whose tuples are all settled.
-
-    Attributes:
-        kept_to: the last offset up to which `reject` was called by an earlier task whose transaction was committed.
-    """
-
-    def __init__(
-        self,
-        context: TaskContext,
-        counters: Counters,
-        sink: Sink,
-        acks: AckBuffer | None,
-        done: Callable[[InputPack], None],
-    ) -> None:
-        super().__init__(context, counters, sink)
-        self._component = context.component
-        self._acks = acks
+    def __init__(self, scope: TaskScope, done: Callable[[InputPack], None]) -> None:
+        super().__init__(scope)
         self._done = done
+        # The last offset up to which an earlier task, whose transaction was committed, has rejected.
         self.kept_to = -1
 
     def keep(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:

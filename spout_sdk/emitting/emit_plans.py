@@ -1,53 +1,38 @@
 """Emit plans: codec, groupings and open packs of a stream, computed before the first tuple."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, CustomFactory, choose_for, choose_one_for
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError
+from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.manifest import Manifest, Subscription
+from tuple_tree.manifest import Subscription
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Stream
 
-Groupings = Mapping[tuple[str, str, str], CustomFactory]
-"""Custom groupings by emitting component, stream and receiving bolt."""
-
 
 class Route:
-    """The open packs of a stream for one subscriber, one for each of its tasks, and how one of them is picked.
-
-    Attributes:
-        ids: the subscriber's tasks.
-        alone: each of them as a tuple of one, the result of most emits.
-        choose_one: the same as `choose`, if it always picks one task.
-    """
+    """The open packs of a stream for one subscriber, one for each of its tasks, and how one of them is picked."""
 
     __slots__ = ("alone", "choose", "choose_one", "ids", "packs")
 
     def __init__(self, packs: Sequence[OpenPack], bolt: str, choose: Choose, choose_one: ChooseOne | None) -> None:
         self.packs = packs
         self.ids = tuple(TaskId(bolt, task) for task in range(len(packs)))
-        self.alone = tuple((task,) for task in self.ids)
+        self.alone = tuple((task,) for task in self.ids)  # the results of most emits
         self.choose = choose
-        self.choose_one = choose_one
+        self.choose_one = choose_one  # the same, if it always picks one task
 
 
-Delivery = tuple[Route, Choice]
-"""A route, with the key and the tasks of one tuple."""
+Delivery = tuple[Route, Choice]  # a route, with the key and the tasks of one tuple
 
 
 class EmitPlan:
-    """How a task emits to one of its streams.
-
-    Attributes:
-        routes: one for each subscription.
-        only_route: the one, if there is no other, and it always leads to one task of a stream of packs.
-        is_row: whether the codec takes values as they are.
-    """
+    """How a task emits to one of its streams: a route for each subscription."""
 
     __slots__ = ("_codec", "_component", "_stream", "_width", "is_row", "only_route", "routes")
 
@@ -57,9 +42,10 @@ class EmitPlan:
         self._codec = codec
         self._width = len(stream.fields)
         self.routes = tuple(routes)
+        # Where there is no other, and it always leads to one task of a stream of packs.
         only = self.routes[0] if len(self.routes) == 1 and codec.max_rows > 1 else None
         self.only_route = only if only is not None and only.choose_one is not None else None
-        self.is_row = codec.is_row
+        self.is_row = codec.is_row  # whether the codec takes values as they are
 
     def row(self, values: Sequence[Any]) -> Any:
         """The values as the stream's codec takes them; raises `EmitError` if they do not fit."""
@@ -121,37 +107,32 @@ def _shown(values: Sequence[Any]) -> str:
     return shown if len(shown) <= 200 else shown[:200] + "…"
 
 
-def emit_plans(
-    manifest: Manifest, component: str, next_id: Callable[[], int], groupings: Groupings, max_rows: int
-) -> dict[str, EmitPlan]:
+def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -> dict[str, EmitPlan]:
     """The plans of a task, by stream; `next_id` returns random integers, for where shuffles begin."""
     plans = {}
-    for stream in manifest.component(component).streams:
+    for stream in topology.manifest.component(component).streams:
         codec = payload_codec(stream)
         routes = []
-        for bolt, subscription, packs in open_packs(manifest, component, stream, codec, max_rows):
-            custom = groupings.get((component, stream.name, bolt))
-            start = next_id()
-            choose = choose_for(subscription, len(packs), stream.field_names, start, custom)
-            choose_one = choose_one_for(subscription, len(packs), stream.field_names, start)
-            routes.append(Route(packs, bolt, choose, choose_one))
+        for subscription, bolt, packs, custom in open_packs(topology, component, stream, codec):
+            grouping = (subscription, len(packs), stream.field_names, next_id())
+            routes.append(Route(packs, bolt, choose_for(*grouping, custom), choose_one_for(*grouping)))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 
 
 def open_packs(
-    manifest: Manifest, component: str, stream: Stream, codec: PayloadCodec, max_rows: int
-) -> Iterator[tuple[str, Subscription, list[OpenPack]]]:
-    """The bolts that receive a stream, with their subscriptions, and a pack for each task."""
+    topology: Topology, component: str, stream: Stream, codec: PayloadCodec
+) -> Iterator[tuple[Subscription, str, list[OpenPack], CustomFactory | None]]:
+    """The subscriptions to a stream: with the bolt, a pack for each of its tasks, and what makes a custom grouping."""
     source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
-    for bolt in manifest.bolts:
+    for bolt in topology.manifest.bolts:
+        topic = tuples_topic(topology.name, bolt.name)
         for subscription in bolt.subscriptions:
             if (subscription.source, subscription.stream) == (component, stream.name):
-                topic = tuples_topic(manifest.topology, bolt.name)
-                packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
-                yield bolt.name, subscription, packs
+                packs = [OpenPack(topic, task, codec, source, topology.pack_tuples) for task in range(bolt.tasks)]
+                yield subscription, bolt.name, packs, topology.groupings.get((component, stream.name, bolt.name))
 
 
-def unknown_stream(component: str, stream: str, plans: Mapping[str, Any]) -> EmitError:
+def unknown_stream(component: str, stream: str, plans: dict[str, Any]) -> EmitError:
     declared = ", ".join(plans) or "none"
     return EmitError(component, stream, (), f"it declares {declared}; add the stream to its `streams`")

@@ -2,53 +2,56 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emit_plans import EmitPlan, unknown_stream
+from spout_sdk.emitting.emit_plans import EmitPlan, emit_plans, unknown_stream
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.packer import Packer
 from spout_sdk.errors import DeliveryError, is_refused
 from spout_sdk.kafka.delivery_reports import LostTuples
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.repetition import Repetition
+from spout_sdk.topologies.topology import Topology
 
 logger = logging.getLogger("spout_sdk.bolts.collectors")
 
-NextId = Callable[[], int]
+
+@dataclass(frozen=True, slots=True)
+class TaskScope:
+    """What the parts of one task share; `acks` is None where trees are not followed."""
+
+    topology: Topology
+    context: TaskContext
+    environment: TaskEnvironment
+    acks: AckBuffer | None
+    next_id: Callable[[], int]
 
 
 class Emitter:
-    """Base of the collectors: a task's streams, and what it reports.
+    """Base of the collectors: a task's streams, and what it reports."""
 
-    Attributes:
-        packer: what is emitted and not sent yet.
-        is_watched: whether each tuple has to be emitted and acked by a call of its own; the testing kit follows them.
-    """
-
-    def __init__(
-        self,
-        context: TaskContext,
-        plans: dict[str, EmitPlan],
-        environment: TaskEnvironment,
-        next_id: NextId,
-        acks: AckBuffer | None,
-    ) -> None:
-        self._context = context
-        self._component = context.component
-        self._hooks = context.hooks
-        self._plans = plans
-        self._counters = environment.counters
-        self._reported = Repetition(environment.clock)
-        self._next_id = next_id
-        self._acks = acks
-        self._sink = environment.sink
-        self.is_watched = False
-        self._lost = LostTuples(environment.counters)
+    def __init__(self, scope: TaskScope) -> None:
+        environment = scope.environment
+        self.scope = scope
+        self.plans: dict[str, EmitPlan] = emit_plans(scope.topology, scope.context.component, scope.next_id)
         self.packer = Packer(environment.sink, environment.counters, self._undelivered)
-        if acks is not None:
-            acks.send_children = self.packer.flush
+        # Whether each tuple has to be emitted and acked by a call of its own; the testing kit follows them.
+        self.is_watched = False
+        self._context = scope.context
+        self._component = scope.context.component
+        self._hooks = scope.context.hooks
+        self._counters = environment.counters
+        self._clock = environment.clock
+        self._reported = Repetition(environment.clock)
+        self._next_id = scope.next_id
+        self._acks = scope.acks
+        self._sink = environment.sink
+        self._lost = LostTuples(environment.counters)
+        if scope.acks is not None:
+            scope.acks.send_children = self.packer.flush
         self._add = self.packer.add
         self._add_one = self.packer.add_one
         self._add_untracked = self.packer.add_untracked
@@ -68,8 +71,8 @@ class Emitter:
             logger.error("%s/%d reports an error: %s: %s%s", *what, exc_info=line.traceback)
 
     def _plan(self, stream: str) -> EmitPlan:
-        if (plan := self._plans.get(stream)) is None:
-            raise unknown_stream(self._component, stream, self._plans)
+        if (plan := self.plans.get(stream)) is None:
+            raise unknown_stream(self._component, stream, self.plans)
         return plan
 
     def _undelivered(self, roots: Sequence[int], tuples: int, error: Any, message: Any) -> None:

@@ -1,7 +1,7 @@
 """Groupings: which tasks of a bolt receive a tuple, or the rows of a record batch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final
@@ -13,8 +13,7 @@ from tuple_tree.manifest import Subscription
 from tuple_tree.packs import PackCodec
 from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
 
-Choice = tuple[bytes | None, tuple[int, ...]]
-"""The record's key, and the tasks that receive a copy."""
+Choice = tuple[bytes | None, tuple[int, ...]]  # the record's key, and the tasks that receive a copy
 
 Choose = Callable[[Sequence[Any]], Choice]
 """Picks the tasks for the values of a tuple; raises `TypeError` for values that cannot be grouped by."""
@@ -51,6 +50,9 @@ class CustomGrouping(ABC):
 CustomFactory = Callable[[], CustomGrouping]
 """Makes the instance of a task that emits: a class, or anything that is called without arguments."""
 
+Groupings = Mapping[tuple[str, str, str], CustomFactory]
+"""Custom groupings by emitting component, stream and receiving bolt."""
+
 
 def choose_for(
     subscription: Subscription,
@@ -59,14 +61,9 @@ def choose_for(
     start: int,
     factory: CustomFactory | None = None,
 ) -> Choose:
-    """The grouping of a subscription.
+    """The grouping of a subscription, of a bolt with so many tasks, to a stream with these fields.
 
-    Args:
-        subscription: from the manifest.
-        tasks: how many the subscribed bolt has.
-        field_names: of the stream.
-        start: where a shuffle begins; differs between senders, so that many do not send to the same task at a time.
-        factory: what makes a custom grouping.
+    A shuffle begins at `start`, which differs between senders, so that many do not send to the same task at a time.
     """
     positions = tuple(field_names.index(name) for name in subscription.fields)
     match subscription.grouping:

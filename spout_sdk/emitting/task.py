@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Final
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.dead_letters import DeadLetters
-from spout_sdk.emitting.emit_plans import emit_plans
-from spout_sdk.emitting.emitter import Emitter
+from spout_sdk.emitting.emitter import Emitter, TaskScope
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError
@@ -18,12 +17,12 @@ from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
 
+# For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
 OPEN_SECONDS: Final = 15.0
-"""For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop."""
 
 
 class Task:
-    """Base of `BoltTask` and `SpoutTask`: context, ack buffer, emit plans and hooks of one task."""
+    """Base of `BoltTask` and `SpoutTask`: scope, ack buffer and hooks of one task."""
 
     _logger: ClassVar[logging.Logger]
     _collector: Emitter
@@ -48,17 +47,11 @@ class Task:
         self._hook_factories = topology.hooks
         self._acks: AckBuffer | None = None
         if manifest.acking:
-            self._acks = AckBuffer(
-                acks_topic(manifest.topology),
-                manifest.ack_partitions,
-                f"{component}/{task}",
-                environment.entropy(SESSION_BYTES),
-                environment.sink,
-                inputs,
-                spout,
-            )
-        self._next_id = random_ids(environment.entropy).__next__
-        self._plans = emit_plans(manifest, component, self._next_id, topology.groupings, topology.pack_tuples)
+            writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
+            topic = acks_topic(manifest.topology)
+            self._acks = AckBuffer(topic, manifest.ack_partitions, writer, session, environment.sink, inputs, spout)
+        next_id = random_ids(environment.entropy).__next__
+        self._scope = TaskScope(topology, self._context, environment, self._acks, next_id)
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything else is sent."""

@@ -9,7 +9,7 @@ reads the source commits.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -113,11 +113,11 @@ class KafkaSource(GroupConsumer):
         self._started.update(positions)
         self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in positions.items()])
 
-    def pause(self, of: Iterable[SourcePartition]) -> None:
-        self._consumer.pause([TopicPartition(*at) for at in of])
+    def pause(self, at: SourcePartition) -> None:
+        self._consumer.pause([TopicPartition(*at)])
 
-    def resume(self, of: Iterable[SourcePartition]) -> None:
-        self._consumer.resume([TopicPartition(*at) for at in of])
+    def resume(self, at: SourcePartition) -> None:
+        self._consumer.resume([TopicPartition(*at)])
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         messages = self._consumer.consume(limit, 0)

@@ -16,56 +16,36 @@ from spout_sdk.kafka_spout.source import Commit, SourcePartition
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 
-KEY_SHIFT: Final = 40
-"""A message is known by `number << KEY_SHIFT | offset`."""
-
+KEY_SHIFT: Final = 40  # a message is known by `number << KEY_SHIFT | offset`
 _OFFSET_MASK: Final = MAX_OFFSET - 1
-
-RESERVED: Final = 4
-"""Attempts that an owner takes at once: the first delivery and three retries."""
-
-MOST_RESERVED: Final = 16
-"""Attempts of an owner; further retries use its own again, whose trees have failed long ago."""
-
-
-def partition_number(topic_index: int, topics: int, at: SourcePartition) -> int:
-    """The number of a source partition in positional roots: each topic has an equal share, so that one can grow."""
-    share = MAX_PARTITIONS // topics
-    if at.partition >= share:
-        raise TopicsError(
-            f"topic {at.topic} has partition {at.partition}, and positional roots tell {share} partitions apart of "
-            f"each of {topics} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
-        )
-    return topic_index * share + at.partition
+RESERVED: Final = 4  # attempts that an owner takes at once: the first delivery and three retries
+MOST_RESERVED: Final = 16  # attempts of an owner; further retries use its own again, whose trees have failed long ago
 
 
 def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[SourcePartition, int]:
-    """The partitions of a task, with their numbers.
+    """The partitions of a task, with their numbers in positional roots: each topic has an equal share, and can grow.
 
-    Those of a topic go round the tasks; the next topic begins one task further. So a topic that grows moves nothing.
-    `counts` has the partitions of each topic, in the order in which the spout names them.
+    The partitions of a topic go round the tasks; the next topic begins one task further. So a topic that grows moves
+    nothing. `counts` has the partitions of each topic, in the order in which the spout names them.
     """
+    share = MAX_PARTITIONS // len(counts)
     owned = {}
     for index, (topic, count) in enumerate(counts.items()):
+        if count > share:
+            raise TopicsError(
+                f"topic {topic} has partition {share}, and positional roots tell {share} partitions apart of each of "
+                f"{len(counts)} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
+            )
         for partition in range(count):
-            at = SourcePartition(topic, partition)
-            number = partition_number(index, len(counts), at)
             if (index + partition) % tasks == task:
-                owned[at] = number
+                owned[SourcePartition(topic, partition)] = index * share + partition
     return owned
 
 
 def start_offset(
     at: SourcePartition, strategy: FirstPoll, committed: Commit | None, bounds: tuple[int, int]
 ) -> tuple[int, int]:
-    """The offset to begin at, and how many messages, at most, were deleted between the committed one and it.
-
-    Args:
-        at: the partition.
-        strategy: for what the spout has not committed itself.
-        committed: by the group; None if nothing is.
-        bounds: first offset, and the one after the last.
-    """
+    """The offset to begin at, and how many messages, at most, were deleted between the committed one and it."""
     first, end = bounds
     ours = committed is not None and committed.next_attempt is not None
     if committed is None or not (ours or strategy.startswith("uncommitted")):
@@ -94,8 +74,7 @@ class OwnedPartition:
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
         self._reserved = RESERVED
         self._word = position_word(Position(spout, number, 0))
-        self.first_word = self._word | first_attempt
-        """The `position_word` of the first delivery of offset 0."""
+        self.first_word = self._word | first_attempt  # the `position_word` of the first delivery of offset 0
 
     @property
     def next_attempt(self) -> int:

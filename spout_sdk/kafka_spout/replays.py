@@ -8,36 +8,27 @@ from functools import partial
 from typing import Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.dead_letters import DeadLetters
+from spout_sdk.emitting.emitter import TaskScope
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.settings import RetryPolicy
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
-from spout_sdk.records import MadeRecord, Record, Sink
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.records import MadeRecord, Record
 from tuple_tree.errors import WireError
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
-ROUND: Final = 200
-"""Messages that are read again in one go, at most."""
-
-REACH: Final = 1_000
-"""Offsets of a partition between the first and the last of these."""
-
-AGAIN_SECONDS: Final = 1.0
-"""What could not be done is tried again after this time."""
-
-
-_ROUNDING_S: Final = 1e-6
-"""What adding delays to times in floating point may be off."""
+ROUND: Final = 200  # messages that are read again in one go, at most
+REACH: Final = 1_000  # offsets of a partition between the first and the last of these
+AGAIN_SECONDS: Final = 1.0  # after which what could not be done is tried again
+_ROUNDING_S: Final = 1e-6  # what adding delays to times in floating point may be off
 
 
 class SourceDeadLetters(DeadLetters):
     """Sends dead letters of a task; their messages are done once these were delivered."""
 
-    def __init__(self, context: TaskContext, counters: Counters, sink: Sink, done: Callable[[int], None]) -> None:
-        super().__init__(context, counters, sink)
+    def __init__(self, scope: TaskScope, done: Callable[[int], None]) -> None:
+        super().__init__(scope)
         self._done = done
 
     def send(self, key: int, record: Record, error: WireError) -> None:
@@ -58,7 +49,7 @@ class RetrySchedule:
         self._number = 0
 
     def put(self, key: int, due_at: float) -> None:
-        """Schedules a key; a key that is scheduled already is moved."""
+        """Schedules or moves a key."""
         self._number += 1
         self._due_at[key] = (due_at, self._number)
         heapq.heappush(self._heap, (due_at, self._number, key))
@@ -105,10 +96,8 @@ class Replays:
         self._failures[key] = failures
         delay = self._policy.delay(failures)
         if delay is None:
-            message = f": {failure.message}" if failure.message else ""
-            self._given_up[key] = (
-                f"all {failures} attempts failed, the last one with reason {failure.reason.word}{message}"
-            )
+            reason = f"{failure.reason.word}: {failure.message}" if failure.message else failure.reason.word
+            self._given_up[key] = f"all {failures} attempts failed, the last one with reason {reason}"
             delay = 0.0
         self._schedule.put(key, now + delay)
 

@@ -1,6 +1,6 @@
 """What a Kafka spout needs of the broker; `kafka_source` has it for Kafka, tests bring their own."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -84,10 +84,10 @@ class Source(Protocol):
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         """Begins to read these partitions as well."""
 
-    def pause(self, of: Iterable[SourcePartition]) -> None:
-        """Reads no more of these."""
+    def pause(self, at: SourcePartition) -> None:
+        """Reads no more of a partition."""
 
-    def resume(self, of: Iterable[SourcePartition]) -> None:
+    def resume(self, at: SourcePartition) -> None:
         """Reads on where it was paused."""
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.api.context import TaskContext
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers, start_offset
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays, SourceDeadLetters
-from spout_sdk.kafka_spout.settings import FirstPoll, SourceProgress, SourceSettings
+from spout_sdk.kafka_spout.settings import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
 from spout_sdk.kafka_spout.source import Commit, OffsetOutOfRange, SourcePartition
-from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.repetition import Repetition
@@ -30,46 +27,35 @@ from tuple_tree.trace_context import trace_context
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
-READ: Final = 500
-"""Messages that are read ahead, at most."""
-
-# With at_most_once each read waits for a commit, which takes milliseconds.
-_COMMITTED_READ: Final = 10_000
-
+READ: Final = 500  # messages that are read ahead, at most
+_COMMITTED_READ: Final = 10_000  # the same with at_most_once, where each read waits milliseconds for a commit
 _COMMIT_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
-
+# A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
+# otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again.
 _REFRESH_SECONDS: Final = 3_600.0
-"""A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
-otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again."""
 
 
 class SourceTask:
     """The source partitions of one task; it is called in the task's thread."""
 
-    def __init__(
-        self,
-        settings: SourceSettings,
-        translate: Translate,
-        environment: TaskEnvironment,
-        context: TaskContext,
-        collector: SpoutCollector,
-    ) -> None:
+    def __init__(self, settings: SourceSettings, collector: SpoutCollector) -> None:
+        context, environment = collector.scope.context, collector.scope.environment
         self._settings = settings
-        self._translate = translate
-        manifest = context.manifest
-        self._ack_partitions = manifest.ack_partitions
-        self._number = [spout.name for spout in manifest.spouts].index(context.component)
+        self._translate = settings.translate
+        self._mode = settings.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
+        self._tracked = self._mode == "at_least_once"
+        self._ack_partitions = context.manifest.ack_partitions
+        self._number = [spout.name for spout in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
         self._context = context
         self._collector = collector
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
-        self._tracked = settings.mode == "at_least_once"
         assert environment.open_source is not None, "attach() checks it"  # noqa: S101 - the SDK's own order of calls
         self._source = environment.open_source(self.uncommitted)
         self._partitions = OwnedPartitions()
-        self._dead_letters = SourceDeadLetters(context, environment.counters, environment.sink, self._done)
+        self._dead_letters = SourceDeadLetters(collector.scope, self._done)
         self._replays = Replays(settings.retry, self._partitions, self._source, self._dead_letters)
         self._raised_before = Repetition(environment.clock)
         self._is_started = False
@@ -82,7 +68,7 @@ class SourceTask:
     # What the task asks for
 
     def emit(self, most: int) -> None:
-        """Emits so many messages at most, those that failed before new ones; none if there are none.
+        """Emits so many messages at most, those that failed before new ones.
 
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """
@@ -108,7 +94,7 @@ class SourceTask:
             return
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
-            if self._settings.mode != "at_most_once":
+            if self._mode != "at_most_once":
                 self._source.commit(self._changed())
         self._replays.tick(now)
         if now >= self._grow_at:
@@ -134,7 +120,7 @@ class SourceTask:
     def release(self) -> None:
         """Commits what is done, before the task ends or goes to another process."""
         changed = self._changed()
-        if self._settings.mode == "at_most_once":
+        if self._mode == "at_most_once":
             # Back to what was emitted: what was committed and not emitted is for the next owner.
             changed = {each.at: each.emitted() for each in self._partitions}
         if changed:
@@ -142,7 +128,7 @@ class SourceTask:
 
     def uncommitted(self) -> None:
         """A commit in the background has failed: the next one includes what it covered."""
-        if self._settings.mode != "at_most_once":
+        if self._mode != "at_most_once":
             for each in self._partitions:
                 each.committed = None
 
@@ -151,11 +137,8 @@ class SourceTask:
 
     @property
     def progress(self) -> SourceProgress:
-        return SourceProgress(
-            lag=self._source.lag() + len(self._buffer),
-            uncommitted=sum(each.offsets.uncommitted_count for each in self._partitions),
-            retries=len(self._replays),
-        )
+        uncommitted = sum(each.offsets.uncommitted_count for each in self._partitions)
+        return SourceProgress(self._source.lag() + len(self._buffer), uncommitted, len(self._replays))
 
     # Beginning
 
@@ -163,7 +146,7 @@ class SourceTask:
         """Begins, or logs why not yet: outside of the group's callbacks, so that it can be tried again."""
         self._start_at = now + AGAIN_SECONDS
         try:
-            self._is_started = self._add(self._missing(), self._settings.first_poll)
+            self._is_started = self._add_missing(self._settings.first_poll)
         except (TopicsError, AccessError):
             raise
         except BrokerError as error:
@@ -176,18 +159,16 @@ class SourceTask:
         """Reads partitions that were added to a topic from their beginning."""
         self._grow_at = now + _GROWTH_SECONDS
         try:
-            self._add(self._missing(), "uncommitted_earliest")
+            self._add_missing("uncommitted_earliest")
         except TopicsError:
             raise
         except BrokerError as error:
             logger.warning("%s does not know whether its topics have grown: %s", self._by, error)
 
-    def _missing(self) -> dict[SourcePartition, int]:
+    def _add_missing(self, first_poll: FirstPoll) -> bool:
         counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}
         mine = owned_numbers(counts, self._context.task, self._context.tasks)
-        return {at: number for at, number in mine.items() if number not in self._partitions.numbered}
-
-    def _add(self, numbers: dict[SourcePartition, int], first_poll: FirstPoll) -> bool:
+        numbers = {at: number for at, number in mine.items() if number not in self._partitions.numbered}
         if not numbers:
             return True
         committed = self._source.committed(list(numbers))
@@ -216,29 +197,24 @@ class SourceTask:
         """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out."""
         if not self._is_started:
             return False
-        limit = READ if self._settings.mode != "at_most_once" else _COMMITTED_READ
-        paused: list[SourcePartition] = []
-        resumed: list[SourcePartition] = []
+        limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
         for each in self._partitions:
             room = self._settings.max_uncommitted_offsets - each.offsets.uncommitted_count
             if room > 0:
                 limit = min(limit, room)
-                if each.is_paused:
-                    each.is_paused = False
-                    resumed.append(each.at)
-            elif not each.is_paused:
-                each.is_paused = True
-                paused.append(each.at)
-        if paused:
-            self._source.pause(paused)
-        if resumed:
-            self._source.resume(resumed)
+            if each.is_paused != (room <= 0):
+                each.is_paused = not each.is_paused
+                (self._source.pause if each.is_paused else self._source.resume)(each.at)
         records, out_of_range = self._source.read(limit)
         for gap in out_of_range:
             self._skip_deleted(gap)
         self._buffer.extend(zip(records, self._roots(records), strict=True))
-        if records and self._settings.mode == "at_most_once":
-            self._hold(records)
+        if records and self._mode == "at_most_once":
+            # Nothing of a read is emitted before all of it is committed.
+            ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
+            for name, last in ends.items():
+                each = self._partitions.named[name]
+                self._held[each.at] = Commit(last + 1, each.next_attempt)
         return bool(records)
 
     def _roots(self, records: Sequence[Record]) -> list[int]:
@@ -254,13 +230,6 @@ class SourceTask:
         keys = [each.topic_key for each in partitions]
         roots: list[int] = roots_of_words(words, keys, self._ack_partitions).tolist()
         return roots
-
-    def _hold(self, records: Sequence[Record]) -> None:
-        """Nothing of a read is emitted before all of it is committed."""
-        ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
-        for name, last in ends.items():
-            each = self._partitions.named[name]
-            self._held[each.at] = Commit(last + 1, each.next_attempt)
 
     def _commit_held(self) -> bool:
         now = self._clock()
@@ -331,23 +300,16 @@ class SourceTask:
         return True
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
-        """Sets an invalid message aside, and retries any other: a database that `translate` asks may be away."""
+        """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._tracked:
             self._dead_letters.send(key, record, WireError("bad-payload", why))
             return
         self._counters.count_error(error)
-        line = self._raised_before.line(error)
-        if line is not None:
+        if (line := self._raised_before.line(error)) is not None:
             where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
-            logger.error(
-                "%s: %s at %s; the message is retried%s",
-                self._by,
-                why,
-                where,
-                line.more,
-                exc_info=line.traceback,
-            )
+            text = "%s: %s at %s; the message is retried%s"
+            logger.error(text, self._by, why, where, line.more, exc_info=line.traceback)
         self.failed(key, Failure(FailReason.FAILED, why))
 
     # Messages that failed
@@ -355,8 +317,7 @@ class SourceTask:
     def _emit_again(self, key: int, record: Record) -> bool:
         each, offset = self._partitions.at(key)
         failures = self._replays.failures(key)
-        word = each.word(offset, failures)
-        if word is None:
+        if (word := each.word(offset, failures)) is None:
             each.reserve()
             commit = each.processed()
             if not self._source.commit_now({each.at: commit}):
@@ -387,13 +348,10 @@ class SourceTask:
         return changed
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
-        logger.warning(
+        deleted = gap.first - gap.expected
+        text = (
             "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it goes on at offset "
-            "%d. Keep the topic for longer",
-            self._by,
-            gap.first - gap.expected,
-            gap.at,
-            gap.expected,
-            gap.first,
+            "%d. Keep the topic for longer"
         )
-        self._context.count("out_of_range", gap.first - gap.expected)
+        logger.warning(text, self._by, deleted, gap.at, gap.expected, gap.first)
+        self._context.count("out_of_range", deleted)

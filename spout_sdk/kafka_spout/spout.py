@@ -4,14 +4,20 @@ import copy
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from spout_sdk.api.components import Failure
+from spout_sdk.api.components import Failure, Spout
 from spout_sdk.api.context import TaskContext
-from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.emitting.emitter import TaskScope
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka_spout.settings import FirstPoll, Mode, RetryPolicy, SourceProgress, SourceSettings
+from spout_sdk.kafka_spout.settings import (
+    FirstPoll,
+    Mode,
+    RetryPolicy,
+    SourceProgress,
+    SourceSettings,
+    Translate,
+    default_translate,
+)
 from spout_sdk.kafka_spout.source_task import SourceTask
-from spout_sdk.kafka_spout.translation import Translate, default_translate
-from spout_sdk.spouts.source_spout import SourceSpout
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.names import check_topic
@@ -21,7 +27,7 @@ from tuple_tree.streams import Stream, declare
 _VALUE = (declare({"value": str}),)
 
 
-class KafkaSpout(SourceSpout):
+class KafkaSpout(Spout):
     """Reads topics, and delivers each message until its tree is acked.
 
         builder.set_spout("lines", KafkaSpout("source-topic"), tasks=2)
@@ -45,7 +51,7 @@ class KafkaSpout(SourceSpout):
         max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read.
 
     Raises:
-        TopologyError: if it cannot be.
+        TopologyError: if an argument is invalid.
     """
 
     def __init__(
@@ -68,21 +74,20 @@ class KafkaSpout(SourceSpout):
         if max_uncommitted_offsets < 1:
             raise TopologyError(f"max_uncommitted_offsets is {max_uncommitted_offsets}: it must be at least 1")
         self.streams = tuple(streams)
-        self._translate = translate or default_translate(self.streams)
-        self._first_poll = first_poll
-        self._mode = mode
-        self._retry = retry or RetryPolicy()
-        self._max_uncommitted_offsets = max_uncommitted_offsets
-        self._environment: TaskEnvironment | None = None
+        translate = translate or default_translate(self.streams)
+        retry = retry or RetryPolicy()
+        self._settings = SourceSettings(self.topics, translate, first_poll, mode, retry, max_uncommitted_offsets)
+        self._is_attached = False
         self._source: SourceTask | None = None
 
     def __call__(self) -> "KafkaSpout":
         """A spout like this one, for a task."""
         return copy.copy(self)
 
-    def attach(self, context: TaskContext, environment: TaskEnvironment) -> None:
-        """Called by the SDK before `open`."""
-        if environment.open_source is None:
+    def attach(self, scope: TaskScope) -> None:
+        """Called by the SDK before `open`; raises `TopologyError` if the spout cannot run in this topology."""
+        context = scope.context
+        if scope.environment.open_source is None:
             raise TopologyError(f"component {context.component!r} is a KafkaSpout, and there is no Kafka here")
         number = 1 + [spout.name for spout in context.manifest.spouts].index(context.component)
         if number > MAX_SPOUTS:
@@ -90,66 +95,30 @@ class KafkaSpout(SourceSpout):
                 f"a KafkaSpout is spout number {number} of its topology, and positional roots tell {MAX_SPOUTS} apart: "
                 "declare it earlier, or split the topology"
             )
-        if self._mode == "at_least_once" and not context.manifest.acking:
+        if self._settings.mode == "at_least_once" and not context.manifest.acking:
             raise TopologyError(
                 "a KafkaSpout with mode at_least_once needs a topology that follows trees: give the topology another "
                 "guarantee than at_most_once, or leave mode out"
             )
-        self._environment = environment
+        self._is_attached = True
 
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:  # noqa: ARG002 - the collector has it
         """Called once, before anything else."""
-        if self._environment is None:
+        if not self._is_attached:
             raise TopologyError("a KafkaSpout works only as a spout of a topology: give it to set_spout")
-        settings = SourceSettings(
-            topics=self.topics,
-            first_poll=self._first_poll,
-            mode=self._mode or ("at_least_once" if context.manifest.acking else "at_most_once"),
-            retry=self._retry,
-            max_uncommitted_offsets=self._max_uncommitted_offsets,
-        )
-        self._source = SourceTask(settings, self._translate, self._environment, context, collector)
+        self._source = SourceTask(self._settings, collector)
 
     def next_tuple(self) -> None:
         """Emits a message, if there is one."""
-        self._running.emit(1)
-
-    def emit(self, most: int) -> None:
-        """See `SourceSpout`."""
-        self._running.emit(most)
+        self.source.emit(1)
 
     def ack(self, message_id: Any) -> None:
         """The tree of a message was fully processed."""
-        self._running.acked((message_id,))
-
-    def ack_all(self, message_ids: Sequence[Any]) -> None:
-        """See `SourceSpout`."""
-        if type(self).ack is KafkaSpout.ack:
-            self._running.acked(message_ids)
-        else:
-            super().ack_all(message_ids)
+        self.source.acked((message_id,))
 
     def fail(self, message_id: Any, reason: Failure) -> None:
         """The tree of a message was not fully processed."""
-        self._running.failed(message_id, reason)
-
-    def tick(self, now: float) -> None:
-        """See `SourceSpout`; raises `BrokerError` if it cannot go on."""
-        self._running.tick(now)
-
-    def is_due(self, now: float) -> bool:
-        """See `SourceSpout`."""
-        return self._running.is_due(now)
-
-    def release(self) -> None:
-        """See `SourceSpout`."""
-        if self._source is not None:
-            self._source.release()
-
-    def uncommitted(self) -> None:
-        """See `SourceSpout`."""
-        if self._source is not None:
-            self._source.uncommitted()
+        self.source.failed(message_id, reason)
 
     def close(self) -> None:
         """Called when the task ends."""
@@ -159,10 +128,11 @@ class KafkaSpout(SourceSpout):
     @property
     def progress(self) -> SourceProgress:
         """How far the task is with its source."""
-        return self._running.progress
+        return self.source.progress
 
     @property
-    def _running(self) -> SourceTask:
+    def source(self) -> SourceTask:
+        """For the SDK's use: what reads and commits in the task's loop."""
         assert self._source is not None, "open() comes first"  # noqa: S101 - the SDK's own order of calls
         return self._source
 

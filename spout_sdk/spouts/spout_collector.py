@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
-from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emit_plans import Delivery, EmitPlan, unknown_stream
-from spout_sdk.emitting.emitter import Emitter, NextId
-from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.emitting.emit_plans import Delivery, unknown_stream
+from spout_sdk.emitting.emitter import Emitter, TaskScope
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
@@ -26,20 +24,11 @@ class SpoutCollector(Emitter):
         last_root: of the tuple that was emitted last; None if that is not tracked.
     """
 
-    def __init__(
-        self,
-        context: TaskContext,
-        plans: dict[str, EmitPlan],
-        environment: TaskEnvironment,
-        next_id: NextId,
-        acks: AckBuffer | None,
-        pending: Pending,
-    ) -> None:
-        super().__init__(context, plans, environment, next_id, acks)
+    def __init__(self, scope: TaskScope, pending: Pending) -> None:
+        super().__init__(scope)
         self._pending = pending
-        self._clock = environment.clock
-        self._sticky = acks.sticky if acks is not None else lambda root: root
-        self._entropy = environment.entropy
+        self._sticky = scope.acks.sticky if scope.acks is not None else lambda root: root
+        self._entropy = scope.environment.entropy
         self.packer.assign_edges = self._assign
         self._packs: list[OpenPack] = []
         self._roots: list[int] = []
@@ -72,8 +61,8 @@ class SpoutCollector(Emitter):
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
-        if (plan := self._plans.get(stream)) is None:
-            raise unknown_stream(self._component, stream, self._plans)
+        if (plan := self.plans.get(stream)) is None:
+            raise unknown_stream(self._component, stream, self.plans)
         route = plan.only_route
         acks = self._acks
         is_plain = acks is None or message_id is not None
@@ -102,7 +91,7 @@ class SpoutCollector(Emitter):
 
     def add(self, values: Sequence[Any], message_id: Any, stream: str, root: int) -> None:
         """Called by the SDK: emits a tracked tuple together with others, whose edges are drawn together."""
-        plan = self._plans.get(stream)
+        plan = self.plans.get(stream)
         if plan is None or plan.only_route is None:
             self.emit(values, message_id=message_id, stream=stream, root=root)
             return

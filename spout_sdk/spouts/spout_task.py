@@ -12,9 +12,10 @@ from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
+from spout_sdk.kafka_spout.source_task import SourceTask
+from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.records import Record
 from spout_sdk.spouts.pending import Pending, PendingLimit
-from spout_sdk.spouts.source_spout import SourceSpout
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.codec import decode_notice_batch
@@ -46,13 +47,11 @@ class SpoutTask(Task):
         super().__init__(topology, component, task, environment, InputOffsets(), address)
         now = self._clock()
         self._limit = PendingLimit(declared.max_pending, (declared.timeout_ms + manifest.tick_ms) / 1000, now)
-        self._dead_letters = DeadLetters(self._context, self._counters, environment.sink)
+        self._dead_letters = DeadLetters(self._scope)
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
-        self._collector = SpoutCollector(
-            self._context, self._plans, environment, self._next_id, self._acks, self._pending
-        )
+        self._collector = SpoutCollector(self._scope, self._pending)
         if self._acks is not None and topology.acks_ahead:
             # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
             # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
@@ -62,15 +61,18 @@ class SpoutTask(Task):
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
         self._spout = spout
-        self._source_spout = spout if isinstance(spout, SourceSpout) else None
-        if self._source_spout is not None:
-            self._source_spout.attach(self._context, environment)
+        self._source: SourceTask | None = None  # of a `KafkaSpout`, once it is open
+        self._acks_at_once = isinstance(spout, KafkaSpout) and type(spout).ack is KafkaSpout.ack
+        if isinstance(spout, KafkaSpout):
+            spout.attach(self._scope)
 
     def open(self) -> None:
         """Opens the spout; raises `ComponentError` if it raised."""
         for make in self._hook_factories:
             self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
         self._call("open", self._spout.open, self._context, self._collector)
+        if isinstance(self._spout, KafkaSpout):
+            self._source = self._spout.source
         self._ack_untracked()
 
     def emit(self, calls: int) -> bool:
@@ -86,8 +88,8 @@ class SpoutTask(Task):
         before = emitted = counters.emitted
         self._count_throttled()
         try:
-            if self._source_spout is not None and len(pending) < limit:
-                self._source_spout.emit(min(calls, limit - len(pending)))
+            if self._source is not None and len(pending) < limit:
+                self._source.emit(min(calls, limit - len(pending)))
                 calls = 0
                 self._ack_untracked()
                 emitted = counters.emitted
@@ -153,8 +155,8 @@ class SpoutTask(Task):
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
-        if self._source_spout is not None and not (self._hooks or self._collector.is_watched):
-            self._source_spout.ack_all([message_id for message_id, _ in trees])
+        if self._source is not None and self._acks_at_once and not (self._hooks or self._collector.is_watched):
+            self._source.acked([message_id for message_id, _ in trees])
             return
         for message_id, emitted_at in trees:
             for hook in self._hooks:
@@ -173,18 +175,18 @@ class SpoutTask(Task):
                 self._task,
                 self._limit.most,
             )
-        if self._source_spout is not None:
-            self._call("tick", self._source_spout.tick, now)
+        if self._source is not None:
+            self._call("tick", self._source.tick, now)
 
     def release(self) -> None:
         """Commits for a `KafkaSpout`; before `close`, while the group still accepts it."""
-        if self._source_spout is not None:
-            self._source_spout.release()
+        if self._source is not None:
+            self._source.release()
 
     def uncommitted(self) -> None:
         """To be called when a commit in the background has failed."""
-        if self._source_spout is not None:
-            self._source_spout.uncommitted()
+        if self._source is not None:
+            self._source.uncommitted()
 
     def close(self) -> None:
         self._count_throttled()
@@ -209,7 +211,7 @@ class SpoutTask(Task):
 
     def is_due(self, now: float) -> bool:
         """Whether a `KafkaSpout` has a message to emit now, and may emit it."""
-        return self._source_spout is not None and not self.is_throttled and self._source_spout.is_due(now)
+        return self._source is not None and not self.is_throttled and self._source.is_due(now)
 
     @property
     def is_throttled(self) -> bool:

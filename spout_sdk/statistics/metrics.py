@@ -78,6 +78,10 @@ HISTOGRAMS: Final = tuple(
         ("process", "From execute to ack; of one call in 20.", False, _SHORT),
     )
 )
+FAILED: Final = "acker_component_failed_total"
+USER: Final = "acker_component_user_total"
+# max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
+MAX_PENDING: Final = "acker_component_max_pending"
 _LABELS: Final = ("topology", "component")
 
 
@@ -103,13 +107,11 @@ class ComponentCollector(Collector):
                 for labels, stats in snapshots:
                     metric.add_metric(labels, shown.value(stats))
                 yield metric
-        failed_help = "Trees of a spout, inputs of a bolt that failed."
-        failed = CounterMetricFamily("acker_component_failed_total", failed_help, labels=[*_LABELS, "reason"])
-        user_help = "Counters of the component's own."
-        user = CounterMetricFamily("acker_component_user_total", user_help, labels=[*_LABELS, "counter"])
-        # max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
-        limit_help = "How many trees may be open in these processes."
-        limit = GaugeMetricFamily("acker_component_max_pending", limit_help, labels=_LABELS)
+        failed = CounterMetricFamily(
+            FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=[*_LABELS, "reason"]
+        )
+        user = CounterMetricFamily(USER, "Counters of the component's own.", labels=[*_LABELS, "counter"])
+        limit = GaugeMetricFamily(MAX_PENDING, "How many trees may be open in these processes.", labels=_LABELS)
         for labels, stats in snapshots:
             max_pending = self._max_pending.get(stats.component)
             if max_pending is not None:

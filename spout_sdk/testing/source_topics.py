@@ -1,6 +1,6 @@
 """Source topics in memory, as a `KafkaSpout` of a simulated cluster reads and commits them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
@@ -41,11 +41,11 @@ class MemorySource:
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         self._positions.update(positions)
 
-    def pause(self, of: Iterable[SourcePartition]) -> None:
-        self._paused.update(of)
+    def pause(self, at: SourcePartition) -> None:
+        self._paused.add(at)
 
-    def resume(self, of: Iterable[SourcePartition]) -> None:
-        self._paused.difference_update(of)
+    def resume(self, at: SourcePartition) -> None:
+        self._paused.discard(at)
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         records: list[Record] = []

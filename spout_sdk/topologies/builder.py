@@ -5,8 +5,7 @@ from typing import Any, Final, get_args
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
-from spout_sdk.emitting.emit_plans import Groupings
-from spout_sdk.emitting.groupings import CustomFactory
+from spout_sdk.emitting.groupings import CustomFactory, Groupings
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topologies.checks import (

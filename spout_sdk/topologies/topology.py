@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
-from spout_sdk.emitting.emit_plans import Groupings
+from spout_sdk.emitting.groupings import Groupings
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.packs import MAX_ROWS

@@ -25,8 +25,8 @@ ALERTS = (DEPLOY / "alerts.yml").read_text()
 NAMES = {
     *METRIC_NAMES,
     *(shown.name for shown in (*components.GAUGES, *components.COUNTERS)),
-    *(components.FAILED, components.USER, components.MAX_PENDING, components.LATENCY),
-    *(components.EXECUTE_LATENCY, components.PROCESS_LATENCY),
+    *(histogram.name for histogram in components.HISTOGRAMS),
+    *(components.FAILED, components.USER, components.MAX_PENDING),
     metrics_server.SILENCE,
 }
 

@@ -129,11 +129,11 @@ class MemorySource:
         assert not positions.keys() & self.positions.keys()
         self.positions.update(positions)
 
-    def pause(self, of: Iterable[SourcePartition]) -> None:
-        self.paused.update(of)
+    def pause(self, at: SourcePartition) -> None:
+        self.paused.add(at)
 
-    def resume(self, of: Iterable[SourcePartition]) -> None:
-        self.paused.difference_update(of)
+    def resume(self, at: SourcePartition) -> None:
+        self.paused.discard(at)
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         records: list[Record] = []
