@@ -284,7 +284,7 @@ class OutputCollector(Emitter):
         self.fail(tuple_, self._not_written(topic, error))
         if self._acks is not None and message is not None and is_refused(error):
             # Each replay would end like this one.
-            self._acks.give_up(DeliveryError("a record", message.topic(), message.partition(), error))
+            self._acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
 
     def _lost_record(self, topic: str, error: Any, _message: Any) -> None:
         self._not_written(topic, error)

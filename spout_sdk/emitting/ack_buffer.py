@@ -7,9 +7,9 @@ are shared out among the partitions only then, because all at once is cheaper th
 import logging
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,40 +24,22 @@ from tuple_tree.messages import AckBatch, SpoutAddress
 
 logger = logging.getLogger("spout_sdk.acks")
 
+# Entries, for all partitions together, after which they are sent; with 16 bytes an entry about 64 KiB.
 FULL: Final = 4096
-"""Entries, for all partitions together, after which they are sent; with 16 bytes an entry about 64 KiB."""
-
+# Entries of a batch, at most: a bolt may ack any number of tuples in one call, and a batch must fit a record.
 _LARGEST: Final = 32_768
-"""Entries of a batch, at most: a bolt may ack any number of tuples in one call, and a batch must fit a record."""
-
 LINGER_SECONDS: Final = 0.005
-
+# Characters of a fail message that are kept: it is read by people, and the batch must fit a record.
 MAX_MESSAGE: Final = 500
-"""Characters of a fail message that are kept: it is read by people, and the batch must fit a record."""
-
 _ENTRY_CHARACTERS: Final = 16
 _WAIT_SECONDS: Final = 1.0
-_NO_IDS: Final[IdColumn] = np.empty(0, dtype=np.uint64)
 _NO_PLACES: Final = np.empty(0, dtype=np.intp)
 
-
-class Entries(NamedTuple):
-    """Columns of an ack batch; see `AckBatch`."""
-
-    init_roots: IdColumn = _NO_IDS
-    init_vals: IdColumn = _NO_IDS
-    ack_roots: IdColumn = _NO_IDS
-    ack_vals: IdColumn = _NO_IDS
-    fail_roots: IdColumn = _NO_IDS
-    fail_messages: tuple[str, ...] = ()
-    reset_roots: IdColumn = _NO_IDS
+Columns = dict[str, Any]  # of an `AckBatch`, by name
 
 
 class _Sent:
-    """Batches that were sent together.
-
-    The records that they cover are done when all of them were delivered, and all that were sent before.
-    """
+    """Batches sent together: the records that they cover are done when these, and all sent before, are delivered."""
 
     __slots__ = ("covered", "undelivered")
 
@@ -77,10 +59,6 @@ class AckBuffer:
         sink: where to send.
         inputs: whose records are done when all entries of their tuples are delivered.
         spout: where notices about inits go; None for a bolt.
-
-    Attributes:
-        send_children: sends what was emitted and not sent yet; called before each batch, as children go first.
-        add_root, add_val: buffer an ack, the one after the other.
     """
 
     def __init__(
@@ -103,8 +81,8 @@ class AckBuffer:
         self._sequences = [0] * partitions
         self._since: float | None = None
         self._sent: deque[_Sent] = deque()
-        self._in_flight = 0
-        self._failure: DeliveryError | None = None
+        self.in_flight = 0  # batches that were sent and are not delivered yet
+        self.failure: DeliveryError | None = None  # raised by the next `tick`
         self._sticky = session[-1] % partitions
         self._init_roots = array("Q")
         self._init_vals = array("Q")
@@ -116,8 +94,10 @@ class AckBuffer:
         self._covered: list[InputPack] = []
         self._characters = 0  # of messages
         self._is_sending = False
+        # Sends what was emitted and not sent yet; called before each batch, as children go first.
         self.send_children: Callable[[], None] = lambda: None
-        # The arrays live as long as the buffer, so what is called for each ack is looked up once.
+        # Buffer an ack, the one after the other. The arrays live as long as the buffer, so what is called for each ack
+        # is looked up once.
         self.add_root = self._ack_roots.append
         self.add_val = self._ack_vals.append
 
@@ -126,7 +106,7 @@ class AckBuffer:
         sent = _Sent([], self._partitions)
         self._sent.append(sent)
         for partition in range(self._partitions):
-            self._send(sent, partition, Entries(), opens=True)
+            self._send(sent, partition, {})
 
     def init(self, root: int, val: int) -> None:
         self._init_roots.append(root)
@@ -182,8 +162,8 @@ class AckBuffer:
 
     def tick(self, now: float) -> None:
         """Sends what has lingered; raises `DeliveryError` if a batch was not delivered."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if not self._size:
             self._since = None
         elif self._since is None:
@@ -206,17 +186,12 @@ class AckBuffer:
             self._is_sending = False
 
     def deliver(self) -> None:
-        """Sends all that is buffered, and waits until it is delivered; raises `BrokerError` if it is not."""
+        """Sends all that is buffered, and waits until it is delivered; raises `DeliveryError` if it is not."""
         self.flush()
-        while self._in_flight > 0 and self._failure is None:
+        while self.in_flight > 0 and self.failure is None:
             self._sink.flush_acks(_WAIT_SECONDS)
-        if self._failure is not None:
-            raise self._failure
-
-    @property
-    def in_flight(self) -> int:
-        """Batches that were sent and are not delivered yet."""
-        return self._in_flight
+        if self.failure is not None:
+            raise self.failure
 
     @property
     def _size(self) -> int:
@@ -224,94 +199,68 @@ class AckBuffer:
         roots = len(self._ack_roots) + len(self._init_roots) + len(self._fail_roots) + len(self._reset_roots)
         return roots + self._characters // _ENTRY_CHARACTERS
 
-    @property
-    def failure(self) -> DeliveryError | None:
-        return self._failure
-
-    def give_up(self, failure: DeliveryError) -> None:
-        """Lets the next `tick` raise a failure."""
-        self._failure = failure
-
     def _delivered(self, sent: _Sent, partition: int, error: Any, _message: Any) -> None:
-        self._in_flight -= 1
+        self.in_flight -= 1
         if error is None:
             sent.undelivered -= 1
             while self._sent and not self._sent[0].undelivered:
                 self._inputs.settle(self._sent.popleft().covered)
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops: see `tick`.
-        self._failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
-        logger.error("%s; %d records stay uncommitted", self._failure, len(sent.covered))
+        self.failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
+        logger.error("%s; %d records stay uncommitted", self.failure, len(sent.covered))
 
     def _send_buffered(self) -> None:
-        acks = (self._ack_roots, self._ack_vals)
-        columns = (self._init_roots, self._init_vals, *acks, self._fail_roots, self._reset_roots)
-        init_roots, init_vals, ack_roots, ack_vals, fails, resets = (np.array(ids, np.uint64) for ids in columns)
-        messages = tuple(self._fail_messages)
-        entries = Entries(init_roots, init_vals, ack_roots, ack_vals, fails, messages, resets)
+        inits, acks = (self._init_roots, self._init_vals), (self._ack_roots, self._ack_vals)
+        columns = (*inits, *acks, self._fail_roots, self._reset_roots)
+        shares = list(_shares([np.array(ids, np.uint64) for ids in columns], self._fail_messages, self._partitions))
         for ids in columns:
             del ids[:]
         self._fail_messages.clear()
         self._characters = 0
         covered, self._covered = self._covered, []
         self._sticky = (self._sticky + 1) % self._partitions
-        shares = [part for share in _split(entries, self._partitions) for part in _parts(*share)]
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
-            self._send(sent, partition, share)
+            self._send(sent, partition, share, self._spout if len(share["init_roots"]) else None)
 
-    def _send(self, sent: _Sent, partition: int, entries: Entries, *, opens: bool = False) -> None:
-        batch = AckBatch(
-            writer=self._writer,
-            session=self._session,
-            sequence=self._sequences[partition],
-            opens=opens,
-            spout=self._spout if len(entries.init_roots) else None,
-            **entries._asdict(),
-        )
+    def _send(self, sent: _Sent, partition: int, columns: Columns, spout: SpoutAddress | None = None) -> None:
+        sequence = self._sequences[partition]
+        opens = not columns
+        batch = AckBatch(self._writer, self._session, sequence, opens, spout, **columns)
         self._sequences[partition] += 1
-        self._in_flight += 1
+        self.in_flight += 1
         reported = partial(self._delivered, sent, partition)
         self._sink.send_reported(self._topic, partition, None, encode_ack_batch(batch), [], reported)
 
 
-def _split(entries: Entries, partitions: int) -> list[tuple[int, Entries]]:
-    """Entries by partition, root mod P, partitions rising; within a partition they keep their order."""
-    if partitions == 1:
-        return [(0, entries)]
-    inits = _places(entries.init_roots, partitions)
-    acks = _places(entries.ack_roots, partitions)
-    fails = _places(entries.fail_roots, partitions)
-    resets = _places(entries.reset_roots, partitions)
-    shares = []
-    for partition in sorted({*inits, *acks, *fails, *resets}):
-        init, ack = inits.get(partition, _NO_PLACES), acks.get(partition, _NO_PLACES)
-        fail = fails.get(partition, _NO_PLACES)
-        share = Entries(
-            entries.init_roots[init],
-            entries.init_vals[init],
-            entries.ack_roots[ack],
-            entries.ack_vals[ack],
-            entries.fail_roots[fail],
-            tuple(entries.fail_messages[place] for place in fail),
-            entries.reset_roots[resets.get(partition, _NO_PLACES)],
-        )
-        shares.append((partition, share))
-    return shares
-
-
-def _parts(partition: int, entries: Entries) -> Iterator[tuple[int, Entries]]:
-    """The entries of a partition, in batches that fit a record."""
-    columns: tuple[Any, ...] = entries
-    for begin in range(0, max(map(len, columns)), _LARGEST):
-        yield partition, Entries(*(column[begin : begin + _LARGEST] for column in columns))
+def _shares(columns: list[IdColumn], messages: Sequence[str], partitions: int) -> Iterator[tuple[int, Columns]]:
+    """Entries by partition, root mod P, partitions rising, in batches that fit a record; entries keep their order."""
+    init_roots, init_vals, ack_roots, ack_vals, fail_roots, reset_roots = columns
+    places = [_places(roots, partitions) for roots in (init_roots, ack_roots, fail_roots, reset_roots)]
+    for partition in sorted({*places[0], *places[1], *places[2], *places[3]}):
+        of_partition = [each.get(partition, _NO_PLACES) for each in places]
+        for begin in range(0, max(map(len, of_partition)), _LARGEST):
+            inits, acks, fails, resets = (each[begin : begin + _LARGEST] for each in of_partition)
+            yield (
+                partition,
+                {
+                    "init_roots": init_roots[inits],
+                    "init_vals": init_vals[inits],
+                    "ack_roots": ack_roots[acks],
+                    "ack_vals": ack_vals[acks],
+                    "fail_roots": fail_roots[fails],
+                    "fail_messages": tuple(messages[place] for place in fails),
+                    "reset_roots": reset_roots[resets],
+                },
+            )
 
 
 def _places(roots: IdColumn, partitions: int) -> dict[int, NDArray[np.intp]]:
     """Partition → positions of its roots."""
-    if not len(roots):
-        return {}
+    if not len(roots) or partitions == 1:
+        return {0: np.arange(len(roots))} if len(roots) else {}
     owners = (roots % np.uint64(partitions)).astype(np.intp)
     if len(owners) == 1:
         return {int(owners[0]): np.zeros(1, dtype=np.intp)}

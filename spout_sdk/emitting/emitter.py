@@ -88,4 +88,4 @@ class Emitter:
         if message is not None and is_refused(error):
             # Each replay would end like this one.
             what = f"a tuple of {self._component}"
-            self._acks.give_up(DeliveryError(what, message.topic(), message.partition(), error))
+            self._acks.failure = DeliveryError(what, message.topic(), message.partition(), error)
