@@ -28,11 +28,8 @@ from spout_sdk.records import Record
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
 ANSWER_SECONDS: Final = 5.0
+ROUND_SECONDS: Final = 10.0  # what has not come within this time is asked for again
 _LOG_SECONDS: Final = 10.0
-
-ROUND_SECONDS: Final = 10.0
-"""What has not come within this time is asked for again."""
-
 _LARGEST_READ: Final = 500
 
 
@@ -59,12 +56,12 @@ class KafkaSource(GroupConsumer):
 
     def partitions(self, topic: str) -> int:
         try:
-            found = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+            metadata = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
         except KafkaException as error:
             raise BrokerError(f"source topic {topic} cannot be looked up: {_text(error)}; check the brokers") from error
-        if found.error is not None:
-            raise _refused(topic, found.error)
-        return len(found.partitions)
+        if metadata.error is not None:
+            raise _refused(topic, metadata.error)
+        return len(metadata.partitions)
 
     def topic_id(self, topic: str) -> str:
         admin = watching_client(self._kafka)
@@ -161,8 +158,9 @@ class KafkaSource(GroupConsumer):
                 out_of_range.append(self._restarted(message, error))
             elif error.fatal() or error.code() in FINAL or error.code() in GONE:
                 raise _refused(message.topic() or "", error)
-            else:
-                self._log_error(f"reading {message.topic()}[{message.partition()}]: {error.str()}")
+            elif (now := time.monotonic()) >= self._log_at:
+                self._log_at = now + _LOG_SECONDS
+                logger.warning("reading %s[%s]: %s", message.topic(), message.partition(), error.str())
         return records, out_of_range
 
     def _restarted(self, message: Message, error: KafkaError) -> OffsetOutOfRange:
@@ -186,12 +184,6 @@ class KafkaSource(GroupConsumer):
             return AccessError(f"the offsets of group {self._group} may not be read by this user: {remedy()}")
         return BrokerError(f"the offsets of group {self._group} cannot be read: {error.str()}; check the brokers")
 
-    def _log_error(self, line: str) -> None:
-        now = time.monotonic()
-        if now >= self._log_at:
-            self._log_at = now + _LOG_SECONDS
-            logger.warning("%s", line)
-
 
 def _refused(topic: str, error: KafkaError) -> BrokerError:
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -211,11 +203,10 @@ def _positions(commits: Mapping[SourcePartition, Commit]) -> list[TopicPartition
 
 
 class PositionReader:
-    """Reads by position what has to be delivered again, for one thread; commits nothing and joins no group.
+    """Reads by position what has to be delivered again; commits nothing and joins no group.
 
-    A consumer beside the one that reads ahead, so that replays and new messages never wait for each other. A round
-    reads one range of each partition, from the first offset that is wanted to the last. What the range jumps over is
-    gone: a consumer that reads on never returns to it.
+    A second consumer, so that replays and new messages never wait for each other. A round reads one range of each
+    partition, from the first offset that is wanted to the last. What the range jumps over is gone.
     """
 
     def __init__(self, kafka: KafkaSettings, group: str) -> None:

@@ -73,8 +73,7 @@ class Pending:
         return self._count
 
 
-LEAST: Final = 100
-"""Trees that may be open whatever times out, or the rate could not grow."""
+LEAST: Final = 100  # trees that may be open whatever times out, or the rate could not grow
 _MARKS: Final = 8
 _REVIEW_TIMEOUTS: Final = 1.5
 
@@ -91,13 +90,8 @@ class PendingLimit:
     hold, so trees that stay open for longer than a timeout are held by bolts, and are not in a queue. If these are half
     of what may be open, twice as many may. So the limit falls while queues are too long, and only then; else it grows.
 
-    Args:
-        most: `max_spout_pending`.
-        timeout: seconds after which a tree without progress has failed, a tick of the ledger included.
-        now: monotonic seconds.
-
-    Attributes:
-        value: trees that may be open now.
+    A tree without progress has failed after `timeout` seconds, a tick of the ledger included; `value` is how many trees
+    may be open now.
     """
 
     __slots__ = ("_acked", "_ended", "_every", "_mark_at", "_marks", "_open", "_review_at", "_timeout", "most", "value")
@@ -108,10 +102,10 @@ class PendingLimit:
         self._timeout = timeout
         self._every = timeout / _MARKS
         self._mark_at = self._review_at = now
+        # How many were acked at the times up to a timeout ago.
         self._marks: deque[int] = deque([0], maxlen=_MARKS)
-        """How many were acked at the times up to a timeout ago."""
+        # How many were open at the last review, and have been acked or have timed out since.
         self._open = self._ended = 0
-        """How many were open at the last review, and have been acked or have timed out since."""
 
     def tick(self, now: float, still_open: int) -> bool:
         """Returns whether bolts hold half of the trees that may be open, and no more may be; seldom true."""

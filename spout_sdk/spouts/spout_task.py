@@ -24,8 +24,8 @@ from tuple_tree.manifest import SpoutManifest
 from tuple_tree.messages import FailReason, SpoutAddress
 from tuple_tree.names import notices_topic
 
+# How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
 LOST_MARGIN_TIMEOUTS: Final = 1
-"""How many message timeouts beyond the largest tree age a tree is kept before it counts as lost."""
 
 
 class SpoutTask(Task):
@@ -80,10 +80,8 @@ class SpoutTask(Task):
 
         Returns whether anything was emitted; raises `ComponentError` if the spout raised.
         """
-        counters = self._counters
-        pending = self._pending
-        next_tuple = self._spout.next_tuple
-        untracked = self._collector.untracked
+        counters, pending = self._counters, self._pending
+        next_tuple, untracked = self._spout.next_tuple, self._collector.untracked
         limit = self._limit.value
         before = emitted = counters.emitted
         self._count_throttled()
@@ -112,9 +110,7 @@ class SpoutTask(Task):
     def handle(self, record: Record) -> None:
         """Calls the spout with the outcomes in a record of the notices topic; those of unknown roots are ignored.
 
-        Raises:
-            ComponentError: if the spout raised.
-            UnsupportedVersionError: if it is of a version that this one cannot read.
+        Raises `ComponentError` if the spout raised, `UnsupportedVersionError` if the record cannot be read.
         """
         try:
             batch = decode_notice_batch(record.value())
@@ -124,14 +120,11 @@ class SpoutTask(Task):
             ) from error
         except WireError as error:
             # Its trees fail as lost in the end.
-            offset = record.offset()
-            self._logger.warning(
-                "%s/%d: unreadable notice at offset %s: %s", self._component, self._task, offset, error
-            )
+            what = (self._component, self._task, record.offset(), error)
+            self._logger.warning("%s/%d: unreadable notice at offset %s: %s", *what)
             self._dead_letters.send_record(record, error, lambda: None)
             return
-        pop = self._pending.pop
-        counters = self._counters
+        pop, counters = self._pending.pop, self._counters
         trees = [tree for tree in map(pop, batch.acked_roots.tolist()) if tree is not None]
         counters.ignored_notices += len(batch.acked_roots) - len(trees)
         counters.acked += len(trees)
@@ -140,11 +133,9 @@ class SpoutTask(Task):
         except Exception as error:
             raise self._broken("ack", error) from error
         self._limit.acked(len(trees))
-        for root, reason, message in zip(
-            batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True
-        ):
-            tree = pop(root)
-            if tree is None:
+        reasons = zip(batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True)
+        for root, reason, message in reasons:
+            if (tree := pop(root)) is None:
                 counters.ignored_notices += 1
             else:
                 self._failed(tree[0], Failure(FailReason(reason), message))
@@ -168,13 +159,11 @@ class SpoutTask(Task):
         super().tick(now)
         self._pending.tick(now)
         if self._limit.tick(now, len(self._pending)):
-            self._logger.warning(
+            text = (
                 "%s/%d: bolts hold most of the %d trees that may be open for longer than a message timeout: a window "
-                "that needs more tuples never closes; raise max_spout_pending, or make the window smaller",
-                self._component,
-                self._task,
-                self._limit.most,
+                "that needs more tuples never closes; raise max_spout_pending, or make the window smaller"
             )
+            self._logger.warning(text, self._component, self._task, self._limit.most)
         if self._source is not None:
             self._call("tick", self._source.tick, now)
 
@@ -225,20 +214,17 @@ class SpoutTask(Task):
         self._counters.count_failed(failure.reason)
         # A tree that is too old has made progress within each timeout: it was in no long queue.
         if failure.reason in (FailReason.TIMEOUT, FailReason.LOST) and self._limit.timed_out(len(self._pending)):
-            self._logger.warning(
+            text = (
                 "%s/%d: trees time out, so it keeps %d open for now instead of max_spout_pending, %d: the topology "
-                "completes no more within a message timeout",
-                self._component,
-                self._task,
-                self._limit.value,
-                self._limit.most,
+                "completes no more within a message timeout"
             )
+            self._logger.warning(text, self._component, self._task, self._limit.value, self._limit.most)
         for hook in self._hooks:
             self._call("fail", hook.spout_fail, message_id, failure)
         self._call("fail", self._spout.fail, message_id, failure)
 
     def _ack_untracked(self) -> None:
-        """Acks what was emitted untracked. What `ack` emits in turn is acked after the next call."""
+        # What `ack` emits in turn is acked after the next call.
         done, self._collector.untracked[:] = self._collector.untracked[:], []
         self._counters.acked += len(done)
         for message_id in done:

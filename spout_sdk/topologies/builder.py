@@ -15,6 +15,7 @@ from spout_sdk.topologies.checks import (
     check_guarantee,
     check_source,
     check_ticks,
+    class_of,
     default_tick_ms,
     kafka_targets,
     made_bolt,
@@ -42,8 +43,7 @@ AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
-_TRANSACTION_TUPLES: Final = 100
-"""Tuples of a record with `exactly_once`, unless given."""
+_TRANSACTION_TUPLES: Final = 100  # of a record with `exactly_once`, unless given
 
 
 class BoltDeclarer:
@@ -172,8 +172,9 @@ class TopologyBuilder:
         if pack_tuples is None:
             pack_tuples = _TRANSACTION_TUPLES if guarantee == "exactly_once" else MAX_ROWS
         self._pack_tuples = at_least_one("pack_tuples", pack_tuples)
-        self._spouts: dict[str, SpoutManifest] = {}
-        self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
+        self._spouts: list[SpoutManifest] = []
+        # Each without its subscriptions, and their declarer.
+        self._bolts: list[tuple[BoltManifest, BoltDeclarer]] = []
         self._factories: dict[str, Any] = {}
         self._kafka_sources: dict[str, tuple[str, ...]] = {}
         self._options: dict[str, BoltOptions] = {}
@@ -220,7 +221,7 @@ class TopologyBuilder:
         if external:
             check_source(name, factory, declared)
         default = self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
-        self._spouts[name] = SpoutManifest(
+        spout = SpoutManifest(
             name=name,
             tasks=at_least_one(f"tasks of spout {name!r}", tasks),
             streams=declared,
@@ -228,6 +229,7 @@ class TopologyBuilder:
             max_pending=at_least_one("max_spout_pending", default if max_spout_pending is None else max_spout_pending),
             external=external,
         )
+        self._spouts.append(spout)
 
     def set_bolt(
         self,
@@ -276,7 +278,9 @@ class TopologyBuilder:
         declarer = BoltDeclarer(name)
         declared, made = _declared(name, factory, get_args(AnyBolt), external, streams)
         check_ticks(name, made, tick_interval)
-        self._bolts[name] = (at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
+        tasks = at_least_one(f"tasks of bolt {name!r}", tasks)
+        bolt = BoltManifest(name=name, tasks=tasks, streams=declared, subscriptions=(), external=external)
+        self._bolts.append((bolt, declarer))
         return declarer
 
     def build(self) -> Topology:
@@ -288,26 +292,24 @@ class TopologyBuilder:
         if not self._spouts:
             raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
         bolts = []
-        for name, (tasks, streams, declarer, external) in self._bolts.items():
+        groupings: dict[tuple[str, str, str], CustomFactory] = {}
+        for bolt, declarer in self._bolts:
             if not declarer.subscriptions:
                 raise TopologyError(
-                    f"bolt {name!r} receives nothing: call shuffle_grouping() or another grouping on "
-                    f"what set_bolt({name!r}, ...) returns"
+                    f"bolt {bolt.name!r} receives nothing: call shuffle_grouping() or another grouping on "
+                    f"what set_bolt({bolt.name!r}, ...) returns"
                 )
-            subscriptions = declarer.subscriptions
-            bolts.append(
-                BoltManifest(name=name, tasks=tasks, streams=streams, subscriptions=subscriptions, external=external)
-            )
-        spouts = tuple(self._spouts.values())
-        slowest = max(spout.timeout_ms for spout in spouts)
+            bolts.append(bolt.model_copy(update={"subscriptions": declarer.subscriptions}))
+            groupings |= declarer.groupings
+        slowest = max(spout.timeout_ms for spout in self._spouts)
         try:
             manifest = Manifest.of(
                 topology=self._name,
                 guarantee=self._guarantee,
                 ack_partitions=self._ack_partitions,
-                tick_ms=default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms,
+                tick_ms=default_tick_ms(self._spouts) if self._tick_ms is None else self._tick_ms,
                 max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,
-                components=(*spouts, *bolts),
+                components=(*self._spouts, *bolts),
             )
         except TupleTreeError as error:
             raise TopologyError(str(error)) from error
@@ -316,9 +318,6 @@ class TopologyBuilder:
             check_groupable(manifest, bolt)
         made = {bolt.name: made_bolt(bolt.name, self._factories[bolt.name]) for bolt in bolts if not bolt.external}
         acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
-        groupings = {
-            key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
-        }
         return Topology(
             manifest,
             dict(self._factories),
@@ -346,7 +345,7 @@ def _checked_name(kind: str, name: str) -> None:
 
 
 def _declared(
-    name: str, factory: AnyFactory | str, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
+    name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
 ) -> tuple[tuple[Stream, ...], Any]:
     """The streams, and the class or instance that declares them; None of an external component."""
     if external:
@@ -358,17 +357,10 @@ def _declared(
         )
     if streams is not None:
         raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
-    return _streams_of(name, factory, kinds)
-
-
-def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[tuple[Stream, ...], Any]:
-    made: Any = factory
-    made_by: Any = factory
-    while hasattr(made, "func"):  # functools.partial
-        made = made.func
     # What a function makes is known only by calling it, as Storm makes components at submission; and the streams of a
     # KafkaSpout are arguments.
-    made = made if isinstance(made, type) and not issubclass(made, KafkaSpout) else made_by()
+    cls = class_of(factory)
+    made: Any = cls if cls is not None and not issubclass(cls, KafkaSpout) else factory()
     cls = made if isinstance(made, type) else type(made)
     if not issubclass(cls, kinds):
         *others, last = (kind.__name__ for kind in kinds)

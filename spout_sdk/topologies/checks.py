@@ -44,12 +44,17 @@ def at_least_one(setting: str, number: int) -> int:
     return number
 
 
+def class_of(factory: Any) -> type | None:
+    """The class that a factory is, or of which it is a `functools.partial`; None for another callable."""
+    while hasattr(factory, "func"):
+        factory = factory.func
+    return factory if isinstance(factory, type) else None
+
+
 def made_bolt(name: str, factory: Any) -> AnyBolt | None:
     """An instance of a bolt whose windows or topic may depend on arguments; None for other classes."""
-    made: Any = factory
-    while hasattr(made, "func"):  # functools.partial
-        made = made.func
-    if isinstance(made, type) and not issubclass(made, (WindowedBolt, KafkaBolt)):
+    cls = class_of(factory)
+    if cls is not None and not issubclass(cls, WindowedBolt | KafkaBolt):
         return None
     try:
         bolt: AnyBolt = factory()
@@ -70,18 +75,16 @@ def kafka_targets(bolts: Mapping[str, AnyBolt | None]) -> dict[str, str]:
 def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
     """Rejects a tick interval for bolts that take no tick tuples or set their own interval."""
     made = made if isinstance(made, type) else type(made)
+    why = ""
     if issubclass(made, WindowedBolt) and tick_interval is not None:
-        raise TopologyError(
-            f"bolt {bolt!r} is a WindowedBolt and given tick_interval: leave it out, its window sets the interval"
-        )
+        why = "is a WindowedBolt and given tick_interval: leave it out, its window sets the interval"
     if issubclass(made, AsyncBolt) and tick_interval is not None:
-        raise TopologyError(f"bolt {bolt!r} is an AsyncBolt, which has no tick tuples: leave tick_interval out")
+        why = "is an AsyncBolt, which has no tick tuples: leave tick_interval out"
     interval = getattr(made, "tick_interval", None) if tick_interval is None else tick_interval
     if issubclass(made, BatchBolt | ArrowBolt) and interval is not None:
-        raise TopologyError(
-            f"bolt {bolt!r} is called with batches only, as a BatchBolt and an ArrowBolt are: leave tick_interval out, "
-            "or use a Bolt"
-        )
+        why = "is called with batches only, as a BatchBolt and an ArrowBolt are: leave tick_interval out, or use a Bolt"
+    if why:
+        raise TopologyError(f"bolt {bolt!r} {why}")
 
 
 def _is_groupable(type_: Any) -> bool:
@@ -95,22 +98,18 @@ def _is_groupable(type_: Any) -> bool:
 def check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
     """Rejects groupings by fields whose values do not have one form in every language."""
     for subscription in bolt.subscriptions:
-        types: Mapping[str, Any] = {
-            field.name: field.type for field in manifest.stream(subscription.source, subscription.stream).fields
-        }
-        for field in subscription.fields:
-            if not _is_groupable(types[field]):
+        for field in manifest.stream(subscription.source, subscription.stream).fields:
+            if field.name in subscription.fields and not _is_groupable(field.type):
                 raise TopologyError(
-                    f"bolt {bolt.name!r} groups {subscription.source!r} by {field!r}, whose type is {types[field]}: "
+                    f"bolt {bolt.name!r} groups {subscription.source!r} by {field.name!r}, whose type is {field.type}: "
                     "group by text, bytes, an integer, a boolean, or one of these or null"
                 )
 
 
+# For a broker that checks for hanging transactions every few seconds, and for a process to start.
 _MARGIN_MS: Final = 7_000
-"""For a broker that checks for hanging transactions every few seconds, and for a process to start."""
-
+# The shortest message timeout with `exactly_once`.
 SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
-"""The shortest message timeout with `exactly_once`."""
 
 
 def check_guarantee(manifest: Manifest) -> None:

@@ -38,10 +38,10 @@ DEFAULT_OPTIONS: Final = BoltOptions()
 
 def checked_options(bolt: str, options: BoltOptions) -> BoltOptions:
     """Returns the options; raises `TopologyError` if they are invalid."""
-    if options.on_exception not in get_args(OnException):
+    known = get_args(OnException)
+    if options.on_exception not in known:
         raise TopologyError(
-            f"on_exception of bolt {bolt!r} is {options.on_exception!r}: it must be one of "
-            f"{', '.join(get_args(OnException))}"
+            f"on_exception of bolt {bolt!r} is {options.on_exception!r}: it must be one of {', '.join(known)}"
         )
     limit = options.max_consecutive_failures
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
