@@ -13,12 +13,7 @@ from tuple_tree.trace_context import TRACEPARENT
 
 
 class InputStream:
-    """A stream that a bolt receives.
-
-    Attributes:
-        fields: field name → position.
-        codec: None for tick tuples.
-    """
+    """A stream that a bolt receives; tick tuples have no codec."""
 
     __slots__ = ("codec", "component", "fields", "stream")
 
@@ -26,18 +21,11 @@ class InputStream:
         self.codec = codec
         self.component = component
         self.stream = stream
-        self.fields = {name: position for position, name in enumerate(fields)}
+        self.fields = {name: position for position, name in enumerate(fields)}  # field name → position
 
 
 class InputPack:
-    """A record, as its tuples share it.
-
-    Attributes:
-        size: how many tuples it carries.
-        left: how many of them are neither acked nor failed.
-        trace_context: the headers of their trace, which tuples anchored to them get as well.
-        ids: shape `(2 * size,)`: root and edge of each, in turn; None unless each has one of both.
-    """
+    """A record, as its `size` tuples share it."""
 
     __slots__ = ("ids", "left", "offset", "record", "size", "stream", "trace_context")
 
@@ -45,8 +33,9 @@ class InputPack:
         self.record = record
         self.stream = stream
         self.offset = offset
-        self.size = self.left = size
-        self.trace_context = trace_context
+        self.size = self.left = size  # left: those that are neither acked nor failed
+        self.trace_context = trace_context  # the headers of their trace; tuples anchored to them get it as well
+        # Shape `(2 * size,)`: root and edge of each, in turn; None unless each has one of both.
         self.ids: IdColumn | None = None
 
     @property
@@ -201,17 +190,12 @@ class TracedTuple(Tuple):
     __slots__ = ()
 
 
+# Where tick tuples come from, as in Storm.
 SYSTEM_COMPONENT: Final = "__system"
 TICK_STREAM: Final = "__tick"
-"""Where tick tuples come from, as in Storm."""
-
 _TICKS: Final = InputStream(SYSTEM_COMPONENT, TICK_STREAM, ())
-
-UNKNOWN_STREAM: Final = InputStream("", "", ())
-"""The stream of records that cannot be read."""
-
-NO_OFFSET: Final = -1
-"""The offset of a tuple without a record."""
+UNKNOWN_STREAM: Final = InputStream("", "", ())  # of records that cannot be read
+NO_OFFSET: Final = -1  # of a tuple without a record
 
 
 def tick_tuple() -> Tuple:

@@ -26,30 +26,15 @@ class BasicCollector:
         done: the tuples of the record that were processed and are not settled yet.
     """
 
-    __slots__ = (
-        "_acks",
-        "_collector",
-        "_counters",
-        "_edges",
-        "_entropy",
-        "_out",
-        "_pack",
-        "_packer",
-        "_packs",
-        "_plans",
-        "_roots",
-        "_streams",
-        "_succeeded",
-        "done",
-        "input",
-    )
-
     def __init__(self, collector: OutputCollector) -> None:
         self.input: Tuple | None = None
         self.done: list[Tuple] = []
         self._succeeded = 0
         self._collector = collector
         self._counters = collector.metrics
+        self._pack: InputPack
+        self._edges: IdColumn
+        self._out: IdColumn
         self._acks = collector.scope.acks
         self._entropy = collector.scope.environment.entropy
         self._packer = collector.packer
@@ -181,12 +166,8 @@ class BasicCollector:
     def _assign(self, pack: OpenPack) -> None:
         owners, pack.owners = pack.owners, []
         self._counters.emitted += len(owners)
-        if self._roots is None:
-            return
-        of = np.array(owners, np.intp)
-        edges = random_column(len(of), self._entropy)
-        np.bitwise_xor.at(self._out, of, edges)
-        ids = np.empty(2 * len(of), np.uint64)
-        ids[::2] = self._roots[of]
-        ids[1::2] = edges
-        pack.ids.frombytes(ids.tobytes())
+        if self._roots is not None:
+            of = np.array(owners, np.intp)
+            edges = random_column(len(of), self._entropy)
+            np.bitwise_xor.at(self._out, of, edges)
+            pack.add_ids(self._roots[of], edges)

@@ -19,25 +19,18 @@ from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadat
 from spout_sdk.topologies.topology import DEFAULT_OPTIONS, Topology, checked_interval
 from tuple_tree.names import tuples_topic
 
+# The counter of inputs that were neither acked nor failed in time, and so were settled.
 EXPIRED_INPUTS: Final = "expired inputs"
-"""The counter of inputs that were neither acked nor failed in time, and so were settled."""
-
 _READ: Final = "read"
-
+# Records and tuples of a task that are open, or done behind an open one; they take some hundred megabytes.
 _MOST_UNCOMMITTED: Final = 1_000_000
-"""Records and tuples of a task that are open, or done behind an open one; they take some hundred megabytes."""
 
 
 class BoltProgress(NamedTuple):
-    """What is committed beside the offset of a bolt whose inputs stay open for longer than a transaction.
+    """What is committed beside the offset of a bolt whose inputs stay open for longer than a transaction."""
 
-    Attributes:
-        read: the last offset that was read, whether its tuples were executed or not.
-        windows: of `WindowFold.progress`; empty for other bolts.
-    """
-
-    read: int
-    windows: str = ""
+    read: int  # the last offset that was read, whether its tuples were executed or not
+    windows: str = ""  # of `WindowFold.progress`; empty for other bolts
 
     @property
     def metadata(self) -> str:
@@ -58,20 +51,16 @@ class BoltTask(Task):
 
     In order: `open_session`, wait until that is delivered, `prepare`, then `read` for each record, `execute` for its
     tuples and `tick` now and then, `flush` when the input is idle, `cleanup` at the end. `committable` may be committed
-    at any time.
-
-    Attributes:
-        read, read_columns: decode a record; see `TupleReader`.
-        execute, execute_batch, execute_columns: execute what was read; see `Executor`.
+    at any time. See `TupleReader` for `read` and `read_columns`, `Executor` for `execute` and the like.
     """
 
     _logger = logging.getLogger("spout_sdk.bolt")
-    _collector: OutputCollector
+    collector: OutputCollector
     _dead_letters: BoltDeadLetters
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
-        self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
+        self._inputs = environment.inputs(lambda: self.collector.packer.emitted)
         super().__init__(topology, component, task, environment, self._inputs)
 
         def done_at_once(pack: InputPack) -> None:
@@ -82,9 +71,9 @@ class BoltTask(Task):
         reader = TupleReader(manifest, component, self._inputs, self._dead_letters.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
-        self._collector = OutputCollector(self._scope, done)
+        self.collector = OutputCollector(self._scope, done)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
-        failures = ExecuteFailures(self._collector, self._options, self._dead_letters)
+        failures = ExecuteFailures(self.collector, self._options, self._dead_letters)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
         inbox = tuples_topic(manifest.topology, component)
@@ -92,14 +81,14 @@ class BoltTask(Task):
         bolt = self._make(topology)
         if not isinstance(bolt, AnyBolt):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
-        self._bolt: AnyBolt = bolt
+        self.bolt: AnyBolt = bolt
         self._holding = bolt if isinstance(bolt, Bolt) and bolt._holds_inputs else None
         columns = None
         if isinstance(bolt, ArrowBolt):
             for subscription in getattr(manifest.component(component), "subscriptions", ()):
                 pack_codec(subscription.source, manifest.stream(subscription.source, subscription.stream))
-            self.columns = columns = ColumnOutput(self._collector)
-        self._executor = Executor(bolt, self._collector, columns, failures)
+            self.columns = columns = ColumnOutput(self.collector)
+        self._executor = Executor(bolt, self.collector, columns, failures)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch
         self.execute_columns = self._executor.execute_columns
@@ -109,25 +98,25 @@ class BoltTask(Task):
         try:
             for make in self._hook_factories:
                 self._context.add_hook(make())
-            if isinstance(self._bolt, BasicBolt | ArrowBolt):
-                self._bolt.prepare(self._context)
+            if isinstance(self.bolt, BasicBolt | ArrowBolt):
+                self.bolt.prepare(self._context)
             else:
-                self._bolt.prepare(self._context, self._collector)
+                self.bolt.prepare(self._context, self.collector)
         except Exception as error:
             raise self._broken("prepare", error) from error
         self._executor.always_timed = bool(self._hooks)
         self._tick_interval = self._options.tick_interval
-        if self._tick_interval is None and isinstance(self._bolt, Bolt | BasicBolt):
-            self._tick_interval = checked_interval(self._component, self._bolt.tick_interval)
+        if self._tick_interval is None and isinstance(self.bolt, Bolt | BasicBolt):
+            self._tick_interval = checked_interval(self._component, self.bolt.tick_interval)
         self._tick_at = self._clock() + (self._tick_interval or 0.0)
 
     @property
     def takes_batches(self) -> bool:
-        return isinstance(self._bolt, BatchBolt)
+        return isinstance(self.bolt, BatchBolt)
 
     @property
     def takes_columns(self) -> bool:
-        return isinstance(self._bolt, ArrowBolt)
+        return isinstance(self.bolt, ArrowBolt)
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
@@ -142,15 +131,7 @@ class BoltTask(Task):
 
     def cleanup(self) -> None:
         """Cleans the bolt up, which may still ack."""
-        self._end("cleanup", self._bolt.cleanup)
-
-    @property
-    def bolt(self) -> AnyBolt:
-        return self._bolt
-
-    @property
-    def collector(self) -> OutputCollector:
-        return self._collector
+        self._end("cleanup", self.bolt.cleanup)
 
     @property
     def folds(self) -> bool:

@@ -85,21 +85,11 @@ class ExecuteFailures:
     def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
         # A bolt that fails all its tuples must not hide all other lines of the log.
         line = self._repetition.line(error)
-        first = tuples[0]
-        logger.log(
-            logging.DEBUG if line is None else logging.ERROR,
-            "%s/%d raised %s: %s at %s[%d] offset %d, roots %s%s",
-            self._component,
-            self._task,
-            type(error).__name__,
-            error,
-            first.topic,
-            first.partition,
-            first.offset,
-            ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES]),
-            "" if line is None else line.more,
-            exc_info=error if line is None else line.traceback,
-        )
+        by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
+        roots = ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES])
+        level, more, traceback = (logging.DEBUG, "", error) if line is None else (logging.ERROR, *line)
+        text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s%s"
+        logger.log(level, text, *by, type(error).__name__, error, *at, roots, more, exc_info=traceback)
 
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:

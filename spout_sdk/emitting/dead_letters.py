@@ -53,20 +53,13 @@ class DeadLetters:
     def send_record(self, record: Record, error: WireError, delivered: Callable[[], None]) -> None:
         """Sends a record: key, value and headers as they were, and why; calls `delivered` once it is delivered.
 
-        Where that is too large with our headers, only these are sent: they have the record's topic, partition and
-        offset.
+        Where that is too large with our headers, only these are sent: they have the record's position.
         """
         self._counters.dead_letters += 1
-        partition, offset = record.partition(), record.offset()
-        headers = dead_letter_headers(
-            str(record.topic()),
-            -1 if partition is None else partition,
-            -1 if offset is None else offset,
-            reason=error.reason,
-            detail=error.detail,
-            by=self._by,
-            index=record.index if isinstance(record, RecordOfOne) else None,
-        )
+        topic, partition, offset = str(record.topic()), record.partition(), record.offset()
+        at = (topic, -1 if partition is None else partition, -1 if offset is None else offset)
+        index = record.index if isinstance(record, RecordOfOne) else None
+        headers = dead_letter_headers(*at, reason=error.reason, detail=error.detail, by=self._by, index=index)
 
         def settle(failure: Any, _message: Any) -> None:
             if failure is None:
@@ -109,16 +102,10 @@ class BoltDeadLetters(DeadLetters):
         if pack.offset <= self.kept_to:
             delivered()
             return
-        logger.warning(
-            "%s: %s[%s] offset %d%s goes to %s: %s",
-            self._by,
-            record.topic(),
-            record.partition(),
-            pack.offset,
-            "" if tuple_ is None else f", tuple {tuple_.index},",
-            self._topic,
-            error,
-        )
+        where = f"{record.topic()}[{record.partition()}] offset {pack.offset}"
+        if tuple_ is not None:
+            where += f", tuple {tuple_.index},"
+        logger.warning("%s: %s goes to %s: %s", self._by, where, self._topic, error)
         if self._acks is not None:
             for root in edges:
                 self._acks.fail(root, f"{self._component}: dead letter, {error}")

@@ -90,21 +90,13 @@ class InputExpiry:
         while marks and now - marks[0][0] >= self._max_age:
             stale += self._inputs.settle_to(marks.popleft()[1])
         if stale:
-            logger.error(
-                "%s/%d: %d inputs of %s[%d] were neither acked nor failed for %.0f s, the first at offset %d. "
-                "Their trees have failed, so they are settled and committed; ack or fail each input. Its roots: "
-                "acker trace --tuple %s/%d@%d",
-                self._bolt,
-                self._task,
-                len(stale),
-                self._topic,
-                self._task,
-                self._max_age,
-                stale[0],
-                self._bolt,
-                self._task,
-                stale[0],
+            by, at = f"{self._bolt}/{self._task}", f"{self._topic}[{self._task}]"
+            text = (
+                "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "
+                "have failed, so they are settled and committed; ack or fail each input. Its roots: "
+                "acker trace --tuple %s@%d"
             )
+            logger.error(text, by, len(stale), at, self._max_age, stale[0], by, stale[0])
         return len(stale)
 
     def oldest(self, now: float) -> tuple[float, str]:

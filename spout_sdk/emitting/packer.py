@@ -9,39 +9,27 @@ from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from spout_sdk.records import Headers, Sink
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.anchor_columns import Columns, concatenated
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
-from tuple_tree.ids import ID_BYTES, pack_ids
+from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
 from tuple_tree.packs import MAX_BYTES
 from tuple_tree.payloads import PayloadCodec
 
 LINGER_SECONDS: Final = 0.005
-
 _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
 
+# Called when tuples are not delivered or do not fit their stream: roots, number of tuples, error, message if any.
 Undelivered = Callable[[Sequence[int], int, Any, Any], None]
-"""Called when tuples are not delivered or do not fit their stream: roots, number of tuples, error, message if any."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class OpenPack:
-    """Tuples of one stream for one task that are not sent yet, of at most `max_rows` a record.
-
-    Attributes:
-        rows: a row for each tuple.
-        batches: tuples of an `ArrowBolt`, instead: record batches with their ids and numbers of anchors, as below.
-        ids: root and edge, in turn, of each anchor of each tuple that has edges.
-        owners: what the last tuples, which have no edges yet, are anchored to: the number of their input in its
-            record, or the root, where a spout emits.
-        counts: how many anchors each tuple has; None as long as each has one.
-        limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
-        key: of its last tuple; that of the record, where the codec has one tuple a record.
-        trace_context: headers of the trace that the tuples belong to.
-        is_special: whether there are `counts` or a `trace_context`.
-    """
+    """Tuples of one stream for one task that are not sent yet, of at most `max_rows` a record."""
 
     topic: str
     task: int
@@ -49,36 +37,39 @@ class OpenPack:
     source: tuple[str, bytes]
     max_rows: InitVar[int]
     most: int = field(init=False)
-    limit: int = field(init=False)
+    limit: int = field(init=False)  # how many rows make it full, at the moment; 1 if a record carries one tuple
     rows: list[Any] = field(default_factory=list)
+    # Tuples of an `ArrowBolt`, instead of `rows`, `ids` and `counts`.
     batches: list[Columns] = field(default_factory=list)
     batched: int = 0
+    # Root and edge, in turn, of each anchor of each tuple that has edges.
     ids: "array[int]" = field(default_factory=partial(array, "Q"))
+    # What the last tuples, which have no edges yet, are anchored to: their input's index in its record; a spout's root.
     owners: list[int] = field(default_factory=list)
-    counts: list[int] | None = None
-    key: bytes | None = None
+    counts: list[int] | None = None  # how many anchors each tuple has; None as long as each has one
+    key: bytes | None = None  # of its last tuple; that of the record, where the codec has one tuple a record
     trace_context: Headers = field(default_factory=list)
-    is_special: bool = False
+    is_special: bool = False  # whether there are `counts` or a `trace_context`
 
     def __post_init__(self, max_rows: int) -> None:
         self.most = min(max_rows, self.codec.max_rows)
         self.limit = min(_FIRST_LIMIT, self.most)
 
+    def add_ids(self, roots: IdColumn, edges: IdColumn) -> None:
+        ids = np.empty(2 * len(edges), np.uint64)
+        ids[::2], ids[1::2] = roots, edges
+        self.ids.frombytes(ids.tobytes())
+
 
 class Packer:
-    """Packs and sends what a task emits.
-
-    Attributes:
-        before_send: called before a pack is sent.
-        assign_edges: draws the edges of the tuples of a pack that have none.
-    """
+    """Packs and sends what a task emits."""
 
     def __init__(self, sink: Sink, counters: Counters, undelivered: Undelivered) -> None:
         self._counters = counters
         self._send = sink.send
         self._undelivered = undelivered
         self.before_send: Callable[[], None] = lambda: None
-        self.assign_edges: Callable[[OpenPack], None] = _no_owners
+        self.assign_edges: Callable[[OpenPack], None] = _no_owners  # draws the edges of tuples that have none
         # Those with tuples, in order; and some that were sent because they were full.
         self._open: dict[OpenPack, None] = {}
         self._sent = 0

@@ -25,7 +25,7 @@ class Task:
     """Base of `BoltTask` and `SpoutTask`: scope, ack buffer and hooks of one task."""
 
     _logger: ClassVar[logging.Logger]
-    _collector: Emitter
+    collector: Emitter
     _dead_letters: DeadLetters
 
     def __init__(
@@ -68,13 +68,13 @@ class Task:
         """Sends what has lingered; raises `DeliveryError` if an ack batch or a dead letter was not delivered."""
         if self._dead_letters.failure is not None:
             raise self._dead_letters.failure
-        self._collector.packer.tick(now)
+        self.collector.packer.tick(now)
         if self._acks is not None:
             self._acks.tick(now)
 
     def flush(self) -> None:
         """Sends all that is buffered."""
-        self._collector.packer.flush()
+        self.collector.packer.flush()
         if self._acks is not None:
             self._acks.flush()
 

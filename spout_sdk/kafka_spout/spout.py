@@ -132,7 +132,7 @@ class KafkaSpout(Spout):
 
     @property
     def source(self) -> SourceTask:
-        """For the SDK's use: what reads and commits in the task's loop."""
+        """Called by the SDK: what reads and commits in the task's loop."""
         assert self._source is not None, "open() comes first"  # noqa: S101 - the SDK's own order of calls
         return self._source
 

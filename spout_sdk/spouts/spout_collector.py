@@ -122,12 +122,10 @@ class SpoutCollector(Emitter):
 
     def _assign(self, pack: OpenPack) -> None:
         """Draws the edges of added tuples; each is the only one of its tree so far, so they are the inits, too."""
-        ids = np.empty(2 * len(pack.owners), np.uint64)
-        ids[::2] = pack.owners
-        ids[1::2] = random_column(len(pack.owners), self._entropy)
-        pack.owners = []
-        self._acks.init_columns(ids[::2], ids[1::2])  # type: ignore[union-attr]  # `begin` has found that there is one
-        pack.ids.frombytes(ids.tobytes())
+        roots, pack.owners = np.array(pack.owners, np.uint64), []
+        edges = random_column(len(roots), self._entropy)
+        self._acks.init_columns(roots, edges)  # type: ignore[union-attr]  # `begin` has found that there is one
+        pack.add_ids(roots, edges)
 
     def emit_direct(
         self,

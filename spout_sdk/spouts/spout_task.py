@@ -36,7 +36,7 @@ class SpoutTask(Task):
     """
 
     _logger = logging.getLogger("spout_sdk.spout")
-    _collector: SpoutCollector
+    collector: SpoutCollector
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
@@ -51,16 +51,16 @@ class SpoutTask(Task):
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
-        self._collector = SpoutCollector(self._scope, self._pending)
+        self.collector = SpoutCollector(self._scope, self._pending)
         if self._acks is not None and topology.acks_ahead:
             # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
             # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
             self._acks.send_children = lambda: None
-            self._collector.packer.before_send = self._acks.deliver
+            self.collector.packer.before_send = self._acks.deliver
         spout = self._make(topology)
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
-        self._spout = spout
+        self.spout = spout
         self._source: SourceTask | None = None  # of a `KafkaSpout`, once it is open
         self._acks_at_once = isinstance(spout, KafkaSpout) and type(spout).ack is KafkaSpout.ack
         if isinstance(spout, KafkaSpout):
@@ -70,9 +70,9 @@ class SpoutTask(Task):
         """Opens the spout; raises `ComponentError` if it raised."""
         for make in self._hook_factories:
             self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
-        self._call("open", self._spout.open, self._context, self._collector)
-        if isinstance(self._spout, KafkaSpout):
-            self._source = self._spout.source
+        self._call("open", self.spout.open, self._context, self.collector)
+        if isinstance(self.spout, KafkaSpout):
+            self._source = self.spout.source
         self._ack_untracked()
 
     def emit(self, calls: int) -> bool:
@@ -81,7 +81,7 @@ class SpoutTask(Task):
         Returns whether anything was emitted; raises `ComponentError` if the spout raised.
         """
         counters, pending = self._counters, self._pending
-        next_tuple, untracked = self._spout.next_tuple, self._collector.untracked
+        next_tuple, untracked = self.spout.next_tuple, self.collector.untracked
         limit = self._limit.value
         before = emitted = counters.emitted
         self._count_throttled()
@@ -146,13 +146,13 @@ class SpoutTask(Task):
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
-        if self._source is not None and self._acks_at_once and not (self._hooks or self._collector.is_watched):
+        if self._source is not None and self._acks_at_once and not (self._hooks or self.collector.is_watched):
             self._source.acked([message_id for message_id, _ in trees])
             return
         for message_id, emitted_at in trees:
             for hook in self._hooks:
                 hook.spout_ack(message_id, now - emitted_at)
-            self._spout.ack(message_id)
+            self.spout.ack(message_id)
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, and fails as lost the trees that had no outcome for too long."""
@@ -179,15 +179,7 @@ class SpoutTask(Task):
 
     def close(self) -> None:
         self._count_throttled()
-        self._end("close", self._spout.close)
-
-    @property
-    def spout(self) -> Spout:
-        return self._spout
-
-    @property
-    def collector(self) -> SpoutCollector:
-        return self._collector
+        self._end("close", self.spout.close)
 
     @property
     def pending_messages(self) -> list[Any]:
@@ -221,16 +213,16 @@ class SpoutTask(Task):
             self._logger.warning(text, self._component, self._task, self._limit.value, self._limit.most)
         for hook in self._hooks:
             self._call("fail", hook.spout_fail, message_id, failure)
-        self._call("fail", self._spout.fail, message_id, failure)
+        self._call("fail", self.spout.fail, message_id, failure)
 
     def _ack_untracked(self) -> None:
         # What `ack` emits in turn is acked after the next call.
-        done, self._collector.untracked[:] = self._collector.untracked[:], []
+        done, self.collector.untracked[:] = self.collector.untracked[:], []
         self._counters.acked += len(done)
         for message_id in done:
             for hook in self._hooks:
                 self._call("ack", hook.spout_ack, message_id, 0.0)
-            self._call("ack", self._spout.ack, message_id)
+            self._call("ack", self.spout.ack, message_id)
 
     def _count_throttled(self) -> None:
         if self._throttled_since is not None:
