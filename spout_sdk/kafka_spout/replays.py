@@ -96,8 +96,10 @@ class Replays:
         self._failures[key] = failures
         delay = self._policy.delay(failures)
         if delay is None:
-            reason = f"{failure.reason.word}: {failure.message}" if failure.message else failure.reason.word
-            self._given_up[key] = f"all {failures} attempts failed, the last one with reason {reason}"
+            message = f": {failure.message}" if failure.message else ""
+            self._given_up[key] = (
+                f"all {failures} attempts failed, the last one with reason {failure.reason.word}{message}"
+            )
             delay = 0.0
         self._schedule.put(key, now + delay)
 
