@@ -107,7 +107,7 @@ def test_the_example_counts_the_words_of_the_last_ten_seconds() -> None:
         bench.clock.advance(1)
         for task in tasks:
             task.tick(bench.clock.now)
-        seen.append(sum((task._bolt.counts for task in tasks), Counter()))
+        seen.append(sum((task.bolt.counts for task in tasks), Counter()))
     assert seen[5] == Counter(word=5 + 2)
     assert seen[-1] == Counter(word=10 * 2)
 
