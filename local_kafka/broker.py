@@ -172,12 +172,11 @@ class LocalKafka:
 
     def _open_storage(self) -> Storage:
         if self._storage is None:
-            if self._data_dir is None:
+            root = self._data_dir
+            if root is None:
                 root = Path(tempfile.mkdtemp(prefix="kafka-acker-"))
-                # For the program that never calls stop().
+                # For a program that does not call stop().
                 self._remove_temporary = weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
-            else:
-                root = self._data_dir
             self._storage = Storage(root)
         return self._storage
 

@@ -1,16 +1,18 @@
 """The process between us and the broker, which ends the broker when the process that started it has ended.
 
-It starts the command it is given, prints its process id on standard output, and ends with the command's exit status.
-Standard input is the line to the parent: `stop` asks the command to end, `kill` ends it, and the end of the input,
-which comes whatever way the parent dies, does one after the other. It is run as a script, from the standard library
-alone, so that it starts in a few milliseconds and does not depend on the parent's import path.
+Arguments: the parent's process id, seconds from SIGTERM to SIGKILL, an inherited descriptor to pass on (a file lock), a
+directory to remove when the parent has ended (or an empty string), and the command.
+
+It starts the command, prints its process id on standard output, and ends with the command's exit status. On standard
+input, `stop` asks the command to end, `kill` ends it, and the end of the input, which comes with the end of the parent,
+does one after the other. It is a script of the standard library alone: it starts in a few milliseconds and does not
+depend on the parent's import path.
 
     parent  ──stdin──▶  guardian  ──signals──▶  java
        dies: end of input, or another parent       │
                           dies: PR_SET_PDEATHSIG ──┘ (Linux; elsewhere a killed guardian leaves java to the user)
 """
 
-import argparse
 import contextlib
 import ctypes
 import os
@@ -21,7 +23,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 _STDIN = 0
@@ -30,35 +31,24 @@ _PARENT_CHECK_SECONDS = 1.0
 
 def main() -> int:
     """Run the command until it ends; return its exit status, 128 and the signal's number where a signal ended it."""
-    parser = argparse.ArgumentParser(description="Run a command that ends when the parent process does.")
-    parser.add_argument("--parent", type=int, required=True, help="process id of the parent")
-    parser.add_argument("--grace", type=float, required=True, help="seconds from the polite signal to SIGKILL")
-    parser.add_argument("--hold", type=int, required=True, help="inherited descriptor to pass on (a file lock)")
-    parser.add_argument("--temporary", help="directory to remove when the parent has died")
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-
+    parent, grace, lock, temporary, *command = sys.argv[1:]
     # Java holds the lock too, so the data directory stays locked for as long as anything may write to it.
     process = subprocess.Popen(
-        options.command,
+        command,
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,  # The log; our own standard output is the parent's, and closed after one line.
-        pass_fds=(options.hold,),
+        pass_fds=(int(lock),),
         preexec_fn=_tie_to_this_process(),
     )
-
-    def on_terminate(_signal: int, _frame: FrameType | None) -> None:
-        process.terminate()
-
-    signal.signal(signal.SIGTERM, on_terminate)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: process.terminate())
     with contextlib.suppress(BrokenPipeError):  # The parent has died already; _obey will see that.
         os.write(1, f"{process.pid}\n".encode())
 
     orphaned = threading.Event()
-    threading.Thread(target=_obey, args=(process, options.parent, options.grace, orphaned), daemon=True).start()
+    threading.Thread(target=_obey, args=(process, int(parent), float(grace), orphaned), daemon=True).start()
     status = process.wait()
-    if options.temporary and (orphaned.is_set() or os.getppid() != options.parent):
-        shutil.rmtree(options.temporary, ignore_errors=True)
+    if temporary and (orphaned.is_set() or os.getppid() != int(parent)):
+        shutil.rmtree(temporary, ignore_errors=True)
     return status if status >= 0 else 128 - status
 
 
@@ -80,8 +70,8 @@ def _tie_to_this_process() -> Callable[[], None] | None:
 def _obey(process: subprocess.Popen[bytes], parent: int, grace: float, orphaned: threading.Event) -> None:
     """Follow the parent's commands; end the process when the parent is gone."""
     pending = b""
-    # The parent's children by fork hold the pipe's other end as well and may outlive it, so the end of the input is
-    # not enough to go by: whose child we are is looked at too.
+    # Forked children of the parent have the pipe's other end as well and may outlive it, so the end of the input is not
+    # enough: the parent's process id is checked, too.
     while os.getppid() == parent:
         if not select.select([_STDIN], [], [], _PARENT_CHECK_SECONDS)[0]:
             continue

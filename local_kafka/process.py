@@ -6,13 +6,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from local_kafka import guardian
 from local_kafka.errors import BrokerStartError
 from local_kafka.storage import Storage
 
-ORPHAN_GRACE_SECONDS = 5.0
+_ORPHAN_SECONDS = 5.0  # from SIGTERM to SIGKILL when this process has ended
 _KILL_SECONDS = 10.0
 _KILL_ATTEMPTS = 10
 
@@ -27,14 +26,20 @@ class BrokerProcess:
     def __init__(self, command: Sequence[str], *, storage: Storage, lock: int, remove_when_orphaned: bool) -> None:
         self._storage = storage
         # Isolated and without site-packages: the guardian needs nothing but the standard library.
-        launch = [sys.executable, "-I", "-S", str(Path(guardian.__file__))]
-        launch += ["--parent", str(os.getpid()), "--grace", str(ORPHAN_GRACE_SECONDS), "--hold", str(lock)]
-        if remove_when_orphaned:
-            launch += ["--temporary", str(storage.root)]
+        launch = [
+            sys.executable,
+            "-I",
+            "-S",
+            guardian.__file__,
+            str(os.getpid()),
+            str(_ORPHAN_SECONDS),
+            str(lock),
+        ]
+        launch += [str(storage.root) if remove_when_orphaned else "", *command]
         with storage.log_path.open("ab") as log:
             self.log_start = log.tell()  # from here on the log is this broker's, in bytes
             self._guardian = subprocess.Popen(
-                [*launch, "--", *command],
+                launch,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -58,7 +63,7 @@ class BrokerProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """The exit status of the broker, 128 and the signal's number where a signal ended it; None while it runs."""
+        """The guardian's, as its `main` returns it; None while it runs."""
         return self._guardian.poll()
 
     def stop(self, timeout: float) -> None:
