@@ -38,8 +38,8 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+@dataclass(frozen=True)
+class Health(Collector):
     """The loops of a command, by name."""
 
     heartbeat_ages: Callable[[], Mapping[str, float]]  # seconds since each turned last
@@ -59,6 +59,12 @@ class Health:
             if age > stuck_after_s
         )
 
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(SILENCE, "Seconds since the loop turned last.", labels=["loop"])
+        for name, age in self.heartbeat_ages().items():
+            family.add_metric([name], age)
+        yield family
+
 
 class Loop:
     """The loop of this process, by its name: `ACKER_LOOP`, or a component's."""
@@ -76,21 +82,10 @@ class Loop:
         return {self._name: self._clock() - self._turned_at}
 
 
-class _LoopCollector(Collector):
-    def __init__(self, health: Health) -> None:
-        self._health = health
-
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(SILENCE, "Seconds since the loop turned last.", labels=["loop"])
-        for name, age in self._health.heartbeat_ages().items():
-            family.add_metric([name], age)
-        yield family
-
-
 def application(collectors: Iterable[Collector], health: Health, section: MetricsSection) -> Application:
     """`/metrics` has the collectors, the loops and this process."""
     registry = CollectorRegistry()
-    for collector in (*collectors, _LoopCollector(health)):
+    for collector in (*collectors, health):
         registry.register(collector)
     ProcessCollector(registry=registry)
     metrics: Application = make_wsgi_app(registry)
