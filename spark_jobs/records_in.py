@@ -6,8 +6,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.entries import AckLog, Entries, Record, Send, dead_letter
 from spark_jobs.frames import FrameCodec, StreamFrame
@@ -84,12 +82,6 @@ class InboxDecoder:
     def alone(self, source: str, payload: bytes, index: int) -> bytes:
         """A pack of one of the tuples of a pack."""
         return self._codecs[source].packs.alone(payload, index)
-
-
-def headers_column() -> Column:
-    """The headers of records of Spark's Kafka source, empty where there are none."""
-    # Spark's ArrowWriter fills a batch with null arrays in quadratic time: 8 µs a row, and none of empty ones.
-    return F.coalesce("headers", F.array().cast("array<struct<key: string, value: binary>>")).alias("headers")
 
 
 def records_of(batch: Any) -> Iterator[RecordIn]:

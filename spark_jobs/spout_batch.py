@@ -12,7 +12,6 @@ from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.kafka_options import executor_settings, sink_options
 from spark_jobs.packing import Outputs
-from spark_jobs.records_in import headers_column
 from spark_jobs.results import check_fields, spark_fields
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutAddress
@@ -23,7 +22,7 @@ from tuple_tree.streams import Stream
 TASK: Final = 0
 """The task of the spout that receives all outcomes: one driver follows all trees."""
 
-_KAFKAS: Final = ("key", "value", "topic", "partition", "offset")
+_KAFKAS: Final = ("key", "value", "topic", "partition", "offset", "headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class SpoutBatch:
             if name in types
         ]
         deliver = Deliver(self.outputs, self.messages, self.spout, self.send, deliveries, wanted)
-        made = records.select(*_KAFKAS, headers_column(), *fields).mapInArrow(deliver, OUT)
+        made = records.select(*_KAFKAS, *fields).mapInArrow(deliver, OUT)
         made.write.format("kafka").options(**self.sink).save()
         # One task each, for nothing is shuffled.
         return deliveries.take(records.rdd.getNumPartitions())

@@ -2,7 +2,7 @@
 
 `transform` receives it as `_tracking` and has to keep it. It is opaque: the roots that the row's tuples will be
 anchored to, 8 bytes each. Rows that are selected, filtered, joined or exploded keep it by themselves; an aggregation
-merges it. It is binary, because Spark's ArrowWriter fills a batch with null arrays in quadratic time: 8 µs a row.
+merges it.
 """
 
 from typing import Any, Final
