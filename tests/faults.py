@@ -304,7 +304,7 @@ def copied_checkout() -> Iterator[Path]:
 
 @contextmanager
 def broken(checkout: Path, fault: Fault) -> Iterator[None]:
-    """Puts a fault into a checkout, and takes it out again.
+    """Applies a fault to a checkout, and reverts it.
 
     Raises:
         ValueError: if the text to be replaced does not occur exactly once.

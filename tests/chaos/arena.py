@@ -53,19 +53,19 @@ class Arena:
             self.emitted_at[number] = now
 
     def ack(self, number: int, now: float) -> None:
-        """Notes that the spout's `ack` was called, and whether all effects were there."""
+        """Records a call of the spout's `ack`, and whether all effects existed."""
         if not self.effects[number].all():
             self.false_acks[number] = 1
         if not self.acked_at[number]:
             self.acked_at[number] = now
 
     def effect(self, number: int, part: int) -> None:
-        """Notes that the sink has executed a part."""
+        """Records that the sink has executed a part."""
         if self.effects[number, part] < 255:
             self.effects[number, part] += 1
 
     def first_ack_of_newer(self, since: float) -> float | None:
-        """When a message was acked first that was not there before `since`; None if none was."""
+        """The time of the first ack of a message that was emitted after `since`; None if there is none."""
         first = int(np.searchsorted(self.emitted_at[: self.emitted], since))
         acked = self.acked_at[first : self.emitted]
         acked = acked[acked > 0]

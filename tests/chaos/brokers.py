@@ -69,7 +69,7 @@ class LocalBroker:
         return self._kafka.kill if kind == "kill broker" else self._kafka.stop, self._kafka.start
 
     def await_whole(self) -> None:
-        """It is whole as soon as it has started."""
+        """It is complete as soon as it has started."""
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._kafka.pid is not None

@@ -49,7 +49,7 @@ Parts = Counter[tuple[int, int]]
 
 
 def _repeats(topology: Topology, cluster: Cluster, there: int, results: Parts | None) -> int:
-    """Outputs that are not there exactly once for each input of their bolt; a replayed message is another input."""
+    """Outputs that do not exist exactly once for each input of their bolt; a replayed message is another input."""
     # Messages that close windows are none that have outputs.
     inputs = Counter(number for number, *_ in _tuples(topology, cluster, "numbers", "split") if number < there)
     outputs = Counter((number, part) for number, part in _tuples(topology, cluster, "split", "sink"))

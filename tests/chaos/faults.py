@@ -14,7 +14,7 @@ from tests.chaos.targets import Target
 from tests.waiting import eventually
 
 PROCESS_FAULTS: Final = ("kill", "kill", "stop", "kill acker", "stop acker")
-"""As often as each is drawn; those without a name are of a component."""
+"""The weights of the kinds; those without a name are faults of a component."""
 _PAUSES: Final = (1.0, 5.0, 15.0)
 """How long a process is stopped, in seconds: less than, about as long as, and longer than a session."""
 
@@ -54,7 +54,7 @@ class Faults:
         self._pause = threading.Event()
 
     def next(self) -> Fault:
-        """One of a random kind, at a random place."""
+        """A fault of a random kind, at a random target."""
         rng = self._rng
         kinds = PROCESS_FAULTS if rng.random() < 0.5 else tuple(self._brokers.faults)
         kind = self._only or rng.choice(kinds)

@@ -100,7 +100,7 @@ class Numbers(Spout):
 
 
 class Source(KafkaSpout):
-    """A Kafka spout that notes its acks."""
+    """A Kafka spout that records its acks."""
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.arena = arena_of(context.topology)
@@ -138,7 +138,7 @@ class Sink(BasicBolt):
 
 
 class Publish(KafkaBolt):
-    """Writes each part to a topic of its own, besides."""
+    """Also writes each part to a topic."""
 
     def __init__(self, topology: str) -> None:
         super().__init__(results_of(topology), value=["number", "part"])

@@ -118,7 +118,7 @@ def restart_everything(project: Project) -> None:
 
 
 def restarts(project: Project) -> dict[str, int]:
-    """The containers that the engine had to start again, and how often."""
+    """The containers that the engine restarted, and how often."""
     counts = {container.name: int(project.inspected(container)["RestartCount"]) for container in project.containers()}
     return {name: count for name, count in counts.items() if count}
 

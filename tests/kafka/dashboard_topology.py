@@ -75,7 +75,7 @@ class Bill(BasicBolt):
 
 
 class Post(BasicBolt):
-    """Takes as long as its processes have, and most of it is one customer's."""
+    """Executes as slowly as its processes allow; most tuples are one customer's."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         time.sleep(POSTING_S)  # the bolt's work, which makes its tasks busy

@@ -57,7 +57,7 @@ class Run:
         assert {exit_.code for exit_ in self.exits} == {-signal.SIGKILL}, self.exits
 
     def kill_at_each_step(self) -> None:
-        """In random order, each with a record in the inbox that cannot be read."""
+        """In random order, each with an unreadable record in the inbox."""
         self.flows()
         for step in random.sample(STEPS, len(STEPS)):
             self.spoil()
@@ -94,7 +94,7 @@ class Run:
         )
 
     def spoil(self) -> None:
-        """Puts something into the inbox that cannot be read."""
+        """Appends an unreadable record to the inbox."""
         self.cluster.produce(f"{self.name}.tuples.transform", 0, GARBAGE, [("source", b"numbers/default")])
 
     def dead_letters(self) -> int:

@@ -301,11 +301,11 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             broker.start()
         restarted = time.monotonic()
 
-        def all_told() -> bool:
+        def all_delivered() -> bool:
             notifier.poll()
             return notifier.drain(0.1)
 
-        eventually(all_told, "the outcomes to be delivered")
+        eventually(all_delivered, "the outcomes to be delivered")
         # librdkafka aborts a process that requests groups in another way.
         assert any(at > restarted for at in answers)
         assert (notifier.notices, notifier.undeliverable, notifier.dead_letters) == (3, 1, 1)
