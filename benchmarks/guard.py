@@ -26,9 +26,9 @@ import fastavro.schema
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import warm_up
 from benchmarks import sdk
+from benchmarks.ledger import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from benchmarks.topics import payloads
 from benchmarks.topologies import STREAM
-from benchmarks.window import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from tuple_tree.codec import encode_ack_batch, schema_directory
 from tuple_tree.messages import AckBatch
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec

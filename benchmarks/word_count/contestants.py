@@ -24,8 +24,7 @@ from benchmarks.harness import BenchmarkError
 from benchmarks.processes import PEERS, RunningTopology, running_peer, running_topology
 from benchmarks.setup import FRAMEWORKS, WORD_COUNT, require_storm, storm_program
 from benchmarks.topics import Topics
-from benchmarks.word_count.text import lines, plain_count
-from benchmarks.word_count.topology import LINES, REFERENCE, TASKS, Words, read_counts
+from benchmarks.word_count.topology import LINES, REFERENCE, TASKS, Words, lines, plain_count, read_counts
 from spout_sdk import LatencyHistogram, load_topology
 
 FIRST: Final = 0.1

@@ -1,4 +1,7 @@
-"""The word count as a topology of the SDK, with its plan in the environment.
+"""The text of the word count, its plain count, and our topology, with its plan in the environment.
+
+The text is that of the demo, each line as its words with a blank between them, without the lines that have none: so
+every contestant finds the same words with the cheapest split that its language has.
 
 lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
 """
@@ -9,12 +12,14 @@ import uuid
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow.compute as pc
 
-from benchmarks.word_count.text import lines
+from acker_cli.demo import text
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
@@ -63,6 +68,24 @@ class Words:
     @classmethod
     def from_environment(cls) -> Self:
         return cls(**json.loads(os.environ[_PLAN]))
+
+
+@cache
+def lines() -> tuple[str, ...]:
+    """The lines of the text."""
+    return tuple(" ".join(words) for words in map(text.words, text.lines()) if words)
+
+
+def plain_count(count: int) -> Counter[str]:
+    """The words of so many lines, counted in one go; after the last line the text begins anew."""
+    whole, rest = divmod(count, len(lines()))
+    counted = Counter({word: whole * times for word, times in _words(len(lines())).items()} if whole else {})
+    counted.update(_words(rest))
+    return counted
+
+
+def _words(most: int) -> Counter[str]:
+    return Counter(word for line in islice(lines(), most) for word in line.split())
 
 
 class Lines(Spout):

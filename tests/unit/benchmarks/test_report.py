@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import harness, report
 from benchmarks.harness import RESULTS, BenchmarkError, Spread
-from benchmarks.window import BATCH, Window
+from benchmarks.ledger import BATCH, Window
 from tests.pages import ROOT
 
 

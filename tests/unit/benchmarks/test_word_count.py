@@ -9,7 +9,7 @@ from benchmarks.harness import BenchmarkError, Spread, publish
 from benchmarks.report import word_count_table
 from benchmarks.word_count.contestants import Contestant, Counted, Ours
 from benchmarks.word_count.rounds import Round, Sample, Steady, check, row, steady
-from benchmarks.word_count.text import lines, plain_count
+from benchmarks.word_count.topology import lines, plain_count
 
 
 def contestant() -> Contestant:
