@@ -69,11 +69,7 @@ def directory(given: argparse.Namespace, *, whole: bool = True) -> Path | None:
 
 
 def await_idle(kept_in: Path | None) -> None:
-    """Waits until the machine is idle before a comparison that becomes the published one: load is unfair to a JVM.
-
-    Raises:
-        BenchmarkError: if it is busy for ten minutes.
-    """
+    """Waits until the machine is idle before a comparison that becomes the published one: load is unfair to a JVM."""
     deadline = time.monotonic() + _IDLE_SECONDS
     while kept_in == RESULTS and (load := os.getloadavg()[0]) > _IDLE_LOAD:
         if time.monotonic() > deadline:
@@ -112,14 +108,7 @@ def publish(
 ) -> dict[str, Any]:
     """Prints a result on standard output, and keeps it in a directory if there is one.
 
-    Args:
-        benchmark: its name, and that of the file.
-        host: what `machine` returned before the run.
-        rows: mappings or dataclasses.
-        settings: of the run.
-        kept_in: the directory.
-        versions: of peers and other libraries.
-        ratios: of rows to each other.
+    `host` is what `machine` returned before the run; `versions` are those of peers and other libraries.
     """
     libraries = {name: version(name) for name in _LIBRARIES}
     kafka = {"kafka": KAFKA_VERSION, "librdkafka": str(confluent_kafka.libversion()[0])}

@@ -84,7 +84,7 @@ class RunningTopology:
             self.ackers.check()
 
     def failures(self) -> dict[str, dict[str, int]]:
-        """Component → reason → failed trees and inputs; empty if there were none."""
+        """Component → reason → failed trees and inputs."""
         return {name: dict(stats.failed) for name, stats in self.runner.stats().items() if stats.failed}
 
 

@@ -144,18 +144,15 @@ class Topics:
         return int(watermarks(self._reader, TopicPartition(topic, partition), 30)[1])
 
     def read(self, topic: str, first: int, end: int, partition: int = 0) -> Iterator[Message]:
-        """The records from one offset of a partition to another, that one excluded.
-
-        Raises:
-            BenchmarkError: if none comes for 30 s.
-        """
+        """The records from one offset of a partition to another, that one excluded."""
         self._reader.assign([TopicPartition(topic, partition, first)])
-        latest = time.monotonic()
+        deadline = time.monotonic() + 30
         try:
             while True:
                 messages = self._reader.consume(1_000, 0.1)
-                latest = time.monotonic() if messages else latest
-                if time.monotonic() - latest > 30:
+                if messages:
+                    deadline = time.monotonic() + 30
+                elif time.monotonic() > deadline:
                     raise BenchmarkError(f"{topic} could not be read from offset {first} within 30 s")
                 for message in messages:
                     error, offset = message.error(), message.offset()
@@ -168,7 +165,7 @@ class Topics:
             self._reader.unassign()
 
     def tuples(self, topic: str, stream: Stream, first: int, end: int) -> int:
-        """How many tuples the packs from one offset of partition 0 to another have, that one excluded."""
+        """The number of tuples in the packs from one offset of partition 0 to another, that one excluded."""
         codec = PackCodec(stream)
         return sum(codec.decode_batch(message.value() or b"").num_rows for message in self.read(topic, first, end))
 
@@ -177,15 +174,11 @@ class Topics:
 
         Where a transaction's marker lies there, which cannot be read, that of the last record before it.
         """
-        back = 0
-        while True:
+        for back in (0, 16, 256, 4_096, offset):
             first = max(0, offset - back)
-            appended = [message.timestamp()[1] / 1000 for message in self.read(topic, first, offset + 1)]
-            if appended:
+            if appended := [message.timestamp()[1] / 1000 for message in self.read(topic, first, offset + 1)]:
                 return appended[-1]
-            if first == 0:
-                raise BenchmarkError(f"{topic} has no record up to offset {offset}")
-            back = max(16, 16 * back)
+        raise BenchmarkError(f"{topic} has no record up to offset {offset}")
 
     def rewind(self, group: str, topic: str) -> None:
         """Resets a group without members to the beginning of partition 0."""
