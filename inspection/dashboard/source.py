@@ -28,19 +28,15 @@ class Source(Protocol):
         ...
 
     def findings(self, topology: str) -> Shown:
-        """The doctor's `findings`, as `acker doctor --json` prints them, each with its `component`.
-
-        `at` is when they were made, in milliseconds since the epoch, null before the first; `problem` is why the last
-        run failed.
-        """
+        """The doctor's last findings, with their time, null before the first, and the `problem` of the last run."""
         ...
 
     def failures(self, topology: str) -> Sequence[Shown]:
-        """Trees that failed, the latest first; `by` and `source` are null where they are not known."""
+        """Trees that failed, the latest first."""
         ...
 
     def dead_letters(self, topology: str) -> Sequence[Shown]:
-        """The latest dead letters, the latest first; what is not known is null."""
+        """The latest dead letters, the latest first."""
         ...
 
     def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:

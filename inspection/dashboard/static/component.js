@@ -1,11 +1,10 @@
 // What is known of one component: figures, findings, its last hour, its tasks.
 
-import { html, keyed, setText } from "./elements.js";
+import { find, html, keyed, setText } from "./elements.js";
 import { count, milliseconds, rate, seconds, share, text } from "./format.js";
 import { Plot } from "./plot.js";
 import { quantiles } from "./tables.js";
 
-const find = (id) => document.getElementById(id);
 const perSecond = (word) => ({ name: `${word}_per_second`, title: word });
 const latency = (of) => ["p50", "p99"].map((quantile) => ({ name: `${of}_${quantile}`, title: quantile }));
 const reasons = (failed) => Object.entries(failed).map(([word, number]) => `${word} ${count(number)}`).join(", ");

@@ -11,12 +11,20 @@ function filled(element, attributes, children) {
 export const html = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
+export const find = (id) => document.getElementById(id);
+
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
 export function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+// The line at the top of a page: "live", "problem" and others, with a message.
+export function setState(name, message) {
+  setAttribute(find("status"), "data-state", name);
+  setText(find("status"), message);
 }
 
 // Makes the children of `parent` those of `items`, in their order.

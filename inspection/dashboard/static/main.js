@@ -1,7 +1,7 @@
 // The page: requests the figures, and shows them. The topology is a part of its address.
 
 import { Component, showFindings } from "./component.js";
-import { html, keyed, setAttribute, setText } from "./elements.js";
+import { find, html, keyed, setAttribute, setState, setText } from "./elements.js";
 import { count, milliseconds, rate, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { Plot } from "./plot.js";
@@ -12,7 +12,6 @@ const HISTORY_MS = 5_000;
 const STALLED_MS = 60_000; // as metrics.stalled_after_s
 const FEW = 5; // failures of each reason that are shown where there are several
 
-const find = (id) => document.getElementById(id);
 const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum + one, 0);
 
 const shown = tables(find);
@@ -52,12 +51,6 @@ let asked = {};
 let receivedAt = 0;
 let points = [];
 
-function state(name, message) {
-  const status = find("status");
-  setAttribute(status, "data-state", name);
-  setText(status, message);
-}
-
 async function ask(path, more = {}) {
   const answer = await fetch(topology ? `${path}?${new URLSearchParams({ topology, ...more })}` : path);
   const value = await answer.json();
@@ -77,7 +70,7 @@ async function refresh(name, mark, path, show, more) {
     show(value);
     last.mark = mark;
   } catch (error) {
-    if (of === asked) state("problem", error.message);
+    if (of === asked) setState("problem", error.message);
   } finally {
     last.busy = false;
   }
@@ -179,12 +172,12 @@ function judgeState() {
   tiles();
   const works = snapshot.workers.length > 0 || snapshot.components.some(({ processes }) => processes > 0);
   const since = stalledSince();
-  if (!works) state("stale", "no process of the topology reports statistics");
-  else if (since === null) state("live", "live");
+  if (!works) setState("stale", "no process of the topology reports statistics");
+  else if (since === null) setState("live", "live");
   else {
     // Without figures that change: it is read out when it changes.
     const open = spouts().some(isLimited) ? "as many trees are open as max_spout_pending allows" : "trees are open";
-    state("stalled", `stalled: nothing acked since ${time(since)}, though ${open}`);
+    setState("stalled", `stalled: nothing acked since ${time(since)}, though ${open}`);
   }
 }
 
@@ -267,10 +260,10 @@ function follow(name) {
     receivedAt = Date.now();
     show(JSON.parse(data));
   });
-  stream.addEventListener("problem", ({ data }) => state("problem", JSON.parse(data).error));
+  stream.addEventListener("problem", ({ data }) => setState("problem", JSON.parse(data).error));
   stream.addEventListener("error", ({ target }) => {
     if (target.readyState === EventSource.CLOSED) answers();
-    else state("lost", "the dashboard does not answer; trying again");
+    else setState("lost", "the dashboard does not answer; trying again");
   });
 }
 
@@ -280,7 +273,7 @@ async function answers() {
     await ask("/api/snapshot");
     return true;
   } catch (error) {
-    state("problem", error.message);
+    setState("problem", error.message);
     return false;
   }
 }
@@ -288,7 +281,7 @@ async function answers() {
 setInterval(async () => {
   if (stream?.readyState !== EventSource.CLOSED) {
     if (snapshot && ["live", "stalled"].includes(find("status").dataset.state) && Date.now() - receivedAt > STALE_MS) {
-      state("stale", "nothing new for a while");
+      setState("stale", "nothing new for a while");
     }
     return;
   }
@@ -307,7 +300,7 @@ async function begin() {
     const names = chosen ? [chosen] : topologies;
     const wanted = address.searchParams.get("topology") ?? names[0];
     if (wanted === undefined) {
-      state("problem", "no topology is published here yet; trying again");
+      setState("problem", "no topology is published here yet; trying again");
       setTimeout(begin, 3000);
       return;
     }
@@ -327,7 +320,7 @@ async function begin() {
     });
     follow(wanted);
   } catch (error) {
-    state("problem", error.message);
+    setState("problem", error.message);
     setTimeout(begin, 3000);
   }
 }

@@ -1,7 +1,7 @@
 // The page of one tuple tree: who emitted what, who acked it, what is open. Looked for once, and again when asked to.
 
 import { copied } from "./command.js";
-import { html, setAttribute, setText } from "./elements.js";
+import { find, html, setAttribute, setState, setText } from "./elements.js";
 import { count, text, time } from "./format.js";
 import { Table } from "./table.js";
 
@@ -10,7 +10,6 @@ const MOST_DRAWN = 500;
 // Beside the colour: a mark for readers, and a word for screen readers.
 const MARKS = { acked: "✓", open: "○", unclear: "?" };
 
-const find = (id) => document.getElementById(id);
 const address = new URL(location.href);
 const which = decodeURIComponent(address.pathname.split("/").pop());
 const topology = address.searchParams.get("topology");
@@ -57,11 +56,6 @@ function question() {
 function ask(next) {
   asked = next;
   find("json").search = new URLSearchParams(asked);
-}
-
-function state(name, message) {
-  setAttribute(find("status"), "data-state", name);
-  setText(find("status"), message);
 }
 
 // Since the init, by the ack log; the time of day where that is not known.
@@ -173,7 +167,7 @@ async function look() {
   if (busy) return;
   busy = true;
   setAttribute(find("main"), "aria-busy", "true");
-  state("connecting", "looking for it");
+  setState("connecting", "looking for it");
   try {
     const answer = await fetch(find("json").href);
     const value = await answer.json();
@@ -186,9 +180,9 @@ async function look() {
       ask({ root: tree.root, topology: value.topology });
       history.replaceState(null, "", `/trace/${tree.root}?${new URLSearchParams({ topology: value.topology })}`);
     }
-    state("live", `as of ${time(Date.now())}`);
+    setState("live", `as of ${time(Date.now())}`);
   } catch (error) {
-    state("problem", error.message);
+    setState("problem", error.message);
   } finally {
     busy = false;
     setAttribute(find("main"), "aria-busy", "false");
