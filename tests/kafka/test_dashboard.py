@@ -178,7 +178,7 @@ def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     assert letter["by"] == "ship/0"
     row = page.locator("#dead-table tbody tr").last
     origin = f"shop.tuples.ship/{letter['of_partition']}/{letter['of_offset']}"
-    assert row.locator("[data-figure=lay]").inner_text() == origin
+    assert row.locator("[data-figure=position]").inner_text() == origin
     assert row.locator("[data-figure=detail]").inner_text() == letter["detail"]
 
     # The page follows; only its state is read out, and only when it changes; what has the focus keeps it.
