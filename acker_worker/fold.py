@@ -114,7 +114,7 @@ class PartitionFold:
         self._settings = settings
         self._committed = committed
         self._sessions = Sessions(committed.opened if committed else None)
-        self._sessions_tick = 0
+        self._window: int | None = None
         self._ticks: deque[tuple[int, int]] = deque()
         self._messages: dict[int, tuple[str, str]] = {}
         self._stage = Stage()
@@ -250,9 +250,12 @@ class PartitionFold:
             self._apply_stage(step)
         self.clock_ms = now_ms
         self._add_outcomes(self.ledger.advance(tick), step, notify=True)
-        if tick - self._sessions_tick > self._settings.max_age_ticks:
-            self._sessions_tick = tick
+        # By the clock alone, so that an owner that rebuilds forgets a writer where the one before it did.
+        window = tick // (self._settings.max_age_ticks + 1)
+        passed = 0 if self._window is None else window - self._window
+        for _ in range(min(passed, 2)):
             self._sessions.rotate()
+        self._window = window
 
     def _add_outcomes(self, outcomes: Outcomes, step: Step, *, notify: bool) -> None:
         if not len(outcomes):
