@@ -51,6 +51,15 @@ def start_early(arguments: Arguments, count: int) -> None:
     _waiting[arguments] += [_spawn(arguments, {}) for _ in range(count)]
 
 
+def end_waiting() -> None:
+    """Ends the processes that were started early and that no supervisor took."""
+    for process, ours, _ in (spawned for several in _waiting.values() for spawned in several):
+        process.kill()
+        process.communicate()
+        os.close(ours)
+    _waiting.clear()
+
+
 class ChildProcess:
     """One running process; `launch`, and `reports`, the file descriptor for its reports, go to its standard input."""
 

@@ -42,6 +42,7 @@ def demo(
     from acker_cli.interruption import interruptible
     from acker_cli.views.live import open_view
     from kafka_clients.catalogue import Catalogue
+    from kafka_clients.child_process import end_waiting
 
     settings = loaded.settings
     # Unless asked for, only what is wrong: the view shows the rest.
@@ -50,6 +51,7 @@ def demo(
     console = standard_error() if json_ else standard_output()
     with interruptible(), ExitStack() as cleaning:
         directory = cleaning.enter_context(demo_directory(keep))
+        cleaning.callback(end_waiting)
         name = "word-count" if settings.is_embedded else f"word-count-{secrets.token_hex(4)}"
         options = DemoOptions(
             parameters=Parameters(name, directory, fail_rate, seed, lines=lines or 0),

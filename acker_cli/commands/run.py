@@ -52,6 +52,7 @@ def run(
         warned_without_ackers,
     )
     from acker_cli.views.live import open_view
+    from kafka_clients.child_process import end_waiting
 
     log_to_stderr(loaded.settings.log_level)
     topology = load_from_here(reference)
@@ -67,6 +68,7 @@ def run(
     with interruptible(is_service=True), ExitStack() as cleaning:
         if local:
             if component is None:
+                cleaning.callback(end_waiting)
                 start_early(plan)
             cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
         else:
