@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import os
+import subprocess
 import sys
 import zipimport
 from collections.abc import Iterator
@@ -51,3 +52,16 @@ def test_a_deleted_archive_is_no_error(archive: Path) -> None:
     archive.unlink()
     importlib.invalidate_caches()
     assert importlib.util.find_spec("zipped_first") is None
+
+
+def test_the_collector_skips_what_a_worker_has_imported() -> None:
+    """PySpark collects after each task. What a task imports, as pyarrow does pandas, would count each time."""
+    task = (
+        "import gc, sys; from importlib.machinery import ModuleSpec\n"
+        "sys.modules['__main__'].__spec__ = ModuleSpec('pyspark.daemon', None)\n"
+        "import spark_jobs, pyarrow as pa\n"
+        "pa.record_batch({'n': [1], 'text': ['a'], 'raw': [b'']})\n"
+        "print(len(gc.get_objects()))"
+    )
+    tracked = subprocess.run([sys.executable, "-c", task], check=True, capture_output=True, text=True).stdout
+    assert int(tracked) < 2_000
