@@ -90,8 +90,8 @@ class Target:
         self.has_source = "numbers" in self.topology.kafka_sources
         self.source = topologies.source_of(name)
         self.publishes = isinstance(self.topology.factory("sink")(), KafkaBolt)
-        self.has_windows = self.topology.factory("split") is topologies.SplitWindows
         self.in_spark = [each.name for each in manifest.components if each.external]
+        self.has_windows = not self.in_spark and self.topology.factory("split") is topologies.SplitWindows
         self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
         kafka = self.cluster.bootstrap
