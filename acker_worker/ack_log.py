@@ -9,15 +9,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from acker_worker.errors import AckerWorkerError
 from acker_worker.progress import Progress
 from kafka_clients.access import ACKER, remedy
-from kafka_clients.bounded_calls import HANG_S, bounded
-from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import KafkaSettings
-from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_group
-from kafka_clients.contact import GONE
-from kafka_clients.errors import AccessError, ClusterError, TopicError
+from kafka_clients.client_settings import client_logger, for_group
+from kafka_clients.errors import GONE, AccessError, ClusterError, TopicError
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, Rebalance, first_error
-from kafka_clients.watermarks import watermarks
+from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
+from kafka_clients.log_reader import watermarks
 from tuple_tree.names import acker_group, acks_topic
 
 _log = logging.getLogger(__name__)
@@ -98,7 +95,7 @@ class AckLogReader(GroupConsumer):
 
     @property
     def lost(self) -> bool:
-        """Whether one of the consumers has lost all brokers for good, see `kafka_clients.broker_monitor`."""
+        """Whether one of the consumers has lost all brokers for good, see `kafka_clients.librdkafka_bugs`."""
         return self._monitor.lost or self._watermarks_monitor.lost
 
     @property

@@ -14,15 +14,13 @@ import numpy as np
 
 from acker_worker import kernels
 from acker_worker.errors import LedgerError, UnsupportedVersionError
-from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
+from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Stage
 from acker_worker.progress import Progress
 from acker_worker.sessions import Sessions, Standing
-from acker_worker.stage import Stage
 from acker_worker.stats import Counters
-from tuple_tree.codec import decode_ack_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress, decode_ack_batch
 
 _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
@@ -295,7 +293,7 @@ class PartitionFold:
             strict=True,
         ):
             reason = FailReason(kind)
-            message, by = self._messages.get(root, _NOTHING) if reason.by_bolt else _NOTHING
+            message, by = self._messages.get(root, _NOTHING) if reason is FailReason.FAILED else _NOTHING
             self._outcomes_of(step, spout).failed.append((root, reason, message, by))
 
     def _outcomes_of(self, step: Step, spout: int) -> SpoutOutcomes:

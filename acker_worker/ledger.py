@@ -2,6 +2,10 @@
 
 The rules live in `kernels`. A cohort is the set of records that expire at the same tick, so it is a bucket of a
 RotatingMap. Only their sizes are kept; the table is searched for their members when a cohort that is not empty is due.
+
+Entries wait in a `Stage`, because a call of a kernel costs as much as applying a hundred of them. The fold applies them
+before anything that it would notice: a new tick, the end of a rebuild, the message of a fail, the end of the records
+that it was given.
 """
 
 import secrets
@@ -13,10 +17,70 @@ from numpy.typing import NDArray
 
 from acker_worker import kernels
 from acker_worker.errors import LedgerError
-from acker_worker.stage import Stage
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutAddress
+
+FULL: Final = 8_192
+"""Entries at which it is to be applied: enough for the call not to be noticed, little enough for the caches."""
+_MOST: Final = 8 * FULL
+_RUNS: Final = 64
+
+
+class Stage:
+    """Runs of roots, each with the rule by which it is applied.
+
+    Attributes:
+        roots, vals: shape `(>= entries,)`, native u8.
+        rules: shape `(>= runs,)`, u1; `kernels.INIT`, `ACK`, `FAIL` or `RESET`.
+        spouts: shape `(>= runs,)`, u8; index of the owner of inits.
+        ends: shape `(>= runs,)`, i8; how many entries there are up to the end of each run.
+    """
+
+    __slots__ = ("ends", "entries", "roots", "rules", "runs", "spouts", "vals")
+
+    def __init__(self) -> None:
+        self._make_columns(FULL)
+        self.rules = np.empty(_RUNS, dtype=np.uint8)
+        self.spouts = np.empty(_RUNS, dtype=np.uint64)
+        self.ends = np.empty(_RUNS, dtype=np.int64)
+        self.entries = 0
+        self.runs = 0
+
+    @property
+    def full(self) -> bool:
+        return self.entries >= FULL
+
+    def add(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> None:
+        """Adds a run of at least one root, in any byte order; `spout` is the index of the owner of inits."""
+        start, stop = self.entries, self.entries + len(roots)
+        if stop > len(self.roots):
+            held, held_vals = self.roots[:start], self.vals[:start]
+            self._make_columns(2 * stop)
+            self.roots[:start], self.vals[:start] = held, held_vals
+        if self.runs == len(self.rules):
+            self.rules = np.resize(self.rules, 2 * self.runs)
+            self.spouts = np.resize(self.spouts, 2 * self.runs)
+            self.ends = np.resize(self.ends, 2 * self.runs)
+        self.roots[start:stop] = roots
+        if vals is not None:
+            self.vals[start:stop] = vals
+        self.rules[self.runs] = rule
+        self.spouts[self.runs] = spout
+        self.ends[self.runs] = stop
+        self.entries = stop
+        self.runs += 1
+
+    def clear(self) -> None:
+        """Makes it empty; the room that a large batch took is given back."""
+        if len(self.roots) > _MOST:
+            self._make_columns(FULL)
+        self.entries = self.runs = 0
+
+    def _make_columns(self, entries: int) -> None:
+        self.roots: NDArray[np.uint64] = np.empty(entries, dtype=np.uint64)
+        self.vals: NDArray[np.uint64] = np.empty(entries, dtype=np.uint64)
+
 
 MAX_LOAD: Final = 0.66  # share of homes taken at which the table grows
 GROWTH: Final = 1.25  # by how much: the load then lies between 0.53 and 0.66, 36 to 46 bytes a tree
@@ -121,12 +185,11 @@ class Ledger:
         self._decided = Outcomes(
             np.empty(CHUNK, dtype=np.uint64), np.empty(CHUNK, dtype=np.uint32), np.empty(CHUNK, dtype=np.uint8)
         )
-        self._alone = Stage()
         self._tick = 0
         self._oldest_tick = 0
 
     def apply(self, stage: Stage) -> Outcomes:
-        """Applies what is staged, by rules 1 to 4, in order."""
+        """Applies what is staged by rules 1 to 4, in order; a second init of an open root is ignored."""
         parts: list[Outcomes] = []
         start = 0
         while start < stage.entries:
@@ -150,22 +213,6 @@ class Ledger:
             start = applied
         self._fit()
         return _joined(parts)
-
-    def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutAddress) -> Outcomes:
-        """Rule 1: records the spout and the edges of its recipients; a second init of an open root is ignored."""
-        return self._apply_alone(kernels.INIT, roots, vals, self.index_of(spout))
-
-    def ack(self, roots: IdColumn, vals: IdColumn) -> Outcomes:
-        """Rule 2: XORs the ack vals in."""
-        return self._apply_alone(kernels.ACK, roots, vals)
-
-    def fail(self, roots: IdColumn) -> Outcomes:
-        """Rule 3: marks the records failed."""
-        return self._apply_alone(kernels.FAIL, roots)
-
-    def reset(self, roots: IdColumn) -> Outcomes:
-        """Rule 4: restarts the clocks, and nothing else."""
-        return self._apply_alone(kernels.RESET, roots)
 
     def advance(self, tick: int) -> Outcomes:
         """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back.
@@ -287,15 +334,6 @@ class Ledger:
     def table_bytes(self) -> int:
         return int(self._table.nbytes)
 
-    def _apply_alone(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> Outcomes:
-        if not len(roots):
-            return _NOTHING
-        self._alone.add(rule, roots, vals, spout)
-        try:
-            return self.apply(self._alone)
-        finally:
-            self._alone.clear()
-
     def _make_room(self, arriving: int) -> None:
         needed = len(self) + arriving
         if needed > MAX_LOAD * self._capacity:
@@ -328,10 +366,9 @@ def warm_up() -> None:
     """Compiles the kernels, or loads them from numba's cache, before the first message comes."""
     ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=2, orphan_timeout_ms=1))
     roots = np.arange(3, dtype=_U64)
-    ledger.init(roots, roots, SpoutAddress("", 0, 1))
-    ledger.ack(roots, roots)
-    ledger.fail(roots)
-    ledger.reset(roots)
+    stage = Stage()
+    stage.add(kernels.INIT, roots, roots, ledger.index_of(SpoutAddress("", 0, 1)))
+    ledger.apply(stage)
     ledger.advance(10)
     ledger.record(0)
     kernels.misrouted(roots, _U64(8), _U64(0))

@@ -18,13 +18,10 @@ from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_reported
-from kafka_clients.contact import GONE
-from kafka_clients.errors import BrokerUnreachableError
-from tuple_tree.codec import encode_notice_batch, notice_headers
-from tuple_tree.dead_letters import Headers, dead_letter_headers
-from tuple_tree.messages import NoticeBatch, SpoutAddress
+from kafka_clients.client_settings import client_logger, for_reported
+from kafka_clients.errors import GONE, BrokerUnreachableError
+from tuple_tree.headers import Headers, dead_letter_headers
+from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, notice_headers
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 _log = logging.getLogger(__name__)

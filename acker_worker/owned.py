@@ -3,7 +3,7 @@
 from acker_worker.fold import PartitionFold
 from acker_worker.progress import Progress
 from acker_worker.stats import PartitionStats
-from tuple_tree.stall import Stall
+from tuple_tree.timing import Stall
 
 
 class Owned:

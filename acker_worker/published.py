@@ -8,15 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from acker_worker.intervals import Interval
 from kafka_clients.access import ACKER, Operation, Permission, Role, remedy
-from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_consumer
-from kafka_clients.contact import GONE
-from kafka_clients.errors import AccessError, BrokerUnreachableError, TopicError
+from kafka_clients.client_settings import client_logger, for_consumer
+from kafka_clients.errors import GONE, AccessError, BrokerUnreachableError, TopicError
+from kafka_clients.librdkafka_bugs import BrokerMonitor
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
+from tuple_tree.timing import Interval
 
 _log = logging.getLogger(__name__)
 _LOOK_S: Final = 2.0  # between two attempts to open a topic that does not exist

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from acker_worker.ledger import LedgerSettings
 from acker_worker.stats import WorkerStats
 from kafka_clients.errors import ClusterError
-from kafka_clients.supervisor import Backoff
+from kafka_clients.supervision import Backoff
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)

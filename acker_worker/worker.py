@@ -17,22 +17,20 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached
 from acker_worker.errors import AckerWorkerError
 from acker_worker.fold import LogRecord, PartitionFold, Step
-from acker_worker.intervals import Interval
 from acker_worker.ledger import LedgerSettings, warm_up
 from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import Counters, WorkerStats, summed
 from kafka_clients.access import ACKER, acker_role
-from kafka_clients.broker_monitor import LOST
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import TopicError
+from kafka_clients.librdkafka_bugs import LOST
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
-from tuple_tree.stall import BROKERS, Stall
-from tuple_tree.topics import topic_specs
+from tuple_tree.timing import BROKERS, Interval, Stall
 
 _log = logging.getLogger(__name__)
 _DRAIN_S: Final = 1.0

@@ -29,8 +29,7 @@ from benchmarks import sdk
 from benchmarks.ledger import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from benchmarks.topics import payloads
 from benchmarks.topologies import STREAM
-from tuple_tree.codec import encode_ack_batch, schema_directory
-from tuple_tree.messages import AckBatch
+from tuple_tree.messages import AckBatch, encode_ack_batch, schema_directory
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
 ROUNDS: Final = 9

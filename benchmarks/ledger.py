@@ -27,7 +27,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from acker_worker.ledger import Ledger, LedgerSettings, warm_up
+from acker_worker.kernels import ACK, INIT
+from acker_worker.ledger import Ledger, LedgerSettings, Stage, warm_up
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Spread
 from benchmarks.processes import resident_bytes
@@ -93,23 +94,31 @@ class Window:
         return cls(pending, turns, roots, vals, order.view(np.int64))
 
 
+def apply(ledger: Ledger, stage: Stage, rule: int, roots: IdColumn, vals: IdColumn) -> int:
+    """Applies a rule to some roots; returns how many outcomes there are."""
+    stage.add(rule, roots, vals, ledger.index_of(SPOUT))
+    outcomes = ledger.apply(stage)
+    stage.clear()
+    return len(outcomes)
+
+
 def ledger_round(window: Window, clock: Callable[[], float]) -> Round:
     """The acker's ledger; the time of filling the window does not count."""
     acks, ack_vals = window.roots[window.order], window.vals[window.order]
     news, new_vals = np.array(window.roots[window.pending :]), np.array(window.vals[window.pending :])
 
     def run() -> float:
-        ledger = Ledger(SETTINGS)
+        ledger, stage = Ledger(SETTINGS), Stage()
         for start in range(0, window.pending, BATCH):
             old = slice(start, min(start + BATCH, window.pending))
-            ledger.init(np.array(window.roots[old]), np.array(window.vals[old]), SPOUT)
+            apply(ledger, stage, INIT, np.array(window.roots[old]), np.array(window.vals[old]))
         assert len(ledger) == window.pending
         acked = 0
         began = clock()
         for start in range(0, window.turns, BATCH):
             batch = slice(start, start + BATCH)
-            acked += len(ledger.ack(acks[batch], ack_vals[batch]))
-            ledger.init(news[batch], new_vals[batch], SPOUT)
+            acked += apply(ledger, stage, ACK, acks[batch], ack_vals[batch])
+            apply(ledger, stage, INIT, news[batch], new_vals[batch])
         seconds = clock() - began
         assert acked == window.turns
         assert len(ledger) == window.pending
@@ -238,12 +247,12 @@ def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
             ids.seek(8 * index)
             return np.frombuffer(ids.read(8 * count), dtype=np.uint64)
 
-        ledger = Ledger(SETTINGS)
+        ledger, stage = Ledger(SETTINGS), Stage()
         batch_at(0, BATCH)
         before = resident_bytes(os.getpid())
         for start in range(0, pending, BATCH):
             count = min(BATCH, pending - start)
-            ledger.init(batch_at(start, count), batch_at(pending + turns + start, count), SPOUT)
+            apply(ledger, stage, INIT, batch_at(start, count), batch_at(pending + turns + start, count))
         after, peak = resident_bytes(os.getpid()), resident_bytes(os.getpid(), peak=True)
     assert len(ledger) == pending
     return {

@@ -21,15 +21,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.harness import BenchmarkError
 from benchmarks.processes import cpu_seconds
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.watermarks import watermarks
+from kafka_clients.log_reader import watermarks
 from local_kafka import LocalKafka
 from spout_sdk.emitting.ack_buffer import FULL
 from tuple_tree.ids import pack_ids, random_column
-from tuple_tree.manifest import Manifest
-from tuple_tree.packs import MAX_ROWS, PackCodec
-from tuple_tree.payloads import encode_tuples
+from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.payloads import MAX_ROWS, PackCodec, encode_tuples
 from tuple_tree.streams import Stream
-from tuple_tree.topics import topic_specs
 
 PAYLOAD_BYTES: Final = 100
 _ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "

@@ -34,9 +34,8 @@ from benchmarks.ledger import BATCH, SIZES, TURNS, WARM_ROUNDS, Window, storm_si
 from benchmarks.processes import running_ackers
 from benchmarks.setup import require_storm
 from benchmarks.topics import QUIET, Topics, broker
-from tuple_tree.codec import decode_notice_batch, encode_ack_batch
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import acker_group, acks_topic, notices_topic
 from tuple_tree.streams import declare
 

@@ -28,15 +28,13 @@ from inspection.stats_log import StatsLog
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
-from kafka_clients.contact import GONE, REFUSED
-from kafka_clients.errors import ClusterError, TopicError
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.errors import GONE, REFUSED, ClusterError, TopicError
+from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic
-from tuple_tree.topics import topic_specs
 
 _POLL_S: Final = 0.1
 _PEEK_S: Final = 5.0

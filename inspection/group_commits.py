@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.contact import REFUSED
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.errors import REFUSED
+from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import Place, unanswered
 
 NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)

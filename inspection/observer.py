@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from acker_worker.intervals import Interval
 from inspection.errors import SilenceError
 from inspection.moments import BrokerClock
 from inspection.stats_log import StatsLog
@@ -13,6 +12,7 @@ from inspection.view import Snapshot, TopologyView
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import ClusterError
 from tuple_tree.manifest import Manifest
+from tuple_tree.timing import Interval
 
 BACK_S: Final = 60.0  # how far back it begins to read: enough for the rates of processes that were stopped for a while
 _LAGS_S: Final = 2.0

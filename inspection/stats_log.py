@@ -8,8 +8,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from kafka_clients.contact import GONE
-from kafka_clients.errors import BrokerUnreachableError, TopicError
+from kafka_clients.errors import GONE, BrokerUnreachableError, TopicError
 from kafka_clients.log_reader import LogReader
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.names import stats_topic

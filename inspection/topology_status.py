@@ -13,12 +13,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from inspection.group_commits import NO_GROUP, Commits, GroupCommits, commits_of
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
-from kafka_clients.contact import REFUSED
-from kafka_clients.errors import AccessError
-from kafka_clients.forgotten_clients import forgettable
-from kafka_clients.log_reader import Place, unanswered
-from kafka_clients.watermarks import LEADERLESS
-from tuple_tree.manifest import Manifest
+from kafka_clients.errors import REFUSED, AccessError
+from kafka_clients.librdkafka_bugs import forgettable
+from kafka_clients.log_reader import LEADERLESS, Place, unanswered
+from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
     acker_group,
@@ -29,7 +27,6 @@ from tuple_tree.names import (
     stats_topic,
     tuples_topic,
 )
-from tuple_tree.topics import topic_specs
 
 _PAUSE_S: Final = 0.1
 

@@ -22,12 +22,12 @@ from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader, Place, Progress, Stretch
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
-from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.messages import decode_notice_batch
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.positions import positional_root, topic_key
 

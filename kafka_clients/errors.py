@@ -7,7 +7,18 @@ ClusterError
 └── AccessError              authentication failed, or this user has no ACL for something else
 """
 
-from typing import Self
+from typing import Final, Self
+
+from confluent_kafka import KafkaError
+
+REFUSED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+"""Codes of Kafka's errors that mean that the user has no ACL for it."""
+GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+"""Codes of Kafka's errors that mean that the topic or partition does not exist."""
 
 
 class ClusterError(Exception):

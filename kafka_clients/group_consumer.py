@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_clients.bounded_calls import HANG_S, bounded
-from kafka_clients.broker_monitor import BrokerMonitor
+from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
 
 FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})
 """Errors of a consumer that cannot go on, though another one in its place can."""
@@ -48,7 +47,7 @@ class GroupConsumer:
 
     @property
     def lost(self) -> bool:
-        """Whether it has lost all brokers for good, see `kafka_clients.broker_monitor`."""
+        """Whether it has lost all brokers for good, see `kafka_clients.librdkafka_bugs`."""
         return self._monitor.lost
 
     def close(self) -> None:

@@ -9,10 +9,36 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_clients.access import VIEWER, remedy
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.contact import GONE, REFUSED
-from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
-from kafka_clients.watermarks import watermarks
+from kafka_clients.errors import GONE, REFUSED, AccessError, BrokerUnreachableError, ClusterError, TopicError
 from tuple_tree.names import CATALOGUE_GROUP
+
+LEADERLESS: Final = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors that pass: while a topic is new, or a broker comes or goes, its partitions have no leader for a moment."""
+_PAUSE_S: Final = 0.05
+
+
+def watermarks(consumer: Consumer, partition: TopicPartition, patience_s: float) -> tuple[int, int]:
+    """First offset and high watermark of a partition; waits for a leader for `patience_s` seconds.
+
+    Raises `KafkaException` if there is no answer in time, and for any other error.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=patience_s, cached=False)
+        except KafkaException as error:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE_S)
+
 
 SILENCE_S: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
 _ANSWER_S: Final = 8.0  # how long a broker may take to answer, in seconds

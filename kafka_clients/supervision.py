@@ -1,17 +1,25 @@
-"""A process that a supervisor starts, stops and starts again.
+"""Processes that are kept running: the components of a topology, or acker workers; both sides of the pipes between.
 
-The supervisor writes one line to its standard input, because settings may hold passwords and so stand neither on a
-command line nor in the environment. That input ends with the supervisor, however it went.
+The supervisor writes one line, the launch, to the standard input of a process, because settings may hold passwords and
+so stand neither on a command line nor in the environment. That input ends with the supervisor, however it ended. The
+process reports on a pipe of its own: standard output belongs to the user's code, and goes to standard error.
 """
 
 import contextlib
 import json
+import logging
 import os
+import select
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 
 def read_launch() -> dict[str, Any] | None:
@@ -49,3 +57,309 @@ def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
+
+
+_POLL_S: Final = 0.2
+_READ_BYTES: Final = 1 << 16
+Arguments = tuple[str, ...]  # a module, and the arguments of its command line
+
+
+_Spawned = tuple[subprocess.Popen[bytes], int, int]  # a process, and the two ends of the pipe of its reports
+
+
+def _spawn(arguments: Arguments, environment: Mapping[str, str]) -> _Spawned:
+    """Starts a process that imports what it needs, and then waits for its launch on standard input."""
+    ours, theirs = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=2,
+            pass_fds=(theirs,),
+            env={**os.environ, **environment},
+            # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
+            start_new_session=True,
+        )
+    finally:
+        os.close(theirs)
+    return process, ours, theirs
+
+
+_waiting: Final[defaultdict[Arguments, list[_Spawned]]] = defaultdict(list)
+
+
+def start_early(arguments: Arguments, count: int) -> None:
+    """Starts processes that the next supervisor takes, so that they import what they need while a broker starts.
+
+    They have the environment of this moment, and end with this process.
+    """
+    _waiting[arguments] += [_spawn(arguments, {}) for _ in range(count)]
+
+
+def end_waiting() -> None:
+    """Ends the processes that were started early and that no supervisor took."""
+    for process, ours, _ in (spawned for several in _waiting.values() for spawned in several):
+        process.kill()
+        process.communicate()
+        os.close(ours)
+    _waiting.clear()
+
+
+class ChildProcess:
+    """One running process; `launch`, and `reports`, the file descriptor for its reports, go to its standard input."""
+
+    def __init__(self, arguments: Arguments, environment: Mapping[str, str], launch: Mapping[str, Any]) -> None:
+        waiting = _waiting[arguments]
+        spawned = waiting.pop() if waiting and not environment else _spawn(arguments, environment)
+        self._process, self._reports, their_reports = spawned
+        assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
+        self._stdin = self._process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(json.dumps({**launch, "reports": their_reports}).encode() + b"\n")
+            self._stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def reports(self) -> Iterator[dict[str, Any]]:
+        """Yields what it reports until it ends.
+
+        The end of the pipe is not waited for: processes that it has forked, a pool for instance, keep it open.
+        """
+        unfinished = b""
+        try:
+            while True:
+                ended = not self.is_running  # asked before reading, so that nothing it wrote is missed
+                while select.select([self._reports], [], [], 0 if ended else _POLL_S)[0]:
+                    read = os.read(self._reports, _READ_BYTES)
+                    if not read:
+                        return
+                    *lines, unfinished = (unfinished + read).split(b"\n")
+                    yield from map(json.loads, lines)
+                if ended:
+                    return
+        finally:
+            os.close(self._reports)
+
+    def wait(self) -> int:
+        """Waits for its end, and returns its exit code."""
+        code = self._process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+        return code
+
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS: Final = 20.0
+
+
+class Statistics(Protocol):
+    def retired(self) -> Self: ...  # of a process that has ended
+
+
+S = TypeVar("S", bound=Statistics)
+
+
+def describe_exit(code: int, error: str) -> str:
+    """How a process ended, and why; a negative code is a signal's, and the error is empty if it reported none."""
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    return f"{how}: {error}" if error else how
+
+
+class Backoff:
+    """The pauses between the runs in one place, in seconds: each twice the last, until one has run for `healthy`."""
+
+    def __init__(self, first: float = 0.2, longest: float = 10.0, healthy: float = 30.0) -> None:
+        self._first = self._pause = first
+        self._longest = longest
+        self._healthy = healthy
+
+    def after(self, ran_s: float) -> float:
+        """Seconds until the next start, after a run of so many."""
+        pause = self._first if ran_s >= self._healthy else self._pause
+        self._pause = min(self._longest, 2 * pause)
+        return pause
+
+
+class Slot(Generic[S]):
+    """A place for one process, whichever fills it.
+
+    Attributes:
+        name: of what it runs; several slots may run the same.
+        start: starts a process.
+        past: sum of the statistics of the processes that have ended.
+        latest: the last two statistics that the running process has reported.
+        error: why a process ends, as it reported.
+    """
+
+    def __init__(self, name: str, start: Callable[[], ChildProcess], past: S) -> None:
+        self.name = name
+        self.start = start
+        self.past = past
+        self.latest: deque[S] = deque(maxlen=2)
+        self.child: ChildProcess | None = None
+        self.heartbeat_at = time.monotonic()
+        self.error = ""
+        self.backoff = Backoff()
+
+    @property
+    def running_stats(self) -> Sequence[S]:
+        """The last statistics of the running process, if it has reported any."""
+        return list(self.latest)[-1:]
+
+    @property
+    def running(self) -> ChildProcess | None:
+        return self.child if self.child is not None and self.child.is_running else None
+
+
+class Supervisor(ABC, Generic[S]):
+    """Runs a process for each slot, and starts another one when it ends, a little later each time.
+
+    They end with this process, even if it is killed. A thread for each slot reads what its process reports.
+
+    Args:
+        stats_of: reads statistics that a process has reported.
+        add: adds statistics of processes with the same name.
+        failure: makes the exception for a name and why it stops.
+    """
+
+    def __init__(
+        self,
+        stats_of: Callable[[Mapping[str, Any]], S],
+        add: Callable[[S, S], S],
+        failure: Callable[[str, str], Exception],
+    ) -> None:
+        self._stats_of = stats_of
+        self._add = add
+        self._failure_of = failure
+        self._slots: list[Slot[S]] = []
+        self._threads: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._failure: Exception | None = None
+        self._reported: set[str] = set()  # names of slots whose processes have reported statistics
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts all processes."""
+        for number, slot in enumerate(self._slots):
+            thread = threading.Thread(
+                target=self._supervise_guarded, args=(slot,), name=f"supervise-{slot.name}-{number}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stops all processes cleanly, and kills what has not ended after so many seconds."""
+        self.request_stop()
+        with self._changed:
+            self._changed.notify_all()
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for slot in self._slots:
+            if (child := slot.running) is not None:
+                logger.warning("process %d of %s did not stop in time and is killed", child.pid, slot.name)
+                child.signal(signal.SIGKILL)
+        for thread in self._threads:
+            thread.join()
+
+    def request_stop(self) -> None:
+        """Asks all processes to stop, without waiting; safe in a signal handler."""
+        self._stopping = True
+        for slot in self._slots:
+            if slot.child is not None:
+                slot.child.signal(signal.SIGTERM)
+
+    def heartbeat_ages(self) -> dict[str, float]:
+        """Name → seconds since the latest heartbeat of its process that has the oldest one.
+
+        A process sends one about twice a second, from its loop: not while its component blocks it, and not if it ends
+        again and again before it has started.
+        """
+        now = time.monotonic()
+        longest: dict[str, float] = {}
+        for slot in self._slots:
+            longest[slot.name] = max(longest.get(slot.name, 0.0), now - slot.heartbeat_at)
+        return longest
+
+    @abstractmethod
+    def _on_exit(self, slot: Slot[S], pid: int, code: int, pause: float) -> Exception | None:
+        """Logs the end of a process; returns why everything stops, or None to start another one after the pause."""
+
+    def _sums(self) -> dict[str, S]:
+        """The statistics of all processes, the ended ones included, by name."""
+        sums: dict[str, S] = {}
+        # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
+        with self._changed:
+            for slot in self._slots:
+                for stats in (slot.past, *slot.running_stats):
+                    sums[slot.name] = self._add(sums[slot.name], stats) if slot.name in sums else stats
+        return sums
+
+    def _supervise_guarded(self, slot: Slot[S]) -> None:
+        """An unexpected exception of the thread stops all processes; it is no clean end."""
+        try:
+            self._supervise(slot)
+        except Exception as error:
+            logger.exception("the supervisor of %s crashed", slot.name)
+            self._give_up(self._failure_of(slot.name, f"its supervisor raised {type(error).__name__}: {error}"))
+
+    def _supervise(self, slot: Slot[S]) -> None:
+        while not self._is_stopping():
+            began = time.monotonic()
+            child = slot.child = slot.start()
+            if self._is_stopping():
+                child.signal(signal.SIGTERM)
+            self._follow(slot, child)
+            code = child.wait()
+            with self._changed:
+                for stats in slot.running_stats:
+                    slot.past = self._add(slot.past, stats.retired())
+                slot.latest.clear()
+                self._changed.notify_all()
+            if self._is_stopping():
+                return
+            pause = slot.backoff.after(time.monotonic() - began)
+            failure = self._on_exit(slot, child.pid, code, pause)
+            if failure is not None:
+                self._give_up(failure)
+                return
+            slot.error = ""
+            with self._changed:
+                self._changed.wait_for(self._is_stopping, pause)
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
+    def _follow(self, slot: Slot[S], child: ChildProcess) -> None:
+        for report in child.reports():
+            if "stats" not in report:
+                slot.error = str(report.get("error", ""))
+                continue
+            with self._changed:
+                slot.latest.append(self._stats_of(report["stats"]))
+                slot.heartbeat_at = time.monotonic()
+                self._reported.add(slot.name)
+                self._changed.notify_all()
+
+    def _give_up(self, failure: Exception) -> None:
+        self.request_stop()
+        with self._changed:
+            self._failure = self._failure or failure
+            self._changed.notify_all()

@@ -1,9 +1,9 @@
 """A real single-node Apache Kafka for development: the embedded default, without Docker.
 
-The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`), and run on the Java of the
-machine (`java`). `broker` has the public `LocalKafka`. Its parts: `properties`; `security` (TLS, SASL, ACLs);
-`storage` (files and their lock); `prepared` (what speeds up a start); `process`; `guardian`, which ends the broker when
-the process that started it has ended.
+The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`, which also has what speeds up
+a start), and run on the Java of the machine (`java`). `broker` has the public `LocalKafka`. Its parts: `properties`
+(with ports, TLS, SASL, ACLs); `process` (with files and their lock); `guardian`, which ends the broker when the process
+that started it has ended.
 
 Environment variables:
     ACKER_LOCAL_KAFKA__CACHE: where the jars are kept instead of `~/.cache/kafka-acker`.
@@ -20,7 +20,7 @@ from local_kafka.errors import (
     JavaTooOldError,
     LocalKafkaError,
 )
-from local_kafka.security import Security
+from local_kafka.properties import Security
 
 __all__ = [
     "BrokerStartError",

@@ -14,15 +14,21 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
-from local_kafka.distribution import provide_distribution
+from local_kafka.distribution import Prepared, prepare, provide_distribution
 from local_kafka.errors import BrokerStartError, LocalKafkaError
 from local_kafka.java import find_java
-from local_kafka.ports import HOST, free_port, is_free
-from local_kafka.prepared import Prepared, prepare
-from local_kafka.process import BrokerProcess
-from local_kafka.properties import broker_properties, check_overrides, open_listeners, render
-from local_kafka.security import Security, secured_listeners
-from local_kafka.storage import Storage, keep_log
+from local_kafka.process import BrokerProcess, Storage, keep_log
+from local_kafka.properties import (
+    HOST,
+    Security,
+    broker_properties,
+    check_overrides,
+    free_port,
+    is_free,
+    open_listeners,
+    render,
+    secured_listeners,
+)
 
 _LOG4J_CONFIG = Path(__file__).parent / "log4j2.properties"
 _PORT_ATTEMPTS = 5

@@ -17,7 +17,7 @@ from spark_jobs.entries import Send, dead_letter
 from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.packing import LARGEST, Outputs, Roots, without
-from tuple_tree.anchor_columns import Rows
+from tuple_tree.anchors import Rows
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.positions import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, roots_of_words

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from kafka_clients.client_settings import for_admin, for_consumer
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 from spark_jobs.spout_offsets import commit
 from tuple_tree.latency import LatencyHistogram

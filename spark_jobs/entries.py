@@ -13,10 +13,9 @@ from confluent_kafka import KafkaException, Producer
 
 from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError
-from tuple_tree.codec import encode_ack_batch
-from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.headers import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
-from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress
+from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.names import dead_letters_topic
 
 ENTRIES: Final = 4096

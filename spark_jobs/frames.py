@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from spark_jobs.errors import ComponentRefusedError
 from tuple_tree.errors import WireError
-from tuple_tree.packs import PackCodec
-from tuple_tree.payloads import payload_codec
+from tuple_tree.payloads import PackCodec, payload_codec
 from tuple_tree.streams import Stream
 
 _PRIMITIVES: Final = {

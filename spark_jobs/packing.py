@@ -14,15 +14,22 @@ import pyarrow as pa
 from spark_jobs.entries import AckLog, Entries, Record, Send, dead_letter, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.tracking import FAIL, STREAM, TRACKING, roots_of
-from tuple_tree.anchor_columns import AnchorColumns, Columns, Rows, concatenated
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEADER, pack_counts
-from tuple_tree.column_routing import ChooseRows, choose_rows_for
+from tuple_tree.anchors import (
+    ANCHOR_COUNTS_HEADER,
+    ANCHORS_HEADER,
+    SOURCE_HEADER,
+    AnchorColumns,
+    Columns,
+    Rows,
+    concatenated,
+    pack_counts,
+)
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
 from tuple_tree.manifest import Manifest, Subscription
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import acks_topic, tuples_topic
-from tuple_tree.packs import MAX_BYTES, MAX_ROWS
-from tuple_tree.routing import grouping_key
+from tuple_tree.payloads import MAX_BYTES, MAX_ROWS
+from tuple_tree.routing import ChooseRows, choose_rows_for, grouping_key
 
 LARGEST: Final = 950_000
 """Bytes of a record that Kafka takes unless set otherwise, with room for its headers."""

@@ -11,8 +11,14 @@ from spark_jobs.entries import AckLog, Entries, Record, Send, dead_letter
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.packing import Count, not_counted
 from spark_jobs.tracking import SOURCE, TRACKING, tracking_of
-from tuple_tree.anchor_columns import AnchorColumns
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import (
+    ANCHOR_COUNTS_HEADER,
+    ANCHORS_HEADER,
+    PAIR_BYTES,
+    SOURCE_HEADER,
+    AnchorColumns,
+    anchor_headers,
+)
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn, unpack_ids
 

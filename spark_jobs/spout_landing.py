@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_clients.client_settings import for_admin
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.librdkafka_bugs import forgettable
 from spark_jobs.entries import OUT, Record, new_session, record_rows
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.frames import FrameCodec, StreamFrame

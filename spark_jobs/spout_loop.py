@@ -17,9 +17,8 @@ from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.spout_batch import SpoutBatch
 from spark_jobs.spout_offsets import Range, SpoutOffsets
-from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import VersionError, WireError
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, decode_notice_batch
 from tuple_tree.source_positions import Offsets, Replays
 
 logger = logging.getLogger("spark_jobs.spout")

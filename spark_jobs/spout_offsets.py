@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_clients.broker_monitor import LOST, BrokerMonitor
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.watermarks import watermarks
+from kafka_clients.librdkafka_bugs import LOST, BrokerMonitor
+from kafka_clients.log_reader import watermarks
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from tuple_tree.positions import MAX_PARTITIONS
 from tuple_tree.source_positions import Prefix

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.errors import SparkJobError
-from tuple_tree.anchor_columns import AnchorColumns
+from tuple_tree.anchors import AnchorColumns
 from tuple_tree.ids import ID_BYTES, pack_ids, unpack_ids
 
 TRACKING: Final = "_tracking"

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tuple_tree.codec import encode_notice_batch
-from tuple_tree.messages import FailReason, NoticeBatch
+from tuple_tree.messages import FailReason, NoticeBatch, encode_notice_batch
 
 
 def notice_bytes(acked: Iterable[int], failed: Mapping[int, tuple[FailReason, str]]) -> bytes:

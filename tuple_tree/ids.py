@@ -19,7 +19,7 @@ ID_MASK: Final = 2**64 - 1
 ID_BYTES: Final = 8
 IdColumn = NDArray[np.uint64]  # shape `(n,)`, dtype `>u8` or native `u8`: ids of a batch
 _WIRE_ID: Final = np.dtype(">u8")
-_NO_IDS: Final[IdColumn] = np.frombuffer(b"", dtype=_WIRE_ID)  # most columns of most batches
+NO_IDS: Final[IdColumn] = np.frombuffer(b"", dtype=_WIRE_ID)  # most columns of most batches
 _DRAW: Final = 1024  # ids a system call: 8 KiB, about 10 ns an id
 
 
@@ -74,4 +74,4 @@ def unpack_ids(packed: bytes, column: str = "ids") -> IdColumn:
     """
     if len(packed) % ID_BYTES:
         raise WireError("ragged-column", f"{column} has {len(packed)} bytes, which is no multiple of {ID_BYTES}")
-    return np.frombuffer(packed, dtype=_WIRE_ID) if packed else _NO_IDS
+    return np.frombuffer(packed, dtype=_WIRE_ID) if packed else NO_IDS

@@ -1,28 +1,29 @@
-"""The two messages of the wire contract, as frozen dataclasses with numpy columns.
+"""The two messages of the wire contract, as frozen dataclasses with numpy columns, and their Avro form.
 
 Columns are `IdColumn`s: shape `(n,)`, dtype `>u8` when read from the wire, any unsigned 64-bit dtype when built.
+
+A record is in Avro's single-object encoding: the marker `C3 01`, the CRC-64-AVRO fingerprint of the canonical form of
+its schema in `schemas/` (8 bytes, little-endian) and the Avro body. Reading checks everything that the ledger and the
+spouts rely on.
 """
 
+import io
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, cast
 
+import fastavro
 import numpy as np
+from fastavro.schema import fingerprint, to_parsing_canonical_form
 from numpy.typing import NDArray
 
-from tuple_tree.ids import IdColumn
+from tuple_tree.errors import VersionError, WireError
+from tuple_tree.ids import NO_IDS, IdColumn, unpack_ids
 
 SESSION_BYTES: Final = 16
-_NO_IDS: Final[IdColumn] = np.empty(0, dtype=">u8")
-_NO_IDS.flags.writeable = False
-
-
-def _no_ids() -> IdColumn:
-    return _NO_IDS
-
-
-def _no_reasons() -> NDArray[np.uint8]:
-    return np.empty(0, dtype=np.uint8)
 
 
 class FailReason(IntEnum):
@@ -42,15 +43,9 @@ class FailReason(IntEnum):
         """The reason as users, logs and metrics see it."""
         return self.name.lower()
 
-    @property
-    def by_bolt(self) -> bool:
-        """Whether a bolt gives it; the others are decided when a tree expires."""
-        return self is FailReason.FAILED
 
-    @property
-    def on_wire(self) -> bool:
-        """Whether it may stand in a notice."""
-        return self is not FailReason.LOST
+def _no_ids() -> IdColumn:
+    return NO_IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,8 @@ class NoticeBatch:
     acks_offset: int  # the ledger had applied everything before this offset
     acked_roots: IdColumn = field(default_factory=_no_ids)
     failed_roots: IdColumn = field(default_factory=_no_ids)
-    fail_reasons: NDArray[np.uint8] = field(default_factory=_no_reasons)  # `FailReason` numbers, of `failed_roots`
+    fail_reasons: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    """`FailReason` numbers, one for each of `failed_roots`."""
     fail_messages: tuple[str, ...] = ()  # one for each of `failed_roots`, empty without a message of a bolt
     failed_by: tuple[str, ...] = ()
     """The writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It travels in
@@ -102,3 +98,179 @@ class NoticeBatch:
 
     def __len__(self) -> int:
         return len(self.acked_roots) + len(self.failed_roots)
+
+
+_MARKER: Final = b"\xc3\x01"
+_HEADER_BYTES: Final = 10
+_FAILED_BY: Final = "failed-by"
+_WRITER_CHARACTERS: Final = 200
+_WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReason.LOST]
+_ACK_COLUMNS: Final = ("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots")
+_NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
+
+
+def schema_directory() -> Path:
+    """Where the `.avsc` files lie: inside the package when installed, at the top of a checkout."""
+    packaged = Path(__file__).parent / "_schemas"
+    return packaged if packaged.is_dir() else Path(__file__).parent.parent / "schemas"
+
+
+class SingleObjectCodec:
+    """Avro single-object encoding of one schema; `header` is the ten bytes that every record starts with."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = fastavro.parse_schema(schema)
+        # fastavro prints the fingerprint's bytes in the order in which they stand on the wire.
+        self.fingerprint = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+        self.header = _MARKER + self.fingerprint
+        self.name = str(schema["name"])
+
+    def encode(self, record: dict[str, Any]) -> bytes:
+        out = io.BytesIO()
+        out.write(self.header)
+        fastavro.schemaless_writer(out, self._schema, record)
+        return out.getvalue()
+
+    def decode(self, value: bytes | None) -> dict[str, Any]:
+        """Reads a record.
+
+        Raises `VersionError` if it has a schema that this version does not know; `WireError`, with reason `empty`,
+        `not-avro`, `wrong-schema`, `truncated`, `malformed` or `trailing-bytes`.
+        """
+        if not value:
+            raise WireError("empty", f"a {self.name} record has no value")
+        if value[:2] != _MARKER:
+            begin = value[:8].hex(" ") + (" …" if len(value) > 8 else "")
+            raise WireError("not-avro", f"{begin} does not start with the Avro single-object marker c3 01")
+        if value[2:_HEADER_BYTES] != self.fingerprint:
+            raise self._other_schema(value[2:_HEADER_BYTES])
+        body = io.BytesIO(value)
+        body.seek(_HEADER_BYTES)
+        try:
+            record = fastavro.schemaless_reader(body, self._schema, None)
+        except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
+            at = body.tell()
+            cut = at == len(value) and not isinstance(error, UnicodeDecodeError)
+            # The text of a UnicodeDecodeError names a byte; its repr holds all of them.
+            brief = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise WireError(
+                "truncated" if cut else "malformed",
+                f"reading byte {at} of {len(value)} of the {self.name} failed: {brief}",
+            ) from error
+        if body.tell() != len(value):
+            raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
+        return cast(dict[str, Any], record)
+
+    def _other_schema(self, fingerprint: bytes) -> WireError:
+        for other in (ACK_BATCH, NOTICE_BATCH):
+            if fingerprint == other.fingerprint:
+                return WireError("wrong-schema", f"a {other.name} lies where a {self.name} is expected")
+        return VersionError(
+            f"the {self.name} has schema fingerprint {fingerprint.hex()}, which this version does not know "
+            f"({self.name} is {self.fingerprint.hex()}): upgrade the reader before its writers"
+        )
+
+
+def _load(name: str) -> SingleObjectCodec:
+    return SingleObjectCodec(json.loads((schema_directory() / f"{name}.avsc").read_text()))
+
+
+ACK_BATCH: Final = _load("ack_batch")
+NOTICE_BATCH: Final = _load("notice_batch")
+
+
+def _packed(column: IdColumn) -> bytes:
+    return column.astype(">u8", copy=False).tobytes()
+
+
+def _texts(messages: Sequence[str]) -> list[str]:
+    # A bolt's message may hold half a surrogate pair, from a file name for example, which UTF-8 cannot carry.
+    return [message.encode(errors="backslashreplace").decode() for message in messages]
+
+
+def encode_ack_batch(batch: AckBatch) -> bytes:
+    spout = batch.spout
+    return ACK_BATCH.encode(
+        {
+            "writer": batch.writer,
+            "session": batch.session,
+            "sequence": batch.sequence,
+            "opens": batch.opens,
+            "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
+            "fail_messages": _texts(batch.fail_messages),
+            **{name: _packed(getattr(batch, name)) for name in _ACK_COLUMNS},
+        }
+    )
+
+
+def decode_ack_batch(value: bytes | None) -> AckBatch:
+    """Reads the value of a record of `{topology}.acks`.
+
+    Raises `WireError` if it is no ack batch, if columns that belong together differ in length, or if inits name no
+    spout.
+    """
+    record = ACK_BATCH.decode(value)
+    for name in _ACK_COLUMNS:
+        record[name] = unpack_ids(record[name], name)
+    spout = record["spout"] = record["spout"] and SpoutAddress(**record["spout"])
+    record["fail_messages"] = tuple(record["fail_messages"])
+    batch = AckBatch(**record)
+    _check_lengths(batch, ("init_vals", "init_roots"), ("ack_vals", "ack_roots"), ("fail_messages", "fail_roots"))
+    if spout is None:
+        if len(batch.init_roots):
+            raise WireError("no-spout", f"{len(batch.init_roots)} inits of writer {batch.writer} name no spout")
+    elif spout.task < 0 or spout.timeout_ms <= 0:
+        raise WireError("bad-spout", f"spout task {spout.task} with a timeout of {spout.timeout_ms} ms is invalid")
+    return batch
+
+
+def encode_notice_batch(batch: NoticeBatch) -> bytes:
+    return NOTICE_BATCH.encode(
+        {
+            "acks_partition": batch.acks_partition,
+            "acks_offset": batch.acks_offset,
+            "fail_reasons": batch.fail_reasons.tobytes(),
+            "fail_messages": _texts(batch.fail_messages),
+            **{name: _packed(getattr(batch, name)) for name in _NOTICE_COLUMNS},
+        }
+    )
+
+
+def notice_headers(batch: NoticeBatch) -> list[tuple[str, bytes]]:
+    """The headers of that record: which task failed each tree, a line each; none if no bolt failed any."""
+    if not any(batch.failed_by):
+        return []
+    lines = (" ".join(by.split())[:_WRITER_CHARACTERS] for by in batch.failed_by)
+    return [(_FAILED_BY, "\n".join(lines).encode(errors="backslashreplace"))]
+
+
+def failed_by_of(headers: Mapping[str, Any], fails: int) -> tuple[str, ...]:
+    """Which task failed each tree of a notice batch, by its headers; empty where they do not name it."""
+    value = headers.get(_FAILED_BY)
+    lines = value.decode(errors="replace").split("\n") if isinstance(value, bytes) else []
+    return tuple(lines) if len(lines) == fails else ("",) * fails
+
+
+def decode_notice_batch(value: bytes | None) -> NoticeBatch:
+    """Reads the value of a record of `{topology}.notices.{spout}`.
+
+    Raises `WireError` if it is no notice batch, its columns differ in length, or a reason is unknown.
+    """
+    record = NOTICE_BATCH.decode(value)
+    for name in _NOTICE_COLUMNS:
+        record[name] = unpack_ids(record[name], name)
+    record["fail_reasons"] = np.frombuffer(record["fail_reasons"], dtype=np.uint8)
+    record["fail_messages"] = tuple(record["fail_messages"])
+    batch = NoticeBatch(**record)
+    _check_lengths(batch, ("fail_reasons", "failed_roots"), ("fail_messages", "failed_roots"))
+    for reason in batch.fail_reasons.tolist():
+        if reason not in _WIRE_REASONS:
+            raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in _WIRE_REASONS]}")
+    return batch
+
+
+def _check_lengths(batch: AckBatch | NoticeBatch, *pairs: tuple[str, str]) -> None:
+    for column, partner in pairs:
+        length, expected = len(getattr(batch, column)), len(getattr(batch, partner))
+        if length != expected:
+            raise WireError("uneven-columns", f"{column} has {length} entries, {partner} has {expected}")

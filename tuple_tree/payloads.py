@@ -1,16 +1,259 @@
-"""Payloads: how a record carries the values of tuples, by the codec of their stream; see `schemas/README.md`."""
+"""Payloads: how a record carries the values of tuples, by the codec of their stream; see `schemas/README.md`.
 
+A pack has one or more tuples. It is the encapsulated record batch message of Arrow's IPC format, without its schema: a
+column for each field of the stream, whose Arrow type follows from the field's Avro type. The other codecs have one
+tuple a record.
+"""
+
+import datetime
 import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, Final, cast
 
 import fastavro
+import numpy as np
+import pyarrow as pa
 
 from tuple_tree.errors import WireError
-from tuple_tree.packs import PackCodec
 from tuple_tree.streams import Stream, Values
+
+MAX_ROWS: Final = 1_000  # tuples of a pack at most
+MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
+
+_PRIMITIVES: Final[dict[Any, tuple[Any, Any]]] = {
+    "string": (pa.string(), str),
+    "bytes": (pa.binary(), bytes),
+    "int": (pa.int32(), Integral),
+    "long": (pa.int64(), Integral),
+    "float": (pa.float32(), Real),
+    "double": (pa.float64(), Real),
+    "boolean": (pa.bool_(), (bool, np.bool_)),
+}
+_INTEGERS: Final = {pa.int32(): range(-(2**31), 2**31), pa.int64(): range(-(2**63), 2**63)}
+_LOGICAL: Final[dict[Any, tuple[Any, Any]]] = {
+    ("long", "timestamp-millis"): (pa.timestamp("ms", "UTC"), datetime.datetime),
+    ("long", "timestamp-micros"): (pa.timestamp("us", "UTC"), datetime.datetime),
+    ("int", "date"): (pa.date32(), datetime.date),
+}
+
+
+class _Column:
+    """How the values of one field go into a column; a value whose Avro type Arrow lacks is an Avro body of its own."""
+
+    def __init__(self, name: str, avro_type: Any) -> None:
+        arrow = _arrow_type(avro_type)
+        self._nullable = False
+        if arrow is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
+            arrow = _arrow_type(next(branch for branch in avro_type if branch != "null"))
+            self._nullable = arrow is not None
+        self._avro = fastavro.parse_schema(avro_type) if arrow is None else None
+        type_, classes = arrow or (pa.binary(), bytes)
+        self._classes: Any = classes
+        self.field = pa.field(name, type_, nullable=self._nullable)
+
+    def value(self, value: Any) -> Any:
+        if self._avro is not None:
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, self._avro, value)
+            return out.getvalue()
+        if value is None and self._nullable:
+            return None
+        wrong = isinstance(value, bool) and self._classes in (Integral, Real)
+        if wrong or not isinstance(value, self._classes):
+            raise TypeError(f"field {self.field.name!r} takes {self.field.type}, not {type(value).__name__}")
+        if self._classes is Integral:
+            number = int(value)
+            if number not in _INTEGERS[self.field.type]:
+                raise OverflowError(f"field {self.field.name!r} takes {self.field.type}, and {number} does not fit")
+            return number
+        if self._classes is Real:
+            return float(value)
+        if self._classes is str:
+            value.encode()
+        return value
+
+    def fits(self, value: str) -> str:
+        """An expression: whether the column takes a value as it is."""
+        if self._avro is not None:
+            return "False"
+        fits = _FITS.get(self.field.type, "False").format(value)
+        return f"({value} is None or {fits})" if self._nullable else fits
+
+    def values(self, column: Any) -> list[Any]:
+        """The values of a received column. Raises an error of fastavro or Arrow if one of them cannot be read."""
+        if self._avro is None:
+            return column.to_pylist()  # type: ignore[no-any-return]
+        return [self._read(body) for body in column.to_pylist()]
+
+    def _read(self, body: bytes) -> Any:
+        stream = io.BytesIO(body)
+        value = fastavro.schemaless_reader(stream, self._avro, None)  # type: ignore[arg-type]
+        if stream.tell() != len(body):
+            raise ValueError(f"{len(body) - stream.tell()} bytes follow the value of field {self.field.name!r}")
+        return value
+
+
+_FITS: Final = {
+    pa.string(): "{0}.__class__ is str and ({0}.isascii() or is_text({0}))",
+    pa.binary(): "{0}.__class__ is bytes",
+    pa.int32(): "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff",
+    pa.int64(): "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff",
+    pa.float32(): "{0}.__class__ is float",
+    pa.float64(): "{0}.__class__ is float",
+    pa.bool_(): "{0}.__class__ is bool",
+}
+
+
+def _is_text(value: str) -> bool:
+    """Whether UTF-8 can carry it: a text may have half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _all_fit(columns: Sequence[_Column]) -> Callable[[Values], bool]:
+    """A check whether a tuple is a row as it is: one expression, because it is evaluated for each tuple."""
+    tests = [f"len(row) == {len(columns)}", *(column.fits(f"row[{at}]") for at, column in enumerate(columns))]
+    made: Callable[[Values], bool] = eval(f"lambda row: {' and '.join(tests)}", {"is_text": _is_text})  # noqa: S307
+    return made
+
+
+def _arrow_type(avro_type: Any) -> tuple[Any, Any] | None:
+    if isinstance(avro_type, dict):
+        logical = avro_type.get("logicalType")
+        if logical is None and avro_type.get("type") in _PRIMITIVES:
+            return _PRIMITIVES[avro_type["type"]]
+        return _LOGICAL.get((avro_type.get("type"), logical))
+    return _PRIMITIVES.get(avro_type) if isinstance(avro_type, str) else None
+
+
+class PackCodec:
+    """Turns rows of a stream into packs, and back."""
+
+    max_rows = MAX_ROWS
+
+    def __init__(self, stream: Stream) -> None:
+        self._columns = [_Column(field.name, field.type) for field in stream.fields]
+        self._fields = [column.field for column in self._columns]
+        # Whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.
+        self.is_row = _all_fit(self._columns)
+        self.schema = pa.schema(self._fields)
+
+    def row(self, values: Sequence[Any]) -> Values:
+        """Makes the values of a tuple, as many as the stream has fields, a row.
+
+        Raises `TypeError` if a value is of a type that the field does not take; `OverflowError`,
+        `UnicodeEncodeError`, or one of fastavro's, if a value does not fit otherwise.
+        """
+        return tuple(column.value(value) for column, value in zip(self._columns, values, strict=True))
+
+    def encode(self, rows: Any) -> bytes:
+        """The pack of some rows. Raises an error of Arrow if a value does not fit after all."""
+        if isinstance(rows, pa.RecordBatch):
+            batch = rows
+        else:
+            columns = [
+                pa.array(values, type=field.type)
+                for values, field in zip(zip(*rows, strict=True), self._fields, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        payload: bytes = batch.serialize().to_pybytes()
+        return payload
+
+    def batch(self, data: Any) -> Any:
+        """A record batch of the stream with the columns of any table.
+
+        Raises an error of Arrow if a column is missing or its values do not fit.
+        """
+        table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
+        if table.schema != self.schema:
+            table = table.select(self.schema.names).cast(self.schema)
+        if isinstance(table, pa.Table):
+            batches = table.combine_chunks().to_batches()
+            table = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
+        self._check_nulls(table)
+        return table
+
+    def decode_batch(self, payload: bytes) -> Any:
+        """The record batch of a pack, which refers to the payload. Raises `WireError` if it is none of the stream."""
+        try:
+            source = pa.BufferReader(payload)
+            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), self.schema)
+            if source.tell() != len(payload):
+                raise ValueError(f"{len(payload) - source.tell()} bytes follow it")
+            # Arrow trusts lengths and offsets that it has not validated.
+            batch.validate(full=True)
+        except Exception as error:  # Arrow raises ArrowInvalid, OSError, EOFError, MemoryError and more
+            raise WireError("bad-payload", f"not a record batch of the stream: {error!r}") from error
+        if not batch.num_rows:
+            raise WireError("bad-payload", "a record batch without rows")
+        try:
+            self._check_nulls(batch)
+        except ValueError as error:
+            raise WireError("bad-payload", str(error)) from error
+        return batch
+
+    def _check_nulls(self, batch: Any) -> None:
+        for field, column in zip(self._fields, batch.columns, strict=True):
+            if column.null_count and not field.nullable:
+                raise ValueError(f"a null in field {field.name!r}, which is not nullable")
+
+    def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
+        """The values of each tuple, and what is wrong with those that cannot be read, by their index.
+
+        Raises `WireError` if it is no pack of the stream.
+        """
+        return self.readable(self.decode_batch(payload))
+
+    def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
+        try:
+            return self.rows(batch), {}
+        except Exception:  # noqa: BLE001 - of fastavro, and of Arrow, for dates that Python does not have
+            return self._each_row(batch)
+
+    def rows(self, batch: Any) -> list[Values]:
+        """The values of each row of a record batch. Raises an error of fastavro or Arrow if one cannot be read."""
+        return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
+
+    def column(self, batch: Any, position: int) -> list[Any]:
+        return self._columns[position].values(batch.column(position))
+
+    def embedded(self, position: int, values: Sequence[Any]) -> Any:
+        """The column of a field whose values are Avro bodies. Raises an error of fastavro if a value does not fit."""
+        return pa.array(map(self._columns[position].value, values), pa.binary())
+
+    def distinct(self, batch: Any, position: int) -> tuple[Any, list[Any]]:
+        """The different values of one field: for each row which of them, shape `(n,)` of integers, and these.
+
+        Text comes as its UTF-8, which is what it is grouped by.
+        """
+        encoded = batch.column(position).dictionary_encode(null_encoding="encode")
+        values = encoded.dictionary
+        if values.type == pa.string():
+            return encoded.indices.to_numpy(), values.cast(pa.binary()).to_pylist()
+        return encoded.indices.to_numpy(), self._columns[position].values(values)
+
+    def _each_row(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
+        rows: list[Values] = []
+        errors = {}
+        for index in range(batch.num_rows):
+            try:
+                rows += self.rows(batch.slice(index, 1))
+            except Exception as error:  # noqa: BLE001 - as above
+                rows.append(())
+                errors[index] = WireError("bad-payload", f"a value that is none of its field: {error!r}")
+        return rows, errors
+
+    def alone(self, payload: bytes, index: int) -> bytes:
+        """A pack of one of the tuples of a pack. Raises `WireError` if it is no pack of the stream."""
+        alone: bytes = self.decode_batch(payload).slice(index, 1).serialize().to_pybytes()
+        return alone
+
 
 _NO_ERRORS: Final[Mapping[int, WireError]] = {}
 

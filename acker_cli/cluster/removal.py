@@ -17,9 +17,8 @@ from acker_cli.errors import RemovalError
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
-from kafka_clients.contact import REFUSED
-from kafka_clients.errors import AccessError, BrokerUnreachableError
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError
+from kafka_clients.librdkafka_bugs import forgettable
 from tuple_tree.errors import InvalidNameError, ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic

@@ -15,8 +15,7 @@ from rich.console import Console
 
 from acker_cli.errors import SettingsError
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_producer
+from kafka_clients.client_settings import client_logger, for_producer
 from spout_sdk import Topology
 
 _log = logging.getLogger(__name__)

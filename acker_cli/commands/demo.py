@@ -42,7 +42,7 @@ def demo(
     from acker_cli.interruption import interruptible
     from acker_cli.views.live import open_view
     from kafka_clients.catalogue import Catalogue
-    from kafka_clients.child_process import end_waiting
+    from kafka_clients.supervision import end_waiting
 
     settings = loaded.settings
     # Unless asked for, only what is wrong: the view shows the rest.

@@ -52,7 +52,7 @@ def run(
         warned_without_ackers,
     )
     from acker_cli.views.live import open_view
-    from kafka_clients.child_process import end_waiting
+    from kafka_clients.supervision import end_waiting
 
     log_to_stderr(loaded.settings.log_level)
     topology = load_from_here(reference)

@@ -29,7 +29,7 @@ def create(
     """
     from acker_cli.cluster.connection import configured_cluster
     from kafka_clients.catalogue import Catalogue
-    from tuple_tree.topics import topic_specs
+    from tuple_tree.manifest import topic_specs
 
     manifest = load_from_here(reference).manifest
     catalogue = Catalogue(configured_cluster(loaded).kafka)
@@ -61,7 +61,7 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
     """
     from acker_cli.cluster.connection import configured_cluster
     from kafka_clients.catalogue import Catalogue
-    from tuple_tree.topics import topic_specs
+    from tuple_tree.manifest import topic_specs
 
     manifest = load_from_here(reference).manifest
     specs = topic_specs(manifest)

@@ -20,7 +20,7 @@ from acker_cli.demo.verification import Results, verified
 from acker_cli.demo.word_count import LINES, Parameters
 from acker_cli.settings.layers import load
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.watermarks import watermarks
+from kafka_clients.log_reader import watermarks
 from tuple_tree.names import component_group, dead_letters_topic
 
 _SECONDS: Final = 10.0

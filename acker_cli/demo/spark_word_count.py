@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from acker_cli.demo.text import WORD, lines
 from acker_cli.demo.word_count import COUNT, LINES, SPLIT, LineSpout, Parameters, SplitBolt
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.watermarks import watermarks
+from kafka_clients.log_reader import watermarks
 from spout_sdk import Topology, TopologyBuilder
 
 if TYPE_CHECKING:

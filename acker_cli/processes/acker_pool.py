@@ -8,9 +8,8 @@ from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_process import AckerLaunch
 from acker_cli.views.snapshot import ACKER_LOOP
 from acker_worker.stats import WorkerStats
-from kafka_clients import child_process
-from kafka_clients.child_process import ChildProcess
-from kafka_clients.supervisor import Slot, Supervisor, describe_exit
+from kafka_clients import supervision
+from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ class AckerSnapshot:
 
 def start_early(count: int) -> None:
     """Starts processes that the next pool takes, so that they import what they need meanwhile."""
-    child_process.start_early(_ARGUMENTS, count)
+    supervision.start_early(_ARGUMENTS, count)
 
 
 class AckerPool(Supervisor[WorkerStats]):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from acker_worker.intervals import Interval
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, SourceMessages
 from inspection.dashboard.source import Shown
 from inspection.dashboard.tree_searches import TreeSearches
@@ -18,6 +17,7 @@ from inspection.tracks import SILENT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerUnreachableError, ClusterError
 from tuple_tree.manifest import Manifest
+from tuple_tree.timing import Interval
 
 _log = logging.getLogger(__name__)
 

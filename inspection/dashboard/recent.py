@@ -19,10 +19,9 @@ from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
 from kafka_clients.log_reader import LogReader, Place, Stretch, place_of
-from tuple_tree.codec import decode_notice_batch, failed_by_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, decode_notice_batch, failed_by_of
 from tuple_tree.names import dead_letters_topic, notices_topic
 from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 

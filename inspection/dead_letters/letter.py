@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tuple_tree.dead_letters import PREFIX, REPLAYED
+from tuple_tree.headers import PREFIX, REPLAYED
 
 Header = tuple[str, bytes | None]
 

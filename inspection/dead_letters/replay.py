@@ -18,12 +18,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from inspection.dead_letters.letter import DeadLetter, Header
 from inspection.errors import DeadLettersError
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
-from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_transactions
+from kafka_clients.client_settings import client_logger, for_transactions
 from kafka_clients.log_reader import LogReader
 from spout_sdk.kafka.delivery_reports import ended_by
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
-from tuple_tree.dead_letters import replay_marker
+from tuple_tree.headers import replay_marker
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
     acks_topic,

@@ -7,9 +7,8 @@ from typing import Final
 from inspection.doctor.facts import PartitionFacts, TopicFacts, TopologyFacts
 from inspection.doctor.findings import Check, Finding, Severity
 from kafka_clients.access import VIEWER, remedy
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, TopicSpec, least_retention_ms, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic
-from tuple_tree.topics import TopicSpec, least_retention_ms, topic_specs
 
 _KINDS: Final = ("tuples", "notices")
 """The topics `{topology}.KIND.{component}` that only the manifest's components have."""

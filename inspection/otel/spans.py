@@ -12,7 +12,7 @@ from typing import Any, Final
 import xxhash
 
 from inspection.errors import SpansError
-from tuple_tree.trace_context import TRACEPARENT
+from tuple_tree.headers import TRACEPARENT
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _SEED: Final = 42

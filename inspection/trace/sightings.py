@@ -8,12 +8,11 @@ import numpy as np
 from acker_worker.sessions import Sessions, Standing
 from inspection.trace.records import Delivery, Dropped, LogEntry, Outcome, RootRecords
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
-from tuple_tree.codec import decode_ack_batch, decode_notice_batch
 from tuple_tree.errors import WireError
+from tuple_tree.headers import TRACEPARENT
 from tuple_tree.ids import ID_BYTES, IdColumn
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, decode_ack_batch, decode_notice_batch
 from tuple_tree.routing import acker_partition
-from tuple_tree.trace_context import TRACEPARENT
 
 _DROPPED: Final[dict[Standing, Dropped]] = {
     Standing.CURRENT: "",

@@ -6,10 +6,10 @@ from typing import Any, Final
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import Headers, MadeRecord, Record
 from tuple_tree.anchors import Edges
+from tuple_tree.headers import TRACEPARENT
 from tuple_tree.ids import IdColumn
 from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
-from tuple_tree.trace_context import TRACEPARENT
 
 
 class InputStream:

@@ -13,11 +13,10 @@ from spout_sdk.emitting.groupings import choose_rows
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError, TopologyError
 from spout_sdk.statistics.counters import Counters
-from tuple_tree.anchor_columns import Columns, Rows
-from tuple_tree.column_routing import ChooseRows
+from tuple_tree.anchors import Columns, Rows
 from tuple_tree.ids import IdColumn, random_column
-from tuple_tree.packs import PackCodec
-from tuple_tree.payloads import payload_codec
+from tuple_tree.payloads import PackCodec, payload_codec
+from tuple_tree.routing import ChooseRows
 from tuple_tree.streams import DEFAULT_STREAM, Stream, Values
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import InputPack, Tuple
-from tuple_tree.anchor_columns import AnchorColumns, Rows
+from tuple_tree.anchors import AnchorColumns, Rows
 from tuple_tree.ids import IdColumn
-from tuple_tree.packs import PackCodec
+from tuple_tree.payloads import PackCodec
 
 
 class ArrowInput:

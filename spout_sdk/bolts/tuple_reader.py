@@ -10,22 +10,22 @@ from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack, InputStream, TracedT
 from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.records import Headers, Record
-from tuple_tree.anchor_columns import AnchorColumns
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
     PAIR_BYTES,
     SOURCE_HEADER,
+    AnchorColumns,
     Edges,
     edges_of_tuples,
     unpack_anchors,
 )
 from tuple_tree.errors import WireError
+from tuple_tree.headers import trace_context
 from tuple_tree.ids import unpack_ids
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Values
-from tuple_tree.trace_context import trace_context
 
 T = TypeVar("T")
 Unpack = Callable[[PayloadCodec, bytes, InputPack, bytes | None, bytes | None], T]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.bounded_calls import bounded
+from kafka_clients.librdkafka_bugs import bounded
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings

@@ -18,9 +18,8 @@ from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import Sink
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import ID_MASK, IdColumn
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
 logger = logging.getLogger("spout_sdk.acks")
 

@@ -10,8 +10,8 @@ from spout_sdk.emitting.emitter import TaskScope
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers
-from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import WireError
+from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
 
 logger = logging.getLogger("spout_sdk.bolt")

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tuple_tree.column_routing import ChooseRows, Share, choose_rows_for
 from tuple_tree.manifest import Subscription
-from tuple_tree.packs import PackCodec
-from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
+from tuple_tree.payloads import PackCodec
+from tuple_tree.routing import ChooseRows, Share, choose_rows_for, fields_task, grouping_key, partial_key_tasks
 
 Choice = tuple[bytes | None, tuple[int, ...]]  # the record's key, and the tasks that receive a copy
 

@@ -13,11 +13,9 @@ import numpy as np
 
 from spout_sdk.records import Headers, Sink
 from spout_sdk.statistics.counters import Counters
-from tuple_tree.anchor_columns import Columns, concatenated
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Columns, Edges, concatenated, pack_counts
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
-from tuple_tree.packs import MAX_BYTES
-from tuple_tree.payloads import PayloadCodec
+from tuple_tree.payloads import MAX_BYTES, PayloadCodec
 
 LINGER_SECONDS: Final = 0.005
 _FIRST_LIMIT: Final = 64

@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 
 from kafka_clients import errors
 from kafka_clients.access import Operation, component_role, remedy, shortfall
-from kafka_clients.contact import Contact
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.catalogue import Contact
+from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
 from spout_sdk.topologies.topology import Topology
+from tuple_tree.manifest import topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC
-from tuple_tree.topics import topic_specs
 
 ANSWER_SECONDS: Final = 10.0
 

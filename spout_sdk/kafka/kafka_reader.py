@@ -6,9 +6,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.broker_monitor import LOST
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, commit_now
-from kafka_clients.watermarks import watermarks
+from kafka_clients.librdkafka_bugs import LOST
+from kafka_clients.log_reader import watermarks
 from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 

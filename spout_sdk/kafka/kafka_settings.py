@@ -3,8 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_admin, for_group, for_producer, for_reported, for_transactions
+from kafka_clients.client_settings import (
+    client_logger,
+    for_admin,
+    for_group,
+    for_producer,
+    for_reported,
+    for_transactions,
+)
 from spout_sdk.errors import SpoutSdkError
 
 _LOGGER: Final = client_logger("spout_sdk")

@@ -15,10 +15,10 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.broker_monitor import LOST
-from kafka_clients.contact import GONE
+from kafka_clients.errors import GONE
 from kafka_clients.group_consumer import FINAL, GroupConsumer, commit_now
-from kafka_clients.watermarks import watermarks
+from kafka_clients.librdkafka_bugs import LOST
+from kafka_clients.log_reader import watermarks
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.kafka_checks import watching_client
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings

@@ -20,10 +20,10 @@ from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.errors import WireError
+from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
-from tuple_tree.trace_context import trace_context
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 

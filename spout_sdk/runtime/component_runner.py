@@ -26,7 +26,7 @@ from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.stats import NO_INPUT, Stats
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import SpoutManifest
-from tuple_tree.stall import BROKERS, Stall
+from tuple_tree.timing import BROKERS, Stall
 
 logger = logging.getLogger("spout_sdk.runner")
 

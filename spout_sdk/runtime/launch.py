@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from kafka_clients import child_process
-from kafka_clients.child_process import ChildProcess
+from kafka_clients import supervision
+from kafka_clients.supervision import ChildProcess
 
 EXIT_CLEAN: Final = 0
 EXIT_BROKEN: Final = 1
@@ -40,8 +40,8 @@ class Launch:
 
 
 def start_early(reference: str, component: str, count: int = 1) -> None:
-    """As `child_process.start_early`, for the next runner of a component."""
-    child_process.start_early((_MODULE, reference, component), count)
+    """As `supervision.start_early`, for the next runner of a component."""
+    supervision.start_early((_MODULE, reference, component), count)
 
 
 def start(reference: str, component: str, launch: Launch, environment: Mapping[str, str]) -> ChildProcess:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from signal import SIGKILL, Signals
 
-from kafka_clients.child_process import ChildProcess
-from kafka_clients.supervisor import Slot, Supervisor, describe_exit
+from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.runtime.launch import EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, start

@@ -52,7 +52,7 @@ class SpoutCollector(Emitter):
             message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
             stream: one of the component's streams.
             root: of the tree, for a spout whose roots are positional; drawn unless given, or if that tree is open.
-            trace_context: the headers of the message's trace, as `tuple_tree.trace_context.trace_context` returns them;
+            trace_context: the headers of the message's trace, as `tuple_tree.headers.trace_context` returns them;
                 bolts pass them on.
 
         Returns:

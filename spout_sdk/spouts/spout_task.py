@@ -18,10 +18,9 @@ from spout_sdk.records import Record
 from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.topologies.topology import Topology
-from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.manifest import SpoutManifest
-from tuple_tree.messages import FailReason, SpoutAddress
+from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch
 from tuple_tree.names import notices_topic
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.

@@ -12,10 +12,9 @@ from acker_worker.progress import Progress
 from acker_worker.stats import Counters
 from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
 from spout_sdk.testing.chance import SimulatedClock
-from tuple_tree.codec import encode_notice_batch, notice_headers
-from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.headers import dead_letter_headers
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import NoticeBatch, SpoutAddress
+from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, notice_headers
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 
 COMMIT_MS: Final = 1_000

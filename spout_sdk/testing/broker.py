@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from spout_sdk.errors import SpoutSdkError
 from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
-from tuple_tree.topics import TopicSpec
+from tuple_tree.manifest import TopicSpec
 
 LARGEST_RECORD: Final = 1_048_588
 """Bytes of a record that Kafka takes by default."""

@@ -14,9 +14,8 @@ from spout_sdk.testing.readable import Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout, World
 from spout_sdk.topologies.topology import Factory, Topology
-from tuple_tree.manifest import SpoutManifest
+from tuple_tree.manifest import SpoutManifest, TopicSpec, topic_specs
 from tuple_tree.streams import DEFAULT_STREAM
-from tuple_tree.topics import TopicSpec, topic_specs
 
 LARGEST_TURN: Final = 16
 """Records that a task reads, and tuples that a spout emits, at most before another has a turn."""

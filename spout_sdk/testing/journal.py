@@ -14,7 +14,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import Clock
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.anchor_columns import Rows
+from tuple_tree.anchors import Rows
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM, Values
 

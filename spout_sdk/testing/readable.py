@@ -12,7 +12,7 @@ from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.journal import Emitted, Journal, Outcome
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout
 from spout_sdk.topologies.topology import Topology
-from tuple_tree.dead_letters import PREFIX
+from tuple_tree.headers import PREFIX
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
 from tuple_tree.streams import Values
 

@@ -35,7 +35,7 @@ from tuple_tree.manifest import (
     Subscription,
 )
 from tuple_tree.names import check_name
-from tuple_tree.packs import MAX_ROWS
+from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]

@@ -12,7 +12,7 @@ from spout_sdk.api.context import HookFactory
 from spout_sdk.emitting.groupings import Groupings
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
-from tuple_tree.packs import MAX_ROWS
+from tuple_tree.payloads import MAX_ROWS
 
 OnException = Literal["fail", "crash", "dead_letter"]
 """What becomes of a tuple whose `execute` raised.

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from local_kafka import LocalKafka
-from local_kafka.ports import free_port
+from local_kafka.properties import free_port
 from spout_sdk import Topology
 from tests.cluster.project import NAME, Project, running
 from tests.waiting import eventually

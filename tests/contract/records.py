@@ -19,7 +19,7 @@ from tests.contract.components import (
 )
 from tests.contract.world import World
 from tuple_tree.anchors import pack_anchors, unpack_anchors
-from tuple_tree.codec import decode_ack_batch
+from tuple_tree.messages import decode_ack_batch
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 from tuple_tree.routing import fields_task
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from acker_cli.cluster import replay as replaying
 from inspection.dead_letters import Replayer, Selection
-from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
 
 ANCHORS: Final = bytes(range(16))

@@ -13,7 +13,7 @@ from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.notices import notice_bytes
 from tests.waiting import eventually
-from tuple_tree.dead_letters import REPLAYED, dead_letter_headers
+from tuple_tree.headers import REPLAYED, dead_letter_headers
 from tuple_tree.messages import FailReason
 from tuple_tree.names import dead_letters_topic, notices_topic, stats_topic, tuples_topic
 from tuple_tree.positions import MAX_PARTITIONS, Position, positional_root, topic_key

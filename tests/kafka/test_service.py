@@ -23,9 +23,9 @@ from acker_worker.notifier import Notifier
 from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import WorkerSettings
-from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_admin
+from kafka_clients.librdkafka_bugs import BrokerMonitor
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.kafka.sdk_rig import Threaded

@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafka_clients.broker_monitor import BrokerMonitor
+from kafka_clients.librdkafka_bugs import BrokerMonitor
 from tests.waiting import eventually
 
 _RECORDS = 100

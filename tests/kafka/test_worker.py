@@ -17,8 +17,7 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import BrokerUnreachableError, ClusterError, UnknownTopologyError
 from tests.kafka.ack_log import AckLog, Clock, manifest_of
 from tests.waiting import eventually
-from tuple_tree.codec import decode_notice_batch, encode_ack_batch
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import notices_topic
 
 MINUTES_S = 600.0

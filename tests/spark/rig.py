@@ -17,10 +17,9 @@ from tests.kafka.sdk_rig import Cluster, headers_of, value
 from tests.packs import packed, tuples_in
 from tests.spark.topologies import TIMEOUT_MS
 from tuple_tree.anchors import Edges, anchor_headers, edges_of_tuples
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
 
 next_id = random_ids().__next__

@@ -16,8 +16,7 @@ from tests.spark.rig import Stage, forget_commit, pairs_of, topology_name
 from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
-from tuple_tree.codec import encode_notice_batch
-from tuple_tree.messages import NoticeBatch
+from tuple_tree.messages import NoticeBatch, encode_notice_batch
 from tuple_tree.names import notices_topic
 from tuple_tree.positions import Position, positional_root
 from tuple_tree.routing import fields_task

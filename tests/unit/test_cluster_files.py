@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.fetch_jars import default_repository, fetch, listed
-from kafka_clients import supervisor
+from kafka_clients import supervision
 from local_kafka.distribution import KAFKA_VERSION
 from spark_jobs import submit
 from spark_jobs.packages import packages
@@ -54,7 +54,7 @@ def test_every_service_is_bounded_and_restarted_and_has_time_to_stop() -> None:
     for block in (anchors["broker"], anchors["ours"]):
         assert all(f"\n  {key}:" in block for key in _EVERY)
     assert _COMPOSE.count("cpus:") == _COMPOSE.count("memory:")
-    for text, least in ((anchors["ours"], supervisor.STOP_SECONDS), (anchors["spark-driver"], submit._STOP_SECONDS)):
+    for text, least in ((anchors["ours"], supervision.STOP_SECONDS), (anchors["spark-driver"], submit._STOP_SECONDS)):
         (seconds,) = re.findall(r"stop_grace_period: (\d+)s", text)
         assert int(seconds) > least
 

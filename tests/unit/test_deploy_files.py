@@ -2,7 +2,7 @@
 
 import re
 
-from kafka_clients import supervisor
+from kafka_clients import supervision
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
 
@@ -37,4 +37,4 @@ def test_stop_timeouts_exceed_the_supervisors() -> None:
     assert len(bounds) == 4
     for each in bounds:
         (seconds,) = re.findall(r"(?:TimeoutStopSec=|terminationGracePeriodSeconds: )(\d+)", each.read_text())
-        assert int(seconds) > supervisor.STOP_SECONDS
+        assert int(seconds) > supervision.STOP_SECONDS

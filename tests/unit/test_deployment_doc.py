@@ -16,7 +16,7 @@ from acker_cli.settings.sections import MetricsSection
 from acker_worker.metrics import METRIC_NAMES
 from spout_sdk.statistics import metrics as components
 from tests.pages import ROOT
-from tuple_tree import stall
+from tuple_tree import timing
 
 DEPLOY = ROOT / "deploy"
 GUIDE = (ROOT / "docs" / "deployment.md").read_text()
@@ -63,7 +63,7 @@ def test_every_alert_has_a_severity_a_summary_and_a_runbook_and_is_tested() -> N
     causes = re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", runbooks, re.MULTILINE)
     files = (ROOT / "spout_sdk/runtime/component_runner.py", ROOT / "acker_worker/worker.py")
     sources = "".join(path.read_text() for path in files)
-    assert [line for line in causes if line not in sources + stall.BROKERS] == []
+    assert [line for line in causes if line not in sources + timing.BROKERS] == []
     assert len(causes) == 5
     assert set() < set(re.findall(r"\backer_[a-z_]+", ALERTS + tested)) <= NAMES
     assert "rule_files: [alerts.yml]" in (DEPLOY / "prometheus.yml").read_text()

@@ -21,8 +21,7 @@ from local_kafka.distribution import (
     provide_distribution,
 )
 from local_kafka.java import Java, find_java
-from local_kafka.properties import DEVELOPMENT, FIXED, broker_properties, open_listeners
-from local_kafka.security import Security, secured_listeners
+from local_kafka.properties import DEVELOPMENT, FIXED, Security, broker_properties, open_listeners, secured_listeners
 
 QUIET = Console(quiet=True)
 

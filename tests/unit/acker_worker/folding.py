@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from acker_worker import kernels
 from acker_worker.fold import LogRecord, PartitionFold, Step
-from acker_worker.ledger import LedgerSettings
-from tuple_tree.codec import encode_ack_batch
+from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Stage
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
 TICK_MS = 100
 SPOUT = SpoutAddress("t.notices.s", 3, 2 * TICK_MS)
@@ -20,6 +20,28 @@ Outcome = tuple[SpoutAddress, int, str]
 
 def column(*ids: int) -> IdColumn:
     return np.array(ids, dtype=">u8")
+
+
+class RuleLedger(Ledger):
+    """A ledger with a method for each rule, which applies it to some roots at once."""
+
+    def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutAddress) -> Outcomes:
+        return self._apply_one(kernels.INIT, roots, vals, self.index_of(spout))
+
+    def ack(self, roots: IdColumn, vals: IdColumn) -> Outcomes:
+        return self._apply_one(kernels.ACK, roots, vals)
+
+    def fail(self, roots: IdColumn) -> Outcomes:
+        return self._apply_one(kernels.FAIL, roots)
+
+    def reset(self, roots: IdColumn) -> Outcomes:
+        return self._apply_one(kernels.RESET, roots)
+
+    def _apply_one(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> Outcomes:
+        stage = Stage()
+        if len(roots):
+            stage.add(rule, roots, vals, spout)
+        return self.apply(stage)
 
 
 def outcomes(step: Step) -> list[Outcome]:

@@ -4,8 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from tests.unit.acker_worker.folding import TICK_MS, Log
-from tuple_tree.codec import decode_ack_batch
-from tuple_tree.messages import SpoutAddress
+from tuple_tree.messages import SpoutAddress, decode_ack_batch
 
 SPOUTS = (SpoutAddress("t.notices.s", 0, 2 * TICK_MS), SpoutAddress("t.notices.s", 1, 5 * TICK_MS))
 WRITERS = ("b/0", "b/1", "c/0")

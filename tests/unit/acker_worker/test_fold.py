@@ -2,9 +2,8 @@
 
 from acker_worker.fold import LogRecord, PartitionFold
 from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, column, new_fold, outcomes
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch
+from tuple_tree.messages import AckBatch, encode_ack_batch
 
 
 def unusable(**columns: IdColumn) -> bytes:

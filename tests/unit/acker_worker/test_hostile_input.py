@@ -4,7 +4,7 @@ import numpy as np
 
 from acker_worker.ledger import Ledger
 from acker_worker.owned import Owned
-from tests.unit.acker_worker.folding import SETTINGS, START_MS, TICK_MS, Log, column, new_fold, outcomes
+from tests.unit.acker_worker.folding import SETTINGS, START_MS, TICK_MS, Log, RuleLedger, column, new_fold, outcomes
 from tuple_tree.messages import SpoutAddress
 
 GOLDEN = 0x9E3779B97F4A7C15
@@ -20,7 +20,7 @@ def test_roots_cannot_be_chosen_to_share_a_home() -> None:
     """With a fixed multiplier these 100,000 roots share one home slot, and expiry is quadratic."""
     inverse = pow(GOLDEN, -1, 2**64)
     roots = np.array([rank * inverse % 2**64 for rank in range(100_000)], dtype=np.uint64)
-    ledger = Ledger(SETTINGS)
+    ledger = RuleLedger(SETTINGS)
     ledger.init(roots, roots | np.uint64(1), SpoutAddress("t", 0, TICK_MS))
     assert longest_cluster(ledger) < 2_000
     expired = ledger.advance(100)
@@ -28,7 +28,7 @@ def test_roots_cannot_be_chosen_to_share_a_home() -> None:
 
 
 def test_spout_tasks_without_open_trees_are_dropped() -> None:
-    ledger = Ledger(SETTINGS)
+    ledger = RuleLedger(SETTINGS)
     one = np.ones(1, dtype=np.uint64)
     kept = SpoutAddress("kept", 0, TICK_MS)
     ledger.init(column(1), one, kept)

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acker_worker import kernels
-from acker_worker.ledger import CHUNK, MULTIPLIER, SMALLEST, Ledger, LedgerSettings
+from acker_worker.ledger import CHUNK, MULTIPLIER, SMALLEST, LedgerSettings
+from tests.unit.acker_worker.folding import RuleLedger
 from tuple_tree.messages import SpoutAddress
 
 SETTINGS = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
@@ -22,7 +23,7 @@ def test_grows_and_shrinks_and_keeps_every_record() -> None:
     count = 100_000
     roots = np.arange(count, dtype=np.uint64) * np.uint64(1024) + np.uint64(5)
     vals = random_ids(rng, count)
-    ledger = Ledger(SETTINGS)
+    ledger = RuleLedger(SETTINGS)
     small = ledger.table_bytes
     for start in range(0, count, 10_000):
         ledger.init(roots[start : start + 10_000], vals[start : start + 10_000], SPOUT)
@@ -44,7 +45,7 @@ def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
     count = 3 * kernels.SPARE
     roots = np.array([(2**64 - 1 - n) * inverse % 2**64 for n in range(count)], dtype=np.uint64)
     vals = np.arange(1, count + 1, dtype=np.uint64)
-    ledger = Ledger(SETTINGS)
+    ledger = RuleLedger(SETTINGS)
     ledger.init(roots, vals, SPOUT)
     assert len(ledger) == count
     assert ledger.record(int(roots[0])) == (1, True, False)
@@ -57,7 +58,7 @@ def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
 def test_more_trees_expire_than_one_kernel_call_returns() -> None:
     count = 3 * CHUNK + 17
     roots = random_ids(np.random.default_rng(3), count)
-    ledger = Ledger(SETTINGS)
+    ledger = RuleLedger(SETTINGS)
     ledger.init(roots, np.ones(count, dtype=np.uint64), SPOUT)
     assert not ledger.expires_by(30)
     assert ledger.expires_by(31)
@@ -68,7 +69,7 @@ def test_more_trees_expire_than_one_kernel_call_returns() -> None:
 
 
 def test_each_spout_has_its_own_timeout() -> None:
-    ledger = Ledger(LedgerSettings(tick_ms=10, max_age_ms=1_000, orphan_timeout_ms=20))
+    ledger = RuleLedger(LedgerSettings(tick_ms=10, max_age_ms=1_000, orphan_timeout_ms=20))
     for number, timeout_ms in enumerate([10, 30, 200]):
         root = np.array([number], dtype=np.uint64)
         ledger.init(root, root + np.uint64(1), SpoutAddress("t.notices.s", number, timeout_ms))
@@ -77,7 +78,7 @@ def test_each_spout_has_its_own_timeout() -> None:
 
 
 def test_a_pause_longer_than_the_tick_span_expires_each_tree_once() -> None:
-    ledger = Ledger(SETTINGS)
+    ledger = RuleLedger(SETTINGS)
     root = np.array([4], dtype=np.uint64)
     for far in (1, 2, 3):
         ledger.init(root, root, SPOUT)
@@ -87,7 +88,7 @@ def test_a_pause_longer_than_the_tick_span_expires_each_tree_once() -> None:
 
 
 def test_the_oldest_trees_come_first_and_orphans_not_at_all() -> None:
-    ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=5_000, orphan_timeout_ms=500))
+    ledger = RuleLedger(LedgerSettings(tick_ms=1, max_age_ms=5_000, orphan_timeout_ms=500))
     # Across the tick at which births begin again at zero.
     first = kernels.TICK_SPAN - 2
     roots = random_ids(np.random.default_rng(7), 60)
@@ -100,4 +101,4 @@ def test_the_oldest_trees_come_first_and_orphans_not_at_all() -> None:
     assert [birth for _, birth in oldest] == [first] * 5 + [first + 1] * 3
     assert {root for root, _ in oldest[:5]} == set(roots[5:10].tolist())
     assert {root for root, _ in ledger.oldest(1_000)} == set(roots[5:].tolist())
-    assert Ledger(ledger.settings).oldest(3) == []
+    assert RuleLedger(ledger.settings).oldest(3) == []

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from acker_worker import kernels
-from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
+from acker_worker.ledger import LedgerSettings, Outcomes
+from tests.unit.acker_worker.folding import RuleLedger
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.rotating_map import RotatingMap
 
@@ -76,7 +77,7 @@ ENTRIES = st.lists(st.tuples(ROOTS, VALS), max_size=6)
 class SameOutcomes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger(LedgerSettings(tick_ms=10, max_age_ms=60, orphan_timeout_ms=20))
+        self.ledger = RuleLedger(LedgerSettings(tick_ms=10, max_age_ms=60, orphan_timeout_ms=20))
         self.plain = PlainLedger()
 
     def _decided(self, outcomes: Outcomes) -> Decided:

@@ -3,8 +3,7 @@
 import numpy as np
 
 from acker_worker import kernels
-from acker_worker.ledger import Ledger
-from acker_worker.stage import FULL, Stage
+from acker_worker.ledger import FULL, Ledger, Stage
 from tests.unit.acker_worker.folding import SETTINGS, SPOUT, Log, column, new_fold
 from tuple_tree.messages import FailReason
 

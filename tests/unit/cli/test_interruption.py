@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from acker_cli import interruption
 from acker_cli.interruption import Interrupted, interruptible, stopped_by_signals
-from kafka_clients import contact
+from kafka_clients import catalogue
 from tests.unit.cli.running import call_acker
 from tests.waiting import eventually
 
@@ -104,8 +104,8 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch
             thread.start()
             return future
 
-    monkeypatch.setattr(contact, "FIRST_S", 60.0)
-    monkeypatch.setattr(contact, "AdminClient", Interrupting)
+    monkeypatch.setattr(catalogue, "FIRST_S", 60.0)
+    monkeypatch.setattr(catalogue, "AdminClient", Interrupting)
     run = call_acker(*command.split(), servers="127.0.0.1:1")
     ended.set()
     thread.join()

@@ -14,10 +14,9 @@ from inspection.trace.roots import parse_root, positions_of_message, show_root
 from inspection.trace.sightings import Sightings
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import signed
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
 ROOT = 0x0123456789ABCDEF
 SPOUT = SpoutAddress("t.notices.lines", 0, 30_000)

@@ -5,7 +5,7 @@ import sys
 
 _HANGS = """
 import logging, threading
-from kafka_clients.bounded_calls import bounded
+from kafka_clients.librdkafka_bugs import bounded
 logging.basicConfig()
 with bounded(60, "a call that returns"):
     pass

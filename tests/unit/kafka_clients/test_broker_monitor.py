@@ -4,7 +4,7 @@ import json
 
 from confluent_kafka import Consumer
 
-from kafka_clients.broker_monitor import BrokerMonitor
+from kafka_clients.librdkafka_bugs import BrokerMonitor
 from tests.waiting import eventually
 
 COORDINATOR = {"GroupCoordinator": {"source": "logical"}, ":0/internal": {"source": "internal"}}

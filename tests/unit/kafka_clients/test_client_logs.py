@@ -2,7 +2,7 @@
 
 import logging
 
-from kafka_clients.client_logs import RepeatedLines
+from kafka_clients.client_settings import RepeatedLines
 
 
 def test_a_repeated_log_line_is_logged_every_ten_seconds_with_its_count() -> None:

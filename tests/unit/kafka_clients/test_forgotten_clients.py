@@ -12,7 +12,7 @@ import threading
 
 from confluent_kafka.admin import AdminClient
 
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.librdkafka_bugs import forgettable
 
 gc.disable()
 answered, dropped = threading.Event(), threading.Event()

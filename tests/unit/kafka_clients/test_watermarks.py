@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_clients.watermarks import watermarks
+from kafka_clients.log_reader import watermarks
 
 
 class Electing:

@@ -16,8 +16,7 @@ from spout_sdk.statistics.counters import Counters
 from spout_sdk.testing import MemoryRecord
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, anchor_headers, unpack_anchors
-from tuple_tree.codec import decode_ack_batch
-from tuple_tree.messages import AckBatch
+from tuple_tree.messages import AckBatch, decode_ack_batch
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 

@@ -9,8 +9,7 @@ from spout_sdk.emitting.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, Ack
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
 from tests.unit.sdk.memory import MemorySink, open_pack
-from tuple_tree.codec import decode_ack_batch
-from tuple_tree.messages import SpoutAddress
+from tuple_tree.messages import SpoutAddress, decode_ack_batch
 
 SESSION = bytes(range(16))
 

@@ -12,8 +12,8 @@ from tests.packs import packed, tuples_of
 from tests.seeds import each_seed
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
 from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
-from tuple_tree.codec import decode_ack_batch
 from tuple_tree.ids import ID_MASK
+from tuple_tree.messages import decode_ack_batch
 
 LINES = declare({"row": int})
 CHILDREN = {name: declare({"row": int}, name=name, direct=name == "direct") for name in ("one", "two", "direct")}

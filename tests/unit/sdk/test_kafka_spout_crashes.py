@@ -23,8 +23,7 @@ from tests.unit.sdk.kafka_spout_rig import Rig, notice
 from tests.unit.sdk.memory import Sent
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree.anchors import unpack_anchors
-from tuple_tree.codec import encode_ack_batch
-from tuple_tree.messages import AckBatch
+from tuple_tree.messages import AckBatch, encode_ack_batch
 
 ACK_PARTITIONS = 2
 MESSAGES = 100

@@ -14,8 +14,7 @@ from tests.seeds import each_seed
 from tests.unit.sdk.memory import MemorySink
 from tuple_tree.anchors import Edges
 from tuple_tree.ids import ID_MASK
-from tuple_tree.packs import MAX_BYTES
-from tuple_tree.payloads import payload_codec
+from tuple_tree.payloads import MAX_BYTES, payload_codec
 from tuple_tree.streams import Stream, declare
 
 STREAM = declare({"text": str, "number": int})

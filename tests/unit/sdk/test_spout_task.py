@@ -25,8 +25,8 @@ from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent, made
-from tuple_tree.codec import decode_ack_batch
 from tuple_tree.manifest import Guarantee
+from tuple_tree.messages import decode_ack_batch
 
 
 class Scripted(Spout):

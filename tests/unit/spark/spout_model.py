@@ -12,9 +12,8 @@ from spark_jobs.frames import StreamFrame
 from spark_jobs.packing import Outputs
 from spout_sdk import Stream
 from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, ids
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.streams import declare
 

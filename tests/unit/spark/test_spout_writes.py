@@ -32,9 +32,8 @@ from tests.unit.spark.spout_model import (
     root_of,
 )
 from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, headers_of, ids, run
-from tuple_tree.codec import decode_ack_batch, encode_ack_batch
 from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.messages import AckBatch
+from tuple_tree.messages import AckBatch, decode_ack_batch, encode_ack_batch
 from tuple_tree.streams import declare
 
 

@@ -22,9 +22,8 @@ from spark_jobs.packing import LARGEST, Outputs, Pack
 from spark_jobs.records_in import Sources, Unpack, records_of
 from tests.packs import packed, tuples_of
 from tuple_tree.anchors import Edges, anchor_headers
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.manifest import Subscription
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.streams import Stream, declare
 
 PARTITIONS = 2

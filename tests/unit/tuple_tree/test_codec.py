@@ -13,9 +13,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tuple_tree.codec import (
+from tuple_tree.errors import WireError
+from tuple_tree.ids import ID_MASK, IdColumn
+from tuple_tree.messages import (
     ACK_BATCH,
     NOTICE_BATCH,
+    AckBatch,
+    FailReason,
+    NoticeBatch,
+    SpoutAddress,
     decode_ack_batch,
     decode_notice_batch,
     encode_ack_batch,
@@ -24,9 +30,6 @@ from tuple_tree.codec import (
     notice_headers,
     schema_directory,
 )
-from tuple_tree.errors import WireError
-from tuple_tree.ids import ID_MASK, IdColumn
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress
 
 _VECTORS = Path(__file__).parent / "vectors"
 _IDS = st.integers(0, ID_MASK)

@@ -1,7 +1,7 @@
 """The headers of a dead letter."""
 
-from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import WireError
+from tuple_tree.headers import dead_letter_headers
 
 
 def test_the_headers_have_the_position_and_the_reason() -> None:

@@ -1,6 +1,6 @@
 """When work without progress counts as a stall."""
 
-from tuple_tree.stall import Stall
+from tuple_tree.timing import Stall
 
 
 def test_a_stall_counts_from_the_last_progress_while_there_is_work() -> None:

@@ -1,8 +1,7 @@
 """The topics of a topology, as the wire contract has them."""
 
 from tests.manifests import bolt, manifest, spout
-from tuple_tree.manifest import Guarantee, Manifest
-from tuple_tree.topics import TopicSpec, short_retention, topic_specs
+from tuple_tree.manifest import Guarantee, Manifest, TopicSpec, short_retention, topic_specs
 
 
 def _manifest(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> Manifest:

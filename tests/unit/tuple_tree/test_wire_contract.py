@@ -8,13 +8,13 @@ import xxhash
 
 from tests.manifests import bolt, manifest, spout
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers, edges_of_tuples
-from tuple_tree.codec import ACK_BATCH, NOTICE_BATCH, schema_directory
+from tuple_tree.manifest import topic_specs
+from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, schema_directory
 from tuple_tree.names import TOPOLOGIES_TOPIC
-from tuple_tree.packs import PackCodec
+from tuple_tree.payloads import PackCodec
 from tuple_tree.positions import Position, position_of, positional_root, topic_key
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import declare
-from tuple_tree.topics import topic_specs
 
 _TEXT: Final = (Path(__file__).parents[3] / "schemas" / "README.md").read_text()
 _HASH_SEED: Final = 42

@@ -13,7 +13,7 @@ from inspection.dead_letters import (
 )
 from inspection.dead_letters.letter import Header
 from tests.manifests import bolt, manifest, spout
-from tuple_tree.dead_letters import dead_letter_headers, replay_marker
+from tuple_tree.headers import dead_letter_headers, replay_marker
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.streams import declare

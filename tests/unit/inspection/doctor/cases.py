@@ -15,9 +15,8 @@ from inspection.doctor import (
 )
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
-from tuple_tree.manifest import Guarantee, Manifest
+from tuple_tree.manifest import Guarantee, Manifest, topic_specs
 from tuple_tree.streams import declare
-from tuple_tree.topics import topic_specs
 
 SERVERS = "kafka:9092"
 

@@ -1,7 +1,27 @@
-"""Work without progress, though every loop turns."""
+"""Time in the loops of a process: what is done every so often, and work without progress."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
+
+
+class Interval:
+    """Whether it is time again, after so many seconds of a rising clock."""
+
+    __slots__ = ("_clock", "_next", "_seconds")
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._next = clock() + seconds
+
+    def due(self) -> bool:
+        """True once for each interval that has passed, and for a longer one only once."""
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + self._seconds
+        return True
+
 
 BROKERS: Final = "no broker has answered"  # why a process is stalled whose requests about its topics have no answer
 
