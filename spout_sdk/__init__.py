@@ -22,7 +22,8 @@ Folders, in the order in which a tuple passes through them:
 - `statistics`: counters, their snapshots, and metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 
-`records` has the protocols between tasks and Kafka, `errors` everything that is raised, drawn as a tree.
+`records` has the protocols between tasks and Kafka, `arguments` the checks of arguments, `errors` everything that is
+raised, drawn as a tree.
 """
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout

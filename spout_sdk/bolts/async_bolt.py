@@ -17,9 +17,10 @@ from typing import Any, Final
 from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
+from spout_sdk.arguments import check_count
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import HeldFailures
-from spout_sdk.errors import FailTupleError, TopologyError
+from spout_sdk.errors import FailTupleError
 from tuple_tree.streams import DEFAULT_STREAM
 
 _FINISH_SECONDS: Final = 5.0
@@ -107,8 +108,7 @@ class AsyncBolt(Bolt):
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         """Called by the SDK: starts the event loop."""
-        if not isinstance(self.concurrency, int) or self.concurrency < 1:
-            raise TopologyError(f"concurrency of an AsyncBolt is {self.concurrency!r}: it must be at least 1")
+        check_count("concurrency of an AsyncBolt", self.concurrency)
         # Without Kafka time is simulated, and does not wait for threads.
         self._limit = self.concurrency if context.kafka else 1
         self._in_order = context.manifest.guarantee == "exactly_once"

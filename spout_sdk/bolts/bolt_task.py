@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.api.tuples import InputPack, tick_tuple
+from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.arrow_collector import ColumnOutput, pack_codec
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
@@ -16,7 +17,7 @@ from spout_sdk.emitting.input_offsets import InputExpiry
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
-from spout_sdk.topologies.topology import DEFAULT_OPTIONS, Topology, checked_interval
+from spout_sdk.topologies.topology import BoltOptions, Topology
 from tuple_tree.names import tuples_topic
 
 # The counter of inputs that were neither acked nor failed in time, and so were settled.
@@ -72,7 +73,7 @@ class BoltTask(Task):
         self.read = reader.read
         self.read_columns = reader.read_columns
         self.collector = OutputCollector(self._scope, done)
-        self._options = topology.options.get(component, DEFAULT_OPTIONS)
+        self._options = topology.options.get(component, BoltOptions())
         failures = ExecuteFailures(self.collector, self._options, self._dead_letters)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
@@ -107,7 +108,9 @@ class BoltTask(Task):
         self._executor.always_timed = bool(self._hooks)
         self._tick_interval = self._options.tick_interval
         if self._tick_interval is None and isinstance(self.bolt, Bolt | BasicBolt):
-            self._tick_interval = checked_interval(self._component, self.bolt.tick_interval)
+            self._tick_interval = self.bolt.tick_interval
+            if self._tick_interval is not None:
+                check_seconds(f"tick_interval of bolt {self._component!r}", self._tick_interval)
         self._tick_at = self._clock() + (self._tick_interval or 0.0)
 
     @property

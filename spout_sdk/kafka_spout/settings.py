@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from spout_sdk.arguments import check_count, check_seconds
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
 from tuple_tree.errors import WireError
@@ -55,16 +56,9 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         for name in ("initial_delay", "delay_period", "max_delay"):
-            seconds = getattr(self, name)
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
-                raise TopologyError(
-                    f"{name} of a RetryPolicy is {seconds!r}: it must be a finite number of seconds, at least 0"
-                )
-        most = self.max_retries
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
-            raise TopologyError(
-                f"max_retries of a RetryPolicy is {most!r}: it must be a whole number of at least 0, or None"
-            )
+            check_seconds(f"{name} of a RetryPolicy", getattr(self, name), least=0)
+        if self.max_retries is not None:
+            check_count("max_retries of a RetryPolicy", self.max_retries, least=0)
 
     def delay(self, failures: int) -> float | None:
         """Seconds from a failure to the next delivery.

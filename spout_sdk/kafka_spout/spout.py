@@ -2,10 +2,11 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from spout_sdk.api.components import Failure, Spout
 from spout_sdk.api.context import TaskContext
+from spout_sdk.arguments import as_topology_error, check_choice, check_count
 from spout_sdk.emitting.emitter import TaskScope
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.settings import (
@@ -19,7 +20,6 @@ from spout_sdk.kafka_spout.settings import (
 )
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.spouts.spout_collector import SpoutCollector
-from tuple_tree.errors import TupleTreeError
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_PARTITIONS, MAX_SPOUTS
 from tuple_tree.streams import Stream, declare
@@ -67,12 +67,10 @@ class KafkaSpout(Spout):
     ) -> None:
         self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
         _check_topics(self.topics)
-        if first_poll not in get_args(FirstPoll):
-            raise TopologyError(f"first_poll is {first_poll!r}: it must be one of {', '.join(get_args(FirstPoll))}")
-        if mode is not None and mode not in get_args(Mode):
-            raise TopologyError(f"mode of a KafkaSpout is {mode!r}: it must be one of {', '.join(get_args(Mode))}")
-        if max_uncommitted_offsets < 1:
-            raise TopologyError(f"max_uncommitted_offsets is {max_uncommitted_offsets}: it must be at least 1")
+        check_choice("first_poll", first_poll, FirstPoll)
+        if mode is not None:
+            check_choice("mode of a KafkaSpout", mode, Mode)
+        check_count("max_uncommitted_offsets", max_uncommitted_offsets)
         self.streams = tuple(streams)
         translate = translate or default_translate(self.streams)
         retry = retry or RetryPolicy()
@@ -143,9 +141,7 @@ def _check_topics(topics: Sequence[str]) -> None:
     if len(topics) > MAX_PARTITIONS:
         raise TopologyError(f"a KafkaSpout reads {len(topics)} topics: positional roots tell {MAX_PARTITIONS} apart")
     for topic in topics:
-        try:
+        with as_topology_error(f"a KafkaSpout cannot read {topic!r}: "):
             check_topic(topic)
-        except TupleTreeError as error:
-            raise TopologyError(f"a KafkaSpout cannot read {topic!r}: {error}") from error
         if topics.count(topic) > 1:
             raise TopologyError(f"a KafkaSpout reads topic {topic} twice: name it once")

@@ -5,11 +5,11 @@ from typing import Any, Final, get_args
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
-from spout_sdk.emitting.groupings import CustomFactory, Groupings
+from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
+from spout_sdk.emitting.groupings import CustomFactory
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topologies.checks import (
-    at_least_one,
     check_function,
     check_groupable,
     check_guarantee,
@@ -19,11 +19,9 @@ from spout_sdk.topologies.checks import (
     default_tick_ms,
     kafka_targets,
     made_bolt,
-    millis,
 )
-from spout_sdk.topologies.topology import DEFAULT_OPTIONS, BoltOptions, Factory, OnException, Topology, checked_options
+from spout_sdk.topologies.topology import BoltOptions, Factory, OnException, Topology
 from spout_sdk.windows.checks import check_windows
-from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
     TREE_AGE_TIMEOUTS,
@@ -47,12 +45,17 @@ _TRANSACTION_TUPLES: Final = 100  # of a record with `exactly_once`, unless give
 
 
 class BoltDeclarer:
-    """Declares what a bolt receives; each method adds a subscription and returns the declarer."""
+    """Declares what a bolt receives; each method adds a subscription and returns the declarer.
+
+    Attributes:
+        subscriptions: what was declared so far.
+        groupings: the custom ones of them.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._groupings: dict[tuple[str, str, str], CustomFactory] = {}
-        self._subscriptions: list[Subscription] = []
+        self.subscriptions: tuple[Subscription, ...] = ()
+        self.groupings: dict[tuple[str, str, str], CustomFactory] = {}
 
     def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
         """Spreads the tuples of a stream evenly over the bolt's tasks."""
@@ -63,7 +66,7 @@ class BoltDeclarer:
 
         The fields must be text, bytes, integers or booleans.
         """
-        return self._subscribe(source, stream, "fields", (fields,) if isinstance(fields, str) else tuple(fields))
+        return self._subscribe(source, stream, "fields", fields)
 
     def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
         """All tuples go to the bolt's lowest task."""
@@ -80,7 +83,7 @@ class BoltDeclarer:
 
         The load is even where few values are frequent; what is kept by field has to be merged downstream.
         """
-        return self._subscribe(source, stream, "partial_key", (fields,) if isinstance(fields, str) else tuple(fields))
+        return self._subscribe(source, stream, "partial_key", fields)
 
     def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
         """As `shuffle_grouping`: all tuples pass through Kafka, so no task is nearer than another."""
@@ -103,28 +106,19 @@ class BoltDeclarer:
                 task that emits.
             stream: one of the source's.
         """
-        self._subscribe(source, stream, "custom")
-        self._groupings[source, stream, self._name] = factory
+        self.groupings[source, stream, self._name] = factory
+        return self._subscribe(source, stream, "custom")
+
+    def _subscribe(
+        self, source: str, stream: str, grouping: Grouping, fields: Sequence[str] | str = ()
+    ) -> "BoltDeclarer":
+        if any((known.source, known.stream) == (source, stream) for known in self.subscriptions):
+            raise TopologyError(
+                f"bolt {self._name!r} subscribes twice to stream {stream!r} of {source!r}: keep one grouping"
+            )
+        fields = (fields,) if isinstance(fields, str) else tuple(fields)
+        self.subscriptions += (Subscription(source=source, stream=stream, grouping=grouping, fields=fields),)
         return self
-
-    def _subscribe(self, source: str, stream: str, grouping: Grouping, fields: tuple[str, ...] = ()) -> "BoltDeclarer":
-        for known in self._subscriptions:
-            if (known.source, known.stream) == (source, stream):
-                raise TopologyError(
-                    f"bolt {self._name!r} subscribes twice to stream {stream!r} of {source!r}: keep one grouping"
-                )
-        self._subscriptions.append(Subscription(source=source, stream=stream, grouping=grouping, fields=fields))
-        return self
-
-    @property
-    def subscriptions(self) -> tuple[Subscription, ...]:
-        """What was declared so far."""
-        return tuple(self._subscriptions)
-
-    @property
-    def groupings(self) -> Groupings:
-        """The custom groupings that were declared so far."""
-        return self._groupings
 
 
 class TopologyBuilder:
@@ -161,17 +155,18 @@ class TopologyBuilder:
         max_spout_pending: int | None = None,
         pack_tuples: int | None = None,
     ) -> None:
-        _checked_name("topology", name)
+        with as_topology_error():
+            check_name("topology", name)
         self._name = name
         self._guarantee: Guarantee = guarantee
-        self._ack_partitions = at_least_one("ack_partitions", ack_partitions)
-        self._timeout_ms = millis("message_timeout", message_timeout)
-        self._max_age_ms = None if max_tree_age is None else millis("max_tree_age", max_tree_age)
-        self._tick_ms = None if tick is None else millis("tick", tick)
-        self._max_pending = None if max_spout_pending is None else at_least_one("max_spout_pending", max_spout_pending)
+        self._ack_partitions = check_count("ack_partitions", ack_partitions)
+        self._timeout_ms = _milliseconds("message_timeout", message_timeout)
+        self._max_age_ms = None if max_tree_age is None else _milliseconds("max_tree_age", max_tree_age)
+        self._tick_ms = None if tick is None else _milliseconds("tick", tick)
+        self._max_pending = None if max_spout_pending is None else check_count("max_spout_pending", max_spout_pending)
         if pack_tuples is None:
             pack_tuples = _TRANSACTION_TUPLES if guarantee == "exactly_once" else MAX_ROWS
-        self._pack_tuples = at_least_one("pack_tuples", pack_tuples)
+        self._pack_tuples = check_count("pack_tuples", pack_tuples)
         self._spouts: list[SpoutManifest] = []
         # Each without its subscriptions, and their declarer.
         self._bolts: list[tuple[BoltManifest, BoltDeclarer]] = []
@@ -220,13 +215,15 @@ class TopologyBuilder:
             self._kafka_sources[name] = made.topics
         if external:
             check_source(name, factory, declared)
-        default = self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
+        if max_spout_pending is None:
+            max_spout_pending = self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
+        timeout_ms = self._timeout_ms if message_timeout is None else _milliseconds("message_timeout", message_timeout)
         spout = SpoutManifest(
             name=name,
-            tasks=at_least_one(f"tasks of spout {name!r}", tasks),
+            tasks=check_count(f"tasks of spout {name!r}", tasks),
             streams=declared,
-            timeout_ms=self._timeout_ms if message_timeout is None else millis("message_timeout", message_timeout),
-            max_pending=at_least_one("max_spout_pending", default if max_spout_pending is None else max_spout_pending),
+            timeout_ms=timeout_ms,
+            max_pending=check_count("max_spout_pending", max_spout_pending),
             external=external,
         )
         self._spouts.append(spout)
@@ -269,16 +266,21 @@ class TopologyBuilder:
         if external:
             check_function("bolt", name, factory, "a function, transform(rows) in Spark")
         options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)
-        if external and options != DEFAULT_OPTIONS:
+        if external and options != BoltOptions():
             raise TopologyError(
                 f"bolt {name!r} is external and given on_exception, max_consecutive_failures or tick_interval, which "
                 "only bolts of the SDK have: leave them out"
             )
-        self._options[name] = checked_options(name, options)
+        check_choice(f"on_exception of bolt {name!r}", on_exception, OnException)
+        if max_consecutive_failures is not None:
+            check_count(f"max_consecutive_failures of bolt {name!r}", max_consecutive_failures)
+        if tick_interval is not None:
+            check_seconds(f"tick_interval of bolt {name!r}", tick_interval)
+        self._options[name] = options
         declarer = BoltDeclarer(name)
         declared, made = _declared(name, factory, get_args(AnyBolt), external, streams)
         check_ticks(name, made, tick_interval)
-        tasks = at_least_one(f"tasks of bolt {name!r}", tasks)
+        tasks = check_count(f"tasks of bolt {name!r}", tasks)
         bolt = BoltManifest(name=name, tasks=tasks, streams=declared, subscriptions=(), external=external)
         self._bolts.append((bolt, declarer))
         return declarer
@@ -302,7 +304,7 @@ class TopologyBuilder:
             bolts.append(bolt.model_copy(update={"subscriptions": declarer.subscriptions}))
             groupings |= declarer.groupings
         slowest = max(spout.timeout_ms for spout in self._spouts)
-        try:
+        with as_topology_error():
             manifest = Manifest.of(
                 topology=self._name,
                 guarantee=self._guarantee,
@@ -311,8 +313,6 @@ class TopologyBuilder:
                 max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,
                 components=(*self._spouts, *bolts),
             )
-        except TupleTreeError as error:
-            raise TopologyError(str(error)) from error
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
@@ -331,17 +331,15 @@ class TopologyBuilder:
         )
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:
-        _checked_name("component", name)
+        with as_topology_error():
+            check_name("component", name)
         if name in self._factories:
             raise TopologyError(f"two components are named {name!r}: names must be unique within a topology")
         self._factories[name] = factory
 
 
-def _checked_name(kind: str, name: str) -> None:
-    try:
-        check_name(kind, name)
-    except TupleTreeError as error:
-        raise TopologyError(str(error)) from error
+def _milliseconds(name: str, seconds: float) -> int:
+    return round(1000 * check_seconds(name, seconds))
 
 
 def _declared(
@@ -378,8 +376,4 @@ def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
                 f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
                 'such as streams = [declare({"word": str})]'
             )
-    names = [stream.name for stream in streams]
-    for stream_name in names:
-        if names.count(stream_name) > 1:
-            raise TopologyError(f"component {name!r} declares stream {stream_name!r} twice: give one another name")
     return streams

@@ -1,17 +1,17 @@
 """Checks of the builder: numbers, groupings, tick intervals, guarantees, external components."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil, isfinite
+from math import ceil
 from typing import Any, Final
 
 from kafka_clients.client_settings import SESSION_MS
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+from spout_sdk.arguments import as_topology_error
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
 from tuple_tree.streams import Stream
@@ -24,24 +24,6 @@ def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
     """A tick of at most a second whose multiples meet the smallest message timeout, to within rounding."""
     smallest = min(spout.timeout_ms for spout in spouts)
     return ceil(smallest / ceil(smallest / _LONGEST_TICK_MS))
-
-
-def millis(setting: str, seconds: float) -> int:
-    """Seconds as whole milliseconds; raises `TopologyError` below one millisecond."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not isfinite(seconds):
-        raise TopologyError(f"{setting} is {seconds!r}: it must be a finite number of seconds")
-    millis = round(seconds * 1000)
-    if millis < 1:
-        raise TopologyError(f"{setting} is {seconds} seconds: it must be at least a millisecond")
-    return millis
-
-
-def at_least_one(setting: str, number: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise TopologyError(f"{setting} is {number!r}: it must be a whole number")
-    if number < 1:
-        raise TopologyError(f"{setting} is {number}: it must be at least 1")
-    return number
 
 
 def class_of(factory: Any) -> type | None:
@@ -139,10 +121,8 @@ def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
     if not isinstance(source, str):
         check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")
     else:
-        try:
+        with as_topology_error(f"spout {name!r} reads no topic: "):
             check_topic(source)
-        except TupleTreeError as error:
-            raise TopologyError(f"spout {name!r} reads no topic: {error}") from error
     if not streams:
         raise TopologyError(
             f"spout {name!r} is external, and nothing says what it emits: add streams=[declare(...)] to set_spout"

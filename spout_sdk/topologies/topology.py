@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
@@ -31,36 +31,6 @@ class BoltOptions:
     on_exception: OnException = "fail"
     max_consecutive_failures: int | None = None
     tick_interval: float | None = None
-
-
-DEFAULT_OPTIONS: Final = BoltOptions()
-
-
-def checked_options(bolt: str, options: BoltOptions) -> BoltOptions:
-    """Returns the options; raises `TopologyError` if they are invalid."""
-    known = get_args(OnException)
-    if options.on_exception not in known:
-        raise TopologyError(
-            f"on_exception of bolt {bolt!r} is {options.on_exception!r}: it must be one of {', '.join(known)}"
-        )
-    limit = options.max_consecutive_failures
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise TopologyError(
-            f"max_consecutive_failures of bolt {bolt!r} is {limit!r}: it must be a whole number of at least 1"
-        )
-    checked_interval(bolt, options.tick_interval)
-    return options
-
-
-def checked_interval(bolt: str, seconds: float | None) -> float | None:
-    """Returns the seconds between ticks; raises `TopologyError` if they are invalid."""
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.001 <= seconds < float("inf"):
-        raise TopologyError(
-            f"tick_interval of bolt {bolt!r} is {seconds!r}: it must be a finite number of seconds, at least 0.001"
-        )
-    return seconds
 
 
 Factory = Callable[[], Spout | AnyBolt]

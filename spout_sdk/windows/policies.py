@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from spout_sdk.api.tuples import Tuple
@@ -115,7 +116,7 @@ class WindowManager:
         """Whether a tuple is in no further window."""
         if self.gone is not None and key <= self.gone:
             return True
-        return self._count is None and self._is_before_next(key[0], now)
+        return self._count is None and key[0] < self._earliest_end(now) - self._length
 
     def due(self, now: int) -> Window | None:
         """Closes the next window that is due, unless it is empty; None if there is none."""
@@ -141,25 +142,28 @@ class WindowManager:
 
     def left(self, now: int) -> Sequence[Tuple]:
         """Removes and returns the tuples that can be in no further window, the oldest first."""
-        times = self._times
-        if not self._oldest_leaves(now):
-            return ()
-        gone = []
-        at = 0
-        while self._oldest_leaves(now):
+        keep, bound = 0, inf
+        if self._count is None:
+            bound = self._earliest_end(now) - self._length
+        else:
+            # Those that came, or must come, before the next window closes fill it without the oldest.
+            keep = max(0, self._count - (0 if self._every_count is None else self.trigger))
+        times, at = self._times, 0
+        gone: list[Tuple] = []
+        while len(times) > keep and times[0] < bound:
             at = times.popleft()
-            gone.append(self.tuples.popleft())
-        self.gone = key_of(gone[-1], at)
-        # The newest are the fresh ones, so what is short of them at the other end was in no window.
-        unseen = max(0, self._fresh - len(times))
-        self._fresh -= unseen
-        seen = gone[: len(gone) - unseen]
-        if self._inserted:
-            unseen += sum(each in self._inserted for each in seen)
-            seen = [each for each in seen if each not in self._inserted]
-            self._inserted.difference_update(gone)
-        self.unseen += unseen
-        self._expired += seen
+            tuple_ = self.tuples.popleft()
+            gone.append(tuple_)
+            if self._fresh > len(times):
+                self._fresh -= 1
+                self.unseen += 1
+            elif tuple_ in self._inserted:
+                self._inserted.remove(tuple_)
+                self.unseen += 1
+            else:
+                self._expired.append(tuple_)
+        if gone:
+            self.gone = key_of(gone[-1], at)
         return gone
 
     def clear(self) -> Sequence[Tuple]:
@@ -187,17 +191,6 @@ class WindowManager:
     def _earliest_end(self, now: int) -> int:
         """Of the next window: by count just behind now, as a tuple that comes now is in it."""
         return self.trigger if self._every_count is None else now + 1
-
-    def _is_before_next(self, at: int, now: int) -> bool:
-        return at < self._earliest_end(now) - self._length
-
-    def _oldest_leaves(self, now: int) -> bool:
-        """Whether the oldest tuple is in no further window."""
-        if self._count is None:
-            return bool(self._times) and self._is_before_next(self._times[0], now)
-        # Those that came, or must come, before the next window closes fill it without the oldest.
-        to_come = 0 if self._every_count is None else self.trigger
-        return len(self._times) > max(0, self._count - to_come)
 
 
 def _nanoseconds(seconds: float | None) -> int:

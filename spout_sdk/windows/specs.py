@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spout_sdk.api.tuples import Tuple
+from spout_sdk.arguments import check_count, check_seconds
 from spout_sdk.errors import TopologyError
 
 _SHORTEST_TICK_SECONDS: Final = 0.01
@@ -93,8 +94,7 @@ class WindowSpec:
         Raises:
             TopologyError: without event time, or if it is negative or no number.
         """
-        if not 0 <= seconds < float("inf"):
-            raise TopologyError(f"the lag of a window is {seconds!r}: it must be a number of seconds, at least 0")
+        check_seconds("lag of a window", seconds, least=0)
         return self._with_time("with_lag", lag=seconds)
 
     def with_late_tuple_stream(self, stream: str) -> "WindowSpec":
@@ -114,7 +114,7 @@ class WindowSpec:
         Raises:
             TopologyError: without event time, or for less than a millisecond.
         """
-        _check_seconds("watermark interval", seconds)
+        check_seconds("watermark interval of a window", seconds)
         return self._with_time("with_watermark_interval", interval=seconds)
 
     def _with_time(self, method: str, **changes: Any) -> "WindowSpec":
@@ -184,7 +184,7 @@ def tumbling(*, count: int | None = None, seconds: float | None = None, flush_af
     if flush_after is not None:
         if count is None:
             raise TopologyError("tumbling(seconds=…, flush_after=…): a window by time closes anyway; drop flush_after")
-        _check_seconds("flush_after", flush_after)
+        check_seconds("flush_after of a window", flush_after)
     return WindowSpec(count, seconds, count, seconds, flush_after)
 
 
@@ -220,9 +220,9 @@ def sliding(
         else:
             every_count = int(every)
     if every_count is not None:
-        _check_count("every", every_count)
+        check_count("every of a window", every_count)
     if every_seconds is not None:
-        _check_seconds("every", every_seconds)
+        check_seconds("every of a window", every_seconds)
     return WindowSpec(count, seconds, every_count, every_seconds)
 
 
@@ -230,16 +230,6 @@ def _check_length(count: int | None, seconds: float | None, kind: str) -> None:
     if (count is None) == (seconds is None):
         raise TopologyError(f"{kind}() needs one length: give count or seconds")
     if count is not None:
-        _check_count("count", count)
+        check_count("count of a window", count)
     if seconds is not None:
-        _check_seconds("seconds", seconds)
-
-
-def _check_count(name: str, count: int) -> None:
-    if not isinstance(count, int) or count < 1:
-        raise TopologyError(f"{name} of a window is {count!r}: it must be a whole number of tuples, at least 1")
-
-
-def _check_seconds(name: str, seconds: float) -> None:
-    if not 0.001 <= seconds < float("inf"):
-        raise TopologyError(f"{name} of a window is {seconds!r} seconds: it must be at least a millisecond")
+        check_seconds("seconds of a window", seconds)

@@ -179,7 +179,7 @@ def test_concurrency_is_a_number() -> None:
     class Never(Waits):
         concurrency = 0
 
-    with pytest.raises(Exception, match="concurrency of an AsyncBolt is 0: it must be at least 1"):
+    with pytest.raises(Exception, match="concurrency of an AsyncBolt is 0: it must be a whole number of at least 1"):
         rig(Never)
     with pytest.raises(TopologyError, match="is an AsyncBolt, which has no tick tuples"):
         rig(Waits, tick_interval=1.0)
