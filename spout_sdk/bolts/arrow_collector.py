@@ -1,31 +1,107 @@
-"""The collector of an `ArrowBolt`: columns instead of tuples, by the rules of `collectors`."""
+"""The rows that an `ArrowBolt` receives, and its collector: columns instead of tuples, by the rules of `collectors`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spout_sdk.api.context import EmitInfo, TaskId
-from spout_sdk.bolts.arrow_input import ArrowInput, row_numbers
+from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.emit_plans import open_packs, unknown_stream
-from spout_sdk.emitting.groupings import choose_rows
-from spout_sdk.emitting.packer import OpenPack
+from spout_sdk.emitting.emitter import Route
 from spout_sdk.errors import EmitError, TopologyError
 from spout_sdk.statistics.counters import Counters
-from tuple_tree.anchors import Columns, Rows
+from tuple_tree.anchors import AnchorColumns, Columns, Rows
 from tuple_tree.ids import IdColumn, random_column
-from tuple_tree.payloads import PackCodec, payload_codec
-from tuple_tree.routing import ChooseRows
+from tuple_tree.payloads import PackCodec
 from tuple_tree.streams import DEFAULT_STREAM, Stream, Values
 
 
-class ColumnRoute(NamedTuple):
-    """The open packs of a stream for one subscriber; as `emit_plans.Route`, for columns."""
+class ArrowInput:
+    """Rows that follow each other in a record; a slice of it shares everything with the whole.
 
-    bolt: str
-    packs: Sequence[OpenPack]
-    choose: ChooseRows
+    Args:
+        batch: a record batch, one row a tuple.
+        first: index of the first row among the record's tuples.
+        out: shape `(n,)`: XOR of the edge ids of everything emitted anchored to a row.
+        settled: shape `(n,)`: whether it was acked or failed.
+    """
+
+    __slots__ = ("_anchors", "_first", "anchors", "batch", "codec", "out", "pack", "settled")
+
+    def __init__(
+        self,
+        batch: Any,
+        pack: InputPack,
+        codec: PackCodec,
+        anchors: AnchorColumns,
+        first: int = 0,
+        out: IdColumn | None = None,
+        settled: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.batch = batch
+        self.pack = pack
+        self.codec = codec
+        self._anchors = anchors
+        self.anchors = anchors.take
+        self._first = first
+        self.out = np.zeros(batch.num_rows, np.uint64) if out is None else out
+        self.settled = np.zeros(batch.num_rows, np.bool_) if settled is None else settled
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def __getitem__(self, rows: slice) -> "ArrowInput":
+        begin, end, _ = rows.indices(len(self))
+        return ArrowInput(
+            self.batch.slice(begin, end - begin),
+            self.pack,
+            self.codec,
+            self._anchors.part(begin, end),
+            self._first + begin,
+            self.out[begin:end],
+            self.settled[begin:end],
+        )
+
+    def open_rows(self) -> Rows:
+        """Those that were neither acked nor failed."""
+        return np.flatnonzero(~self.settled)
+
+    def tuples(self, rows: Rows) -> list[Tuple]:
+        """Some rows as tuples, with the ids of what was emitted anchored to them."""
+        made = []
+        for values, row in zip(self.codec.readable(self.batch.take(rows))[0], rows.tolist(), strict=True):
+            roots, ids, _ = self.anchors(np.array([row]))
+            edges = dict(zip(roots.tolist(), ids.tolist(), strict=True))
+            (root, edge), many = (next(iter(edges.items())), None) if len(edges) == 1 else ((None, 0), edges or None)
+            tuple_ = Tuple(values, root, edge, many, self.pack, self._first + row)
+            tuple_.out = int(self.out[row])
+            tuple_.settled = bool(self.settled[row])
+            made.append(tuple_)
+        return made
+
+    def taken_over(self) -> list[Tuple]:
+        """All rows as tuples, which take over their state: here, all are settled from now on."""
+        made = self.tuples(np.arange(len(self)))
+        self.settled[:] = True
+        return made
+
+
+def row_numbers(rows: Any, size: int) -> Rows:
+    """Positions of rows, from integers in `[0, size)` or a mask of `size` booleans; raises `ValueError` for others."""
+    array = np.asarray(rows)
+    if array.dtype == np.bool_:
+        if array.shape != (size,):
+            raise ValueError(f"a mask of shape {array.shape} for {size} rows")
+        return np.flatnonzero(array)
+    if not array.size:
+        return np.empty(0, np.intp)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"rows must be integers or a mask, not an array of {array.dtype} of shape {array.shape}")
+    if int(array.min()) < 0 or int(array.max()) >= size:
+        raise ValueError(f"rows from {array.min()} to {array.max()}, and there are {size}")
+    return array.astype(np.intp)
 
 
 class Emission(NamedTuple):
@@ -33,7 +109,7 @@ class Emission(NamedTuple):
 
     codec: PackCodec
     batch: Any
-    deliveries: Sequence[tuple[ColumnRoute, int, Rows | slice]]
+    deliveries: Sequence[tuple[Route, int, Rows | slice]]
 
     def tuples(self) -> Iterator[tuple[Values, tuple[TaskId, ...]]]:
         """The values of each row, and the tasks that receive it."""
@@ -41,7 +117,7 @@ class Emission(NamedTuple):
         receivers: list[tuple[TaskId, ...]] = [()] * size
         for route, task, rows in self.deliveries:
             for row in np.arange(size)[rows].tolist():
-                receivers[row] += (TaskId(route.bolt, task),)
+                receivers[row] += route.alone[task]
         return zip(self.codec.readable(self.batch)[0], receivers, strict=True)
 
 
@@ -57,37 +133,29 @@ class ColumnOutput:
         self.counters = scope.environment.counters
         self.acks = scope.acks
         self._entropy = scope.environment.entropy
-        self._streams: dict[str, tuple[Stream, PackCodec, list[ColumnRoute]]] = {}
-        for stream in scope.context.manifest.component(self.component).streams:
-            codec = pack_codec(self.component, stream)
-            routes = []
-            for subscription, bolt, packs, custom in open_packs(scope.topology, self.component, stream, codec):
-                start = int.from_bytes(self._entropy(4))
-                choose = choose_rows(codec, subscription, len(packs), stream.field_names, start, custom)
-                routes.append(ColumnRoute(bolt, packs, choose))
-            self._streams[stream.name] = stream, codec, routes
+        for plan in collector.plans.values():
+            check_packed(self.component, plan.stream)
 
     def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> Emission:
         """Sends rows as `ArrowCollector.emit`; anchors are rows of the input, or None for untracked rows."""
-        if stream not in self._streams:
-            raise unknown_stream(self.component, stream, self._streams)
-        declared, codec, routes = self._streams[stream]
-
-        def error(detail: str) -> EmitError:
-            return EmitError(self.component, stream, declared.field_names, detail)
-
+        plan = self.collector.plan(stream)
+        codec: Any = plan.codec
         try:
             batch = codec.batch(data)
         except Exception as cause:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
-            raise error(f"the columns do not fit ({type(cause).__name__}: {cause})") from cause
+            raise plan.error(f"the columns do not fit ({type(cause).__name__}: {cause})") from cause
         if anchors is not None and len(anchors) != batch.num_rows:
-            raise error(
+            raise plan.error(
                 f"{batch.num_rows} rows, and anchors for {len(anchors)}: pass anchors=, the row of the input for each"
             )
         try:
-            deliveries = [(route, *share) for route in routes for share in route.choose(batch)]
+            deliveries = [
+                (route, *share)
+                for route in plan.routes
+                for share in route.choose_rows(batch)  # type: ignore[misc]  # a stream of packs has it
+            ]
         except (TypeError, ValueError) as cause:
-            raise error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
+            raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
         self.counters.emitted += batch.num_rows
         packer = self.collector.packer
         for route, task, rows in deliveries:
@@ -227,12 +295,10 @@ class ArrowCollector:
         return places
 
 
-def pack_codec(component: str, stream: Stream) -> PackCodec:
-    """The codec of a stream of packs; raises `TopologyError` for a stream of another codec."""
-    codec = payload_codec(stream)
-    if not isinstance(codec, PackCodec):
+def check_packed(component: str, stream: Stream) -> None:
+    """Raises `TopologyError` if a stream is not made of packs."""
+    if stream.codec != "arrow":
         raise TopologyError(
             f"an ArrowBolt takes and emits streams of codec arrow, and stream {stream.name!r} of {component!r} has "
             f"codec {stream.codec!r}: leave codec= out in declare(), or use a BatchBolt"
         )
-    return codec

@@ -8,7 +8,7 @@ import numpy as np
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.emit_plans import EmitPlan
+from spout_sdk.emitting.emitter import EmitPlan
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.ids import IdColumn, random_column

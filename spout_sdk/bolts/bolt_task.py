@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.api.tuples import InputPack, tick_tuple
 from spout_sdk.arguments import check_seconds
-from spout_sdk.bolts.arrow_collector import ColumnOutput, pack_codec
+from spout_sdk.bolts.arrow_collector import ColumnOutput, check_packed
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.executor import Executor
@@ -87,7 +87,7 @@ class BoltTask(Task):
         columns = None
         if isinstance(bolt, ArrowBolt):
             for subscription in getattr(manifest.component(component), "subscriptions", ()):
-                pack_codec(subscription.source, manifest.stream(subscription.source, subscription.stream))
+                check_packed(subscription.source, manifest.stream(subscription.source, subscription.stream))
             self.columns = columns = ColumnOutput(self.collector)
         self._executor = Executor(bolt, self.collector, columns, failures)
         self.execute = self._executor.execute

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
-from spout_sdk.emitting.emit_plans import Delivery, unknown_stream
-from spout_sdk.emitting.emitter import Emitter, TaskScope
+from spout_sdk.emitting.emitter import Delivery, Emitter
+from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import ack_vals, new_child
@@ -54,7 +54,7 @@ class OutputCollector(Emitter):
                 unless they were acked already.
         """
         if (plan := self.plans.get(stream)) is None:
-            raise unknown_stream(self._component, stream, self.plans)
+            plan = self.plan(stream)
         route = plan.only_route
         if (
             route is None
@@ -62,8 +62,7 @@ class OutputCollector(Emitter):
             or (anchors.root is None and self._acks is not None)
             or self._hooks
         ):
-            row = plan.row(values)
-            return self._emit(plan.deliveries(values), row, values, anchors, stream)
+            return self._emit(plan.row(values), plan.deliveries(values), values, anchors, stream)
         # The common case, spelled out: one anchor in one tree (none where no trees are followed), one receiving task,
         # no trace: a `TracedTuple` is of another class.
         row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
@@ -117,14 +116,13 @@ class OutputCollector(Emitter):
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
             TupleAlreadyDoneError: as for `emit`.
         """
-        plan = self._plan(stream)
-        row = plan.row(values)
-        return self._emit(plan.delivery(task), row, values, anchors, stream)
+        plan = self.plan(stream)
+        return self._emit(plan.row(values), plan.delivery(task), values, anchors, stream)
 
     def _emit(
         self,
-        deliveries: list[Delivery],
         row: Any,
+        deliveries: Sequence[Delivery],
         values: Sequence[Any],
         anchors: Tuple | Sequence[Tuple] | None,
         stream: str,
@@ -142,17 +140,8 @@ class OutputCollector(Emitter):
             if anchor.settled:
                 raise self.late_emit(anchor)
             trace_context = trace_context or anchor.pack.trace_context
-        self._counters.emitted += 1
-        next_id = self._next_id
-        sent = []
-        for route, (key, tasks) in deliveries:
-            for task in tasks:
-                self._add(route.packs[task], row, new_child(anchors, next_id), key, trace_context)
-                sent.append(route.ids[task])
-        targets = tuple(sent)
-        for hook in self._hooks:
-            hook.emit(EmitInfo(values, stream, targets))
-        return targets
+        next_edges = partial(new_child, anchors, self._next_id)
+        return self._deliver(deliveries, row, values, stream, next_edges, trace_context)
 
     def _warn_unanchored(self) -> None:
         # A forgotten anchor loses tuples silently: a failure downstream is not replayed.

@@ -8,8 +8,7 @@ import numpy as np
 
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
 from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowCollector, ColumnOutput
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput, ColumnOutput
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.emitting.emitter import TaskScope
+from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers

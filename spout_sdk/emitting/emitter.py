@@ -1,33 +1,149 @@
-"""What the collectors of spouts and bolts share."""
+"""How a task emits: codec, groupings and open packs of each stream, and the base of the collectors that use them."""
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from spout_sdk.api.context import TaskContext
-from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emit_plans import EmitPlan, emit_plans, unknown_stream
-from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.packer import Packer
-from spout_sdk.errors import DeliveryError, is_refused
-from spout_sdk.kafka.delivery_reports import LostTuples
+from confluent_kafka import KafkaException
+
+from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.emitting.environment import TaskScope
+from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, choose_for, choose_rows
+from spout_sdk.emitting.packer import OpenPack, Packer
+from spout_sdk.errors import DeliveryError, EmitError, is_refused
+from spout_sdk.records import Headers
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.topologies.topology import Topology
+from tuple_tree.anchors import SOURCE_HEADER, Edges
+from tuple_tree.names import tuples_topic
+from tuple_tree.payloads import PackCodec, PayloadCodec, payload_codec
+from tuple_tree.routing import ChooseRows
+from tuple_tree.streams import Stream
 
 logger = logging.getLogger("spout_sdk.bolts.collectors")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskScope:
-    """What the parts of one task share; `acks` is None where trees are not followed."""
+class Route:
+    """The open packs of a stream for one subscriber, one for each of its tasks, and how one of them is picked."""
 
-    topology: Topology
-    context: TaskContext
-    environment: TaskEnvironment
-    acks: AckBuffer | None
-    next_id: Callable[[], int]
+    __slots__ = ("alone", "choose", "choose_one", "choose_rows", "ids", "packs")
+
+    def __init__(
+        self,
+        packs: Sequence[OpenPack],
+        bolt: str,
+        choose: Choose,
+        choose_one: ChooseOne | None,
+        choose_rows: ChooseRows | None,
+    ) -> None:
+        self.packs = packs
+        self.choose_rows = choose_rows  # for record batches, of a stream of packs
+        self.ids = tuple(TaskId(bolt, task) for task in range(len(packs)))
+        self.alone = tuple((task,) for task in self.ids)  # the results of most emits
+        self.choose = choose
+        self.choose_one = choose_one  # the same, if it always picks one task
+
+
+Delivery = tuple[Route, Choice]  # a route, with the key and the tasks of one tuple
+
+
+class EmitPlan:
+    """How a task emits to one of its streams: a route for each subscription."""
+
+    __slots__ = ("_component", "_width", "codec", "is_row", "only_route", "routes", "stream")
+
+    def __init__(self, component: str, stream: Stream, codec: PayloadCodec, routes: Sequence[Route]) -> None:
+        self._component = component
+        self.stream = stream
+        self.codec = codec
+        self._width = len(stream.fields)
+        self.routes = tuple(routes)
+        # Where there is no other, and it always leads to one task of a stream of packs.
+        only = self.routes[0] if len(self.routes) == 1 and codec.max_rows > 1 else None
+        self.only_route = only if only is not None and only.choose_one is not None else None
+        self.is_row = codec.is_row  # whether the codec takes values as they are
+
+    def row(self, values: Sequence[Any]) -> Any:
+        """The values as the stream's codec takes them; raises `EmitError` if they do not fit."""
+        if values.__class__ is tuple and self.is_row(values):
+            return values
+        if values.__class__ is not tuple and values.__class__ is not list:
+            raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
+        if len(values) != self._width:
+            raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")
+        try:
+            return self.codec.row(values)
+        except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
+            types = ", ".join(f"{field.name}: {field.type}" for field in self.stream.fields)
+            raise self.error(
+                f"{_shown(values)} does not fit codec {self.stream.codec} ({type(error).__name__}: {error}): "
+                f"pass what the stream declares, {types}"
+            ) from error
+
+    def routed(self, values: Sequence[Any]) -> tuple[Any, int]:
+        """`row`, and the one task of the `only_route`; raises `EmitError` if the values cannot be grouped by either."""
+        row = values if values.__class__ is tuple and self.is_row(values) else self.row(values)
+        try:
+            return row, self.only_route.choose_one(values)  # type: ignore[union-attr, misc]  # an only route has it
+        except (TypeError, ValueError) as error:
+            raise self.ungrouped(values, error) from error
+
+    def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
+        """Who receives a tuple; raises `EmitError` if the values cannot be grouped by, or the stream is direct.
+
+        All are picked before anything is sent, so that an emit that raises has emitted nothing.
+        """
+        try:
+            return [(route, route.choose(values)) for route in self.routes]
+        except (TypeError, ValueError) as error:
+            raise self.ungrouped(values, error) from error
+
+    def delivery(self, task: TaskId) -> list[Delivery]:
+        """The delivery of a direct emit; raises `EmitError` if the stream is not direct, or the task no subscriber."""
+        if not self.stream.direct:
+            raise self.error("it is not direct: use emit, or declare the stream with direct=True")
+        for route in self.routes:
+            if task in route.ids:
+                return [(route, (None, (task[1],)))]
+        known = ", ".join(f"{route.ids[0]} to {route.ids[-1]}" for route in self.routes) or "none"
+        raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
+
+    def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
+        if isinstance(error, TypeError):  # whose text says all
+            return self.error(str(error))
+        return self.error(
+            f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
+            "subscribers can be chosen by"
+        )
+
+    def error(self, detail: str) -> EmitError:
+        return EmitError(self._component, self.stream.name, self.stream.field_names, detail)
+
+
+def _shown(values: Sequence[Any]) -> str:
+    shown = repr(values)
+    return shown if len(shown) <= 200 else shown[:200] + "…"
+
+
+def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -> dict[str, EmitPlan]:
+    """The plans of a task, by stream; `next_id` returns random integers, for where shuffles begin."""
+    plans = {}
+    for stream in topology.manifest.component(component).streams:
+        codec, source = payload_codec(stream), (SOURCE_HEADER, f"{component}/{stream.name}".encode())
+        routes = []
+        for bolt in topology.manifest.bolts:
+            topic = tuples_topic(topology.name, bolt.name)
+            for subscription in bolt.subscriptions:
+                if (subscription.source, subscription.stream) == (component, stream.name):
+                    packs = [OpenPack(topic, task, codec, source, topology.pack_tuples) for task in range(bolt.tasks)]
+                    grouping = (subscription, bolt.tasks, stream.field_names, next_id())
+                    custom = topology.groupings.get((component, stream.name, bolt.name))
+                    choose, choose_one = choose_for(*grouping, custom)
+                    rows = choose_rows(codec, *grouping, choose) if isinstance(codec, PackCodec) else None
+                    routes.append(Route(packs, bolt.name, choose, choose_one, rows))
+        plans[stream.name] = EmitPlan(component, stream, codec, routes)
+    return plans
 
 
 class Emitter:
@@ -49,7 +165,6 @@ class Emitter:
         self._next_id = scope.next_id
         self._acks = scope.acks
         self._sink = environment.sink
-        self._lost = LostTuples(environment.counters)
         if scope.acks is not None:
             scope.acks.send_children = self.packer.flush
         self._add = self.packer.add
@@ -70,17 +185,47 @@ class Emitter:
             what = (self._component, self._context.task, type(error).__name__, error, line.more)
             logger.error("%s/%d reports an error: %s: %s%s", *what, exc_info=line.traceback)
 
-    def _plan(self, stream: str) -> EmitPlan:
+    def plan(self, stream: str) -> EmitPlan:
+        """Called by the SDK: how it emits to a stream; raises `EmitError` if there is none of that name."""
         if (plan := self.plans.get(stream)) is None:
-            raise unknown_stream(self._component, stream, self.plans)
+            declared = ", ".join(self.plans) or "none"
+            raise EmitError(self._component, stream, (), f"it declares {declared}; add the stream to its `streams`")
         return plan
+
+    def _deliver(
+        self,
+        deliveries: Sequence[Delivery],
+        row: Any,
+        values: Sequence[Any],
+        stream: str,
+        next_edges: Callable[[], Edges],
+        trace_context: Headers,
+        message_id: Any = None,
+    ) -> tuple[TaskId, ...]:
+        """Adds a tuple to a pack of each task that receives it; `next_edges` makes the edges of one delivery."""
+        self._counters.emitted += 1
+        add = self._add
+        sent = []
+        for route, (key, tasks) in deliveries:
+            for task in tasks:
+                add(route.packs[task], row, next_edges(), key, trace_context)
+                sent.append(route.ids[task])
+        targets = tuple(sent)
+        for hook in self._hooks:
+            hook.emit(EmitInfo(values, stream, targets, message_id))
+        return targets
 
     def _undelivered(self, roots: Sequence[int], tuples: int, error: Any, message: Any) -> None:
         """Tuples were not delivered: their trees cannot complete, so they fail now and not by time-out."""
+        counters = self._counters
+        counters.undelivered += tuples
         if self._acks is None or not len(roots):
-            self._lost.count(tuples, error, message)
+            raised = error if isinstance(error, Exception) else KafkaException(error)
+            if (line := self._reported.line(raised, "untracked tuples")) is not None:
+                topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
+                text = "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)%s"
+                logger.warning(text, tuples, topic, error, counters.undelivered, line.more)
             return
-        self._counters.undelivered += tuples
         cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
         text = f"a tuple of {self._component} was not delivered: {cause}"
         for root in dict.fromkeys(map(int, roots)):

@@ -1,12 +1,15 @@
-"""What a process gives its tasks."""
+"""What a process gives its tasks, and what the parts of a task share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spout_sdk.api.context import TaskContext
+from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.statistics.counters import Counters
+from spout_sdk.topologies.topology import Topology
 
 if TYPE_CHECKING:
     from spout_sdk.kafka_spout.source import Source
@@ -28,3 +31,14 @@ class TaskEnvironment:
     open_source: OpenSource | None = None  # for spouts that read Kafka topics; None where there is no Kafka
     inputs: Inputs = field(default=lambda _emitted: InputOffsets())
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScope:
+    """What the parts of one task share; `acks` is None where trees are not followed."""
+
+    topology: Topology
+    context: TaskContext
+    environment: TaskEnvironment
+    acks: AckBuffer | None
+    next_id: Callable[[], int]

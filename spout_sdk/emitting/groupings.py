@@ -59,51 +59,36 @@ def choose_for(
     field_names: tuple[str, ...],
     start: int,
     factory: CustomFactory | None = None,
-) -> Choose:
+) -> tuple[Choose, ChooseOne | None]:
     """The grouping of a subscription, of a bolt with so many tasks, to a stream with these fields.
 
-    A shuffle begins at `start`, which differs between senders, so that many do not send to the same task at a time.
+    The second chooses as the first, without the key; None for groupings that do not always pick one task. A shuffle
+    begins at `start`, which differs between senders, so that many do not send to the same task at a time.
     """
     positions = tuple(field_names.index(name) for name in subscription.fields)
     match subscription.grouping:
-        case "fields":
-            return _fields(tasks, positions)
-        case "partial_key":
-            return _partial_key(tasks, positions)
-        case "global":
-            return lambda _values: (None, (0,))
-        case "all":
-            choice: Choice = (None, tuple(range(tasks)))
-            return lambda _values: choice
-        case "direct":
-            return _direct
-        case "custom":
-            if factory is None:
-                raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
-            return _custom(factory(), tasks, field_names)
         case "shuffle" | "local_or_shuffle" | "none":
             turns: list[Choice] = [(None, (task,)) for task in range(tasks)]
             following = islice(cycle(turns), start % tasks, None).__next__
-            return lambda _values: following()
-
-
-def choose_one_for(
-    subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
-) -> ChooseOne | None:
-    """The same as `choose_for`, without the key, for groupings that always pick one task; None for others."""
-    positions = tuple(field_names.index(name) for name in subscription.fields)
-    match subscription.grouping:
-        case "shuffle" | "local_or_shuffle" | "none":
             # The second argument of a call of `next` is what it returns at the end, and there is none.
-            return partial(next, islice(cycle(range(tasks)), start % tasks, None))
-        case "global":
-            return lambda _values: 0
+            return lambda _values: following(), partial(next, islice(cycle(range(tasks)), start % tasks, None))
         case "fields" if len(positions) == 1:
-            return _one_by_field(tasks, positions[0])
+            return _by_field(tasks, positions[0])
         case "fields":
-            return lambda values: fields_task(grouping_key([values[position] for position in positions]), tasks)
-        case _:
-            return None
+            return _by_fields(tasks, positions)
+        case "partial_key":
+            return _partial_key(tasks, positions), None
+        case "global":
+            return lambda _values: (None, (0,)), lambda _values: 0
+        case "all":
+            choice: Choice = (None, tuple(range(tasks)))
+            return lambda _values: choice, None
+        case "direct":
+            return _direct, None
+        case "custom":
+            if factory is None:
+                raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
+            return _custom(factory(), tasks, field_names), None
 
 
 def choose_rows(
@@ -112,19 +97,12 @@ def choose_rows(
     tasks: int,
     field_names: tuple[str, ...],
     start: int,
-    factory: CustomFactory | None = None,
+    choose: Choose,
 ) -> ChooseRows:
-    """The same as `choose_for`, for the rows of a record batch."""
+    """The grouping `choose` of `choose_for`, for the rows of a record batch."""
     known = choose_rows_for(codec, subscription, tasks, field_names, start)
     if known is not None:
         return known
-    if subscription.grouping == "direct":
-
-        def refuse(_batch: Any) -> list[Share]:
-            raise TypeError("it is direct: an ArrowBolt cannot name each row's task; use a Bolt or a BatchBolt")
-
-        return refuse
-    choose = choose_for(subscription, tasks, field_names, start, factory)
 
     def choose_each(batch: Any) -> list[Share]:
         chosen = [choose(values)[1] for values in codec.rows(batch)]
@@ -134,30 +112,17 @@ def choose_rows(
     return choose_each
 
 
-def _fields(tasks: int, positions: tuple[int, ...]) -> Choose:
+def _by_field(tasks: int, position: int) -> tuple[Choose, ChooseOne]:
     single = [(task,) for task in range(tasks)]
-    if len(positions) == 1:
-        (position,) = positions
-
-        def choose_by_one(values: Sequence[Any]) -> Choice:
-            value = values[position]
-            # The common case, spelled out: `grouping_key` of one text is its UTF-8.
-            key = value.encode() if value.__class__ is str else grouping_key((value,))
-            return key, single[fields_task(key, tasks)]
-
-        return choose_by_one
-
-    def choose(values: Sequence[Any]) -> Choice:
-        key = grouping_key([values[position] for position in positions])
-        return key, single[fields_task(key, tasks)]
-
-    return choose
-
-
-def _one_by_field(tasks: int, position: int) -> ChooseOne:
     known: dict[str, int] = {}
 
-    def choose(values: Sequence[Any]) -> int:
+    def choose(values: Sequence[Any]) -> Choice:
+        value = values[position]
+        # The common case, spelled out: `grouping_key` of one text is its UTF-8.
+        key = value.encode() if value.__class__ is str else grouping_key((value,))
+        return key, single[fields_task(key, tasks)]
+
+    def choose_one(values: Sequence[Any]) -> int:
         value = values[position]
         if value.__class__ is not str:
             return fields_task(grouping_key((value,)), tasks)
@@ -168,7 +133,18 @@ def _one_by_field(tasks: int, position: int) -> ChooseOne:
                 known[value] = task
         return task
 
-    return choose
+    return choose, choose_one
+
+
+def _by_fields(tasks: int, positions: tuple[int, ...]) -> tuple[Choose, ChooseOne]:
+    def choose(values: Sequence[Any]) -> Choice:
+        key = grouping_key([values[position] for position in positions])
+        return key, (fields_task(key, tasks),)
+
+    def choose_one(values: Sequence[Any]) -> int:
+        return fields_task(grouping_key([values[position] for position in positions]), tasks)
+
+    return choose, choose_one
 
 
 def _partial_key(tasks: int, positions: tuple[int, ...]) -> Choose:
@@ -202,4 +178,7 @@ def _custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) 
 
 
 def _direct(_values: Sequence[Any]) -> Choice:
-    raise TypeError("it is direct: use emit_direct, and say which task receives the tuple")
+    raise TypeError(
+        "it is direct: use emit_direct, and say which task receives the tuple; an ArrowBolt cannot, so use a Bolt or a "
+        "BatchBolt"
+    )

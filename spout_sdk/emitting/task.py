@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.dead_letters import DeadLetters
-from spout_sdk.emitting.emitter import Emitter, TaskScope
-from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.emitting.emitter import Emitter
+from spout_sdk.emitting.environment import TaskEnvironment, TaskScope
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError
 from spout_sdk.records import Sink

@@ -1,40 +1,8 @@
 """Delivery reports of a producer, and what confluent-kafka makes of an error after which it cannot go on."""
 
-import logging
-import time
 from collections.abc import Callable
-from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-
-from spout_sdk.statistics.counters import Counters
-
-logger = logging.getLogger("spout_sdk.kafka")
-
-_WARN_SECONDS: Final = 10.0
-
-
-class LostTuples:
-    """Counts untracked tuples that were not delivered, and logs that every ten seconds."""
-
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
-        self._warn_at = 0.0
-
-    def count(self, tuples: int, error: Any, message: Any) -> None:
-        """So many were not delivered; the message is None if they were not even taken."""
-        self._counters.undelivered += tuples
-        now = time.monotonic()
-        if now >= self._warn_at:
-            self._warn_at = now + _WARN_SECONDS
-            topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
-            logger.warning(
-                "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)",
-                tuples,
-                topic,
-                error,
-                self._counters.undelivered,
-            )
 
 
 def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from spout_sdk.api.components import Failure
 from spout_sdk.emitting.dead_letters import DeadLetters
-from spout_sdk.emitting.emitter import TaskScope
+from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.settings import RetryPolicy
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition

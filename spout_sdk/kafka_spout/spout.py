@@ -7,7 +7,7 @@ from typing import Any
 from spout_sdk.api.components import Failure, Spout
 from spout_sdk.api.context import TaskContext
 from spout_sdk.arguments import as_topology_error, check_choice, check_count
-from spout_sdk.emitting.emitter import TaskScope
+from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.settings import (
     FirstPoll,

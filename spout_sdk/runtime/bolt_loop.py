@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from confluent_kafka import Message
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
 from spout_sdk.errors import RolledBackError

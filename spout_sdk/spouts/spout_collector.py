@@ -1,18 +1,19 @@
 """The collector of spouts. It belongs to one task and to the thread that runs it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import xor
 from typing import Any
 
 import numpy as np
 
-from spout_sdk.api.context import EmitInfo, TaskId
-from spout_sdk.emitting.emit_plans import Delivery, unknown_stream
-from spout_sdk.emitting.emitter import Emitter, TaskScope
+from spout_sdk.api.context import TaskId
+from spout_sdk.emitting.emitter import Delivery, Emitter
+from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
+from tuple_tree.anchors import Edges
 from tuple_tree.ids import random_column
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -62,13 +63,13 @@ class SpoutCollector(Emitter):
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
         if (plan := self.plans.get(stream)) is None:
-            raise unknown_stream(self._component, stream, self.plans)
+            plan = self.plan(stream)
         route = plan.only_route
         acks = self._acks
         is_plain = acks is None or message_id is not None
         if route is None or not is_plain or trace_context or self._hooks:
-            row = plan.row(values)
-            return self._emit(plan.deliveries(values), row, values, message_id, stream, root, trace_context or [])
+            row, deliveries = plan.row(values), plan.deliveries(values)
+            return self._emit(row, deliveries, values, message_id, stream, root, trace_context or [])
         # The common case, spelled out: a tuple that one task receives, with a tree unless no trees are followed.
         row, task = plan.routed(values)
         self._counters.emitted += 1
@@ -151,9 +152,9 @@ class SpoutCollector(Emitter):
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
         """
-        plan = self._plan(stream)
-        row = plan.row(values)
-        return self._emit(plan.delivery(task), row, values, message_id, stream, None, trace_context or [])
+        plan = self.plan(stream)
+        row, deliveries = plan.row(values), plan.delivery(task)
+        return self._emit(row, deliveries, values, message_id, stream, None, trace_context or [])
 
     def _begin(self, message_id: Any, chosen: int | None) -> int:
         """Makes a tree pending and returns its root."""
@@ -166,37 +167,23 @@ class SpoutCollector(Emitter):
 
     def _emit(
         self,
-        deliveries: list[Delivery],
         row: Any,
+        deliveries: Sequence[Delivery],
         values: Sequence[Any],
         message_id: Any,
         stream: str,
         root: int | None,
         trace_context: Headers,
     ) -> tuple[TaskId, ...]:
-        self._counters.emitted += 1
-        acks = self._acks
-        sent = []
-        if message_id is None or acks is None:
+        next_edges: Callable[[], Edges] = dict
+        if message_id is None or self._acks is None:
             self.last_root = None
-            for route, (key, tasks) in deliveries:
-                for task in tasks:
-                    self._add(route.packs[task], row, {}, key, trace_context)
-                    sent.append(route.ids[task])
             if message_id is not None:
                 # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
                 self.untracked.append(message_id)
         else:
-            next_id = self._next_id
-            root = self._begin(message_id, root)
-            edges = [next_id() for _, (_, tasks) in deliveries for _ in tasks]
-            acks.init(root, reduce(xor, edges, 0))
-            edge = iter(edges)
-            for route, (key, tasks) in deliveries:
-                for task in tasks:
-                    self._add(route.packs[task], row, {root: next(edge)}, key, trace_context)
-                    sent.append(route.ids[task])
-        targets = tuple(sent)
-        for hook in self._hooks:
-            hook.emit(EmitInfo(values, stream, targets, message_id))
-        return targets
+            tree = self._begin(message_id, root)
+            edges = [self._next_id() for _, (_, tasks) in deliveries for _ in tasks]
+            self._acks.init(tree, reduce(xor, edges, 0))
+            next_edges = ({tree: edge} for edge in edges).__next__
+        return self._deliver(deliveries, row, values, stream, next_edges, trace_context, message_id)

@@ -8,8 +8,7 @@ from typing import Any
 
 from spout_sdk.api.components import Failure
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_collector import ColumnOutput, Emission
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.arrow_collector import ArrowInput, ColumnOutput, Emission
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import Clock
 from spout_sdk.spouts.spout_collector import SpoutCollector

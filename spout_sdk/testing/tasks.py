@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactions import ExactlyOnce

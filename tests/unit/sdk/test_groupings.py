@@ -16,7 +16,7 @@ FIELDS = ("word", "n", "ok")
 
 def choosing(grouping: Grouping, *fields: str, tasks: int = 4, start: int = 0, custom: Any = None) -> Any:
     subscription = Subscription(source="lines", stream="default", grouping=grouping, fields=fields)
-    return choose_for(subscription, tasks, FIELDS, start, custom)
+    return choose_for(subscription, tasks, FIELDS, start, custom)[0]
 
 
 @pytest.mark.parametrize("grouping", ["shuffle", "none", "local_or_shuffle"])
