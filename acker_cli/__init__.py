@@ -5,8 +5,8 @@
 - `settings`: what can be set (`sections`), how it is spelled (`names`), and where it was set (`layers`).
 - `cluster`: the Kafka that a command works on, embedded or yours (`connection`), and what commands do there: `acls`,
   the `removal` of a topology, the `replay` of dead letters, `sources` for `--local`.
-- `processes`: what runs: a topology or a component (`running`), `topology_processes`, `acker_pool`, `acker worker`
-  (`worker`); its health and metrics (`metrics_server`).
+- `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health and
+  metrics (`metrics_server`).
 - `views`: what is shown, and how: `live` figures of a running topology, and a file for each command.
 - `console`: the terminal; `interruption`: Ctrl-C and SIGTERM.
 - `demo`: the word count of `acker demo`; `corpus`: its text.

@@ -17,7 +17,6 @@ from typing import Final
 from unittest.mock import patch
 
 from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
 from benchmarks.harness import BenchmarkError
 from benchmarks.setup import FRAMEWORKS
 from spout_sdk import TopologyRunner, load_topology
@@ -74,7 +73,7 @@ class RunningTopology:
 
     def pids(self) -> dict[str, list[int]]:
         """Component → its processes; `acker` is one of the components."""
-        workers = {} if self.ackers is None else {"acker": [worker.pid for worker in self.ackers.workers()]}
+        workers = {} if self.ackers is None else {"acker": self.ackers.pids()}
         return {**self.runner.pids(), **workers}
 
     def check(self) -> None:
@@ -117,7 +116,7 @@ def running_topology(
 @contextlib.contextmanager
 def running_ackers(servers: str, topology: str, partitions: int, workers: int) -> Iterator[AckerPool]:
     """Runs acker workers; yields when they own all partitions."""
-    with AckerPool(AckerLaunch(topology, {"bootstrap.servers": servers}, {}, "WARNING"), workers) as pool:
+    with AckerPool(topology, {"bootstrap.servers": servers}, workers) as pool:
         deadline = time.monotonic() + _READY_SECONDS
         while pool.stats().partitions < partitions:
             pool.check()

@@ -14,7 +14,6 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spout_sdk import (
@@ -112,7 +111,7 @@ def run(orders: int, kills: int) -> int:
         catalogue = Catalogue(kafka)
         catalogue.create_topics(built.manifest)
         catalogue.publish(built.manifest)
-        ackers = AckerPool(AckerLaunch(built.name, kafka, {}, "error"), 1)
+        ackers = AckerPool(built.name, kafka, 1, log_level="error")
         with ackers, TopologyRunner("examples.exactly_once:topology", kafka, {"bill": 2}) as runner:
             runner.wait_ready(60)
             for _ in range(kills):

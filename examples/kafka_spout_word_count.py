@@ -78,21 +78,18 @@ def lag(kafka: dict[str, Any]) -> int:
 
 def main() -> int:
     """Runs it on this machine; returns the exit code."""
-    from acker_cli.processes.acker_pool import AckerPool
-    from acker_cli.processes.acker_process import AckerLaunch
-    from acker_cli.processes.topology_processes import LOOK_SECONDS, TopologyProcesses
+    from acker_cli.processes.running import LOOK_SECONDS, RunPlan, TopologyProcesses
     from kafka_clients.catalogue import Catalogue
     from local_kafka import LocalKafka
 
-    reference, manifest = "examples.kafka_spout_word_count:topology", topology.manifest
+    plan = RunPlan(topology, "examples.kafka_spout_word_count:topology", ackers=1)
     with ExitStack() as cleaning:
         kafka = {"bootstrap.servers": cleaning.enter_context(LocalKafka()).bootstrap_servers}
         write_lines(kafka)
         catalogue = Catalogue(kafka)
-        catalogue.create_topics(manifest)
-        catalogue.publish(manifest)
-        ackers = AckerPool(AckerLaunch(manifest.topology, kafka, {}, "warning"), 1)
-        processes = cleaning.enter_context(TopologyProcesses(reference, manifest, kafka, {}, ackers))
+        catalogue.create_topics(topology.manifest)
+        catalogue.publish(topology.manifest)
+        processes = cleaning.enter_context(TopologyProcesses(plan, kafka))
         while behind := lag(kafka):
             processes.check()
             print(f"{behind:,} messages to go", flush=True)

@@ -15,9 +15,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.processes.topology_processes import TopologyProcesses
+from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spark_jobs import RunningQuery
@@ -94,7 +92,8 @@ def one_machine(reference: str, environment: Mapping[str, str]) -> Iterator[Mach
         environment: variables that the topology reads.
     """
     os.environ.update(environment)
-    manifest = load_topology(reference).manifest
+    topology = load_topology(reference)
+    manifest = topology.manifest
     stopping = Stopping()
     stopping.listen()
     with ExitStack() as cleaning:
@@ -102,8 +101,7 @@ def one_machine(reference: str, environment: Mapping[str, str]) -> Iterator[Mach
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest)
         catalogue.publish(manifest)
-        ackers = AckerPool(AckerLaunch(manifest.topology, kafka, {}, "warning"), 1)
-        processes = cleaning.enter_context(TopologyProcesses(reference, manifest, kafka, {}, ackers))
+        processes = cleaning.enter_context(TopologyProcesses(RunPlan(topology, reference, ackers=1), kafka))
         spark = spark_jobs.session(manifest.topology, "local[*]", _SPARK)
         cleaning.callback(spark.stop)
         stopping.listen()

@@ -37,7 +37,7 @@ def demo(
 
     from acker_cli.cluster.connection import configured_cluster, embedded_cluster
     from acker_cli.console import log_to_stderr, print_json, standard_error, standard_output
-    from acker_cli.demo.session import DemoOptions, demo_directory, run_demo, start_early
+    from acker_cli.demo.session import DemoOptions, demo_directory, run_demo
     from acker_cli.demo.word_count import Parameters
     from acker_cli.interruption import interruptible
     from acker_cli.views.live import open_view
@@ -53,25 +53,20 @@ def demo(
         directory = cleaning.enter_context(demo_directory(keep))
         cleaning.callback(end_waiting)
         name = "word-count" if settings.is_embedded else f"word-count-{secrets.token_hex(4)}"
-        options = DemoOptions(
-            parameters=Parameters(name, directory, fail_rate, seed, lines=lines or 0),
-            kill=kill,
-            deadline=deadline,
-            log_level=log_level,
-            worker=settings.worker.model_dump(),
-            replication_factor=settings.topics.replication_factor,
-        )
+        parameters = Parameters(name, directory, fail_rate, seed, lines=lines or 0)
+        options = DemoOptions(parameters, kill, deadline, log_level, settings)
+        plan = options.plan()
         if settings.is_embedded:
-            start_early(options)
+            plan.start_early()
             console.print("starting Apache Kafka …", markup=False)
             cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
         else:
             cluster = configured_cluster(loaded)
             Catalogue(cluster.kafka).reach()
-            start_early(options)
+            plan.start_early()
         console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
         view = cleaning.enter_context(open_view(console))
-        report = run_demo(cluster, options, view)
+        report = run_demo(cluster, plan, options, view)
     for line in report.in_words():
         console.print(line, markup=False)
     if json_:

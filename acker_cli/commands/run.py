@@ -48,7 +48,6 @@ def run(
         prepare_cluster,
         run_component,
         run_topology,
-        start_early,
         warned_without_ackers,
     )
     from acker_cli.views.live import open_view
@@ -69,7 +68,7 @@ def run(
         if local:
             if component is None:
                 cleaning.callback(end_waiting)
-                start_early(plan)
+                plan.start_early()
             cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
         else:
             cluster = configured_cluster(loaded)

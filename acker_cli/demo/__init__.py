@@ -3,7 +3,6 @@
 - `text`: the text, and what a word is.
 - `word_count`: the topology: a spout, a bolt that splits, a bolt that counts; `spark_word_count`: the same in Spark.
 - `stores`: the files of spout and count bolt.
-- `session`: one run from start to end; it leaves nothing on your cluster. `chaos`: its kills.
-- `report`: the result of a run; `verification`: of a word count whose components are services, as in
-  `docker-compose.yml`; `spark_verification`: of one in Spark.
+- `session`: one run from start to end, with its kills; it leaves nothing on your cluster. `report`: its result.
+- `verification`: of a word count whose components are services, as in `docker-compose.yml`, or jobs in Spark.
 """

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acker_cli.views.snapshot import TopologySnapshot, by_reason, latency_in_words
+from acker_cli.views.live import TopologySnapshot, by_reason, latency_in_words
 
 _SHOWN: Final = 5
 

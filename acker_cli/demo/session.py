@@ -1,80 +1,67 @@
 """One run of the demo, from an empty cluster to the comparison."""
 
 import os
+import random
 import signal
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from acker_cli.cluster.connection import Cluster
 from acker_cli.cluster.removal import Removal, remains_of
-from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import lines, plain_count
-from acker_cli.demo.word_count import BOLTS, LINES, REFERENCE, Parameters
+from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
 from acker_cli.errors import DemoError
-from acker_cli.processes import acker_pool
-from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.processes.topology_processes import LOOK_SECONDS, TopologyProcesses
-from acker_cli.settings.sections import KafkaProperties
-from acker_cli.views.live import View
-from acker_cli.views.snapshot import Progress, TopologySnapshot
+from acker_cli.processes.running import RunPlan, TopologyProcesses
+from acker_cli.settings.sections import KafkaProperties, Settings
+from acker_cli.views.live import Progress, TopologySnapshot, View
 from acker_worker.stats import WorkerStats
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
-from spout_sdk import load_topology
-from spout_sdk.runtime.launch import start_early as start_component_early
-from tuple_tree.manifest import Manifest
+from spout_sdk import Stats, load_topology
 
 # The group notices a killed member within this time; the default is longer than the demo waits.
 _KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 # Below librdkafka's errors: connections fail as the demo begins and ends.
 _QUIET: Final[KafkaProperties] = {"log_level": 2}
+# Shares of all lines between which a kill happens; the second comes when the first is recovered from.
+_ACKER_WINDOW: Final = (0.25, 0.4)
+_BOLT_WINDOW: Final = (0.5, 0.65)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """How the demo is run; the deadline is in seconds, `worker` has the fields of `WorkerSettings`."""
+    """How the demo is run; the deadline is in seconds."""
 
     parameters: Parameters
     kill: bool
     deadline: float
     log_level: str
-    worker: dict[str, float]
-    replication_factor: int
+    settings: Settings
 
-    @property
-    def copies(self) -> int:
-        """The number of acker workers, and of processes of each bolt: one is left when another is killed."""
-        return 2 if self.kill else 1
-
-
-def start_early(options: DemoOptions) -> None:
-    """Starts the processes of `run_demo`, which import what they need while the broker starts."""
-    # The topology reads them, here and in its processes.
-    os.environ.update(options.parameters.to_environment())
-    acker_pool.start_early(options.copies)
-    start_component_early(REFERENCE, LINES)
-    for bolt in BOLTS:
-        start_component_early(REFERENCE, bolt, options.copies)
+    def plan(self) -> RunPlan:
+        """The plan of its topology, which reads the parameters from the environment, here and in its processes."""
+        os.environ.update(self.parameters.to_environment())
+        # One is left when another is killed.
+        copies = 2 if self.kill else 1
+        return RunPlan(load_topology(REFERENCE), REFERENCE, processes=dict.fromkeys(BOLTS, copies), ackers=copies)
 
 
-def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
+def run_demo(cluster: Cluster, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
     kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
-    manifest = load_topology(REFERENCE).manifest
+    manifest = plan.topology.manifest
     catalogue = Catalogue(kafka)
     catalogue.topics()  # Without a cluster there is nothing to remove either.
     try:
-        catalogue.create_topics(manifest, options.replication_factor)
+        catalogue.create_topics(manifest, options.settings.topics.replication_factor)
         catalogue.publish(manifest)
-        return _Session(kafka, manifest, options, view).run()
+        return _run(kafka, plan, options, view)
     finally:
         if not cluster.is_embedded:
             _remove(kafka, manifest.topology, view)
@@ -107,80 +94,89 @@ def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
         view.note(f"left on the cluster: {left}. Remove it: acker topologies delete {topology}")
 
 
-class _Session:
-    def __init__(self, kafka: KafkaProperties, manifest: Manifest, options: DemoOptions, view: View) -> None:
-        self._options = options
-        self._directory = options.parameters.directory
-        self._view = view
-        self._total = len(lines(options.parameters.lines))
-        launch = AckerLaunch(manifest.topology, kafka, options.worker, options.log_level)
-        ackers = AckerPool(launch, options.copies)
-        processes = dict.fromkeys(BOLTS, options.copies)
-        self._processes = TopologyProcesses(REFERENCE, manifest, kafka, processes, ackers)
-        self._chaos = Chaos(options.parameters.seed, BOLTS, self._kill) if options.kill else None
+def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
+    """Runs until every line is acked or the deadline is over."""
+    parameters, overdue = options.parameters, ""
+    total, directory = len(lines(parameters.lines)), parameters.directory
+    kills = Kills(parameters.seed, BOLTS)
+    began = 0.0
+    with TopologyProcesses(plan, kafka, options.settings.worker.model_dump(), options.log_level) as processes:
+        for looked in processes.checked_snapshots():
+            done = acked_lines(directory)
+            snapshot = replace(looked, progress=Progress(done, total, "lines"))
+            view.show(snapshot)
+            if not began and snapshot.at_spouts.emitted:
+                began = time.monotonic()
+            if done >= total:
+                break
+            if snapshot.seconds > options.deadline:
+                overdue = _overdue(snapshot, options.deadline)
+                break
+            if options.kill:
+                busy, pids = processes.ackers.busy_pids(), processes.components.pids()
+                for pid, role in kills.due(done / total, busy, snapshot.components, pids):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                    view.note(f"killed {role} {pid}")
+        seconds = time.monotonic() - began if began else 0.0
+        processes.stop()
+        # Exact, because every process has sent its last report.
+        last = processes.snapshot()
+    return DemoReport(
+        last=last,
+        lines=total,
+        lines_acked=acked_lines(directory),
+        seconds=seconds,
+        comparison=Comparison(plain_count(parameters.lines), counted_words(directory)),
+        acker_kills=kills.of_ackers,
+        bolt_kills=kills.of_bolts,
+        overdue=overdue,
+    )
 
-    def run(self) -> DemoReport:
-        """Runs until every line is acked or the deadline is over."""
-        overdue = ""
-        with self._processes as processes:
-            began = self._until_emitting()
-            while (done := acked_lines(self._directory)) < self._total:
-                snapshot = self._look(done)
-                if snapshot.seconds > self._options.deadline:
-                    overdue = _overdue(snapshot, self._options.deadline)
-                    break
-            seconds = time.monotonic() - began
-            self._view.show(self._snapshot(done))
-            processes.stop()
-            # Exact, because every process has sent its last report.
-            last = processes.snapshot()
-        return DemoReport(
-            last=last,
-            lines=self._total,
-            lines_acked=acked_lines(self._directory),
-            seconds=seconds,
-            comparison=Comparison(plain_count(self._options.parameters.lines), counted_words(self._directory)),
-            acker_kills=self._chaos.acker_kills if self._chaos else 0,
-            bolt_kills=self._chaos.bolt_kills if self._chaos else 0,
-            overdue=overdue,
-        )
 
-    def _until_emitting(self) -> float:
-        """Waits for the first line; returns its time, when the demo begins."""
-        while True:
-            snapshot = self._look(0)
-            if snapshot.at_spouts.emitted or snapshot.seconds > self._options.deadline:
-                return time.monotonic()
+class Kills:
+    """The kills of an acker worker and of a process of a bolt, at random moments while they are busy."""
 
-    def _look(self, done: int) -> TopologySnapshot:
-        """Checks the processes, shows their state, and waits a moment."""
-        self._processes.check()
-        snapshot = self._snapshot(done)
-        self._view.show(snapshot)
-        if self._chaos is not None:
-            workers, pids = self._processes.ackers.workers(), self._processes.components.pids()
-            self._chaos.step(done / self._total, workers, snapshot.components, pids)
-        threading.Event().wait(LOOK_SECONDS)
-        return snapshot
+    def __init__(self, seed: int, bolts: Sequence[str]) -> None:
+        self._random = random.Random(f"{seed}/chaos")  # noqa: S311
+        self._bolts = bolts
+        self._acker_at = self._random.uniform(*_ACKER_WINDOW)
+        self._bolt_at = self._random.uniform(*_BOLT_WINDOW)
+        self._executed: dict[str, int] = {}
+        self.of_ackers = 0
+        self.of_bolts = 0
 
-    def _snapshot(self, done: int) -> TopologySnapshot:
-        return self._processes.snapshot(Progress(done, self._total, "lines"))
+    def due(
+        self, done: float, busy_ackers: Sequence[int], stats: Mapping[str, Stats], pids: Mapping[str, Sequence[int]]
+    ) -> list[tuple[int, str]]:
+        """Process ids, and what they are, to kill when this share of lines is acked; stats and pids by component."""
+        due = []
+        if not self.of_ackers and done >= self._acker_at and busy_ackers:
+            due.append((self._random.choice(busy_ackers), "acker worker"))
+            self.of_ackers += 1
+        if not self.of_bolts and done >= self._bolt_at:
+            working = [bolt for bolt in self._bolts if self._is_working(stats[bolt], pids[bolt])]
+            if working:
+                bolt = self._random.choice(working)
+                due.append((self._random.choice(pids[bolt]), f"{bolt} process"))
+                self.of_bolts += 1
+        self._executed = {bolt: stats[bolt].executed for bolt in self._bolts}
+        return due
 
-    def _kill(self, victim: Victim) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(victim.pid, signal.SIGKILL)
-        self._view.note(f"killed {victim.role} {victim.pid}")
+    def _is_working(self, stats: Stats, pids: Sequence[int]) -> bool:
+        before = self._executed.get(stats.component)
+        # Processes of a bolt share its tasks evenly, so each has one if there are enough of them.
+        all_have_tasks = set(stats.pids) == set(pids) and len(stats.tasks) >= len(pids)
+        return all_have_tasks and before is not None and stats.executed > before
 
 
 def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
-    ackers = snapshot.ackers or WorkerStats()
+    ackers, progress = snapshot.ackers or WorkerStats(), snapshot.progress or Progress(0, 0, "lines")
     bolts = ", ".join(
         f"{name} {stats.pending:,}" for name, stats in snapshot.components.items() if name not in snapshot.spouts
     )
-    progress = snapshot.progress
-    acked = f"{progress.done:,} of {progress.total:,} lines are acked" if progress else "it is not over"
     return (
-        f"given up after {deadline:g} s: {acked}; pending: {snapshot.at_spouts.pending:,} at the spout, "
-        f"{ackers.pending:,} in {ackers.partitions} acker partitions, inputs of bolts: {bolts}. On a slow machine try "
-        "a longer --deadline"
+        f"given up after {deadline:g} s: {progress.done:,} of {progress.total:,} lines are acked; pending: "
+        f"{snapshot.at_spouts.pending:,} at the spout, {ackers.pending:,} in {ackers.partitions} acker partitions, "
+        f"inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
     )

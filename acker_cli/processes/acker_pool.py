@@ -1,12 +1,12 @@
 """Acker workers as supervised child processes."""
 
 import logging
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from acker_cli.errors import ProcessError
-from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.views.snapshot import ACKER_LOOP
+from acker_cli.processes.metrics_server import ACKER_LOOP
 from acker_worker.stats import WorkerStats
 from kafka_clients import supervision
 from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
@@ -18,29 +18,31 @@ _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "
 """Statistics of which the longest counts, not the sum."""
 
 
-@dataclass(frozen=True, slots=True)
-class AckerSnapshot:
-    """A running worker; busy means that it owns partitions and has applied entries between its last two reports."""
-
-    pid: int
-    stats: WorkerStats | None
-    is_busy: bool
-
-
 def start_early(count: int) -> None:
     """Starts processes that the next pool takes, so that they import what they need meanwhile."""
     supervision.start_early(_ARGUMENTS, count)
 
 
 class AckerPool(Supervisor[WorkerStats]):
-    """Runs so many acker workers of one topology, and starts those that end again."""
+    """Runs acker workers of one topology, and starts those that end again.
 
-    def __init__(self, launch: AckerLaunch, count: int) -> None:
+    `kafka` are librdkafka properties, `worker` fields of `WorkerSettings`, `log_level` the least that they log.
+    """
+
+    def __init__(
+        self,
+        topology: str,
+        kafka: Mapping[str, Any],
+        count: int,
+        worker: Mapping[str, Any] | None = None,
+        log_level: str = "warning",
+    ) -> None:
         super().__init__(WorkerStats.of, summed, lambda name, why: ProcessError(f"{name}: {why}"))
         self.count = count
+        launch = {"topology": topology, "kafka": {**kafka}, "worker": {**(worker or {})}, "log_level": log_level}
 
         def start_process() -> ChildProcess:
-            return ChildProcess(_ARGUMENTS, {}, asdict(launch))
+            return ChildProcess(_ARGUMENTS, {}, launch)
 
         self._slots = [Slot(ACKER_LOOP, start_process, WorkerStats()) for _ in range(count)]
 
@@ -49,14 +51,18 @@ class AckerPool(Supervisor[WorkerStats]):
         if self._failure is not None:
             raise self._failure
 
-    def workers(self) -> list[AckerSnapshot]:
-        snapshots = []
-        for slot in self._slots:
-            if (child := slot.running) is not None:
-                latest = list(slot.latest)
-                busy = len(latest) == 2 and latest[1].partitions > 0 and latest[1].entries > latest[0].entries
-                snapshots.append(AckerSnapshot(child.pid, latest[-1] if latest else None, busy))
-        return snapshots
+    def pids(self) -> list[int]:
+        """The ids of the running workers."""
+        return [child.pid for slot in self._slots if (child := slot.running) is not None]
+
+    def busy_pids(self) -> list[int]:
+        """Those that own partitions and have applied entries between their last two reports."""
+        latest = {child.pid: [*slot.latest] for slot in self._slots if (child := slot.running) is not None}
+        return [
+            pid
+            for pid, stats in latest.items()
+            if len(stats) == 2 and stats[1].partitions > 0 and stats[1].entries > stats[0].entries
+        ]
 
     def stats(self) -> WorkerStats:
         """The sum over all workers; counters of those that have ended are included."""

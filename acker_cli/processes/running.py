@@ -2,31 +2,29 @@
 
 import logging
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Self
 
 from prometheus_client.registry import Collector
 
 from acker_cli.cluster.connection import Cluster
-from acker_cli.errors import SettingsError
+from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes import acker_pool
 from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.processes.metrics_server import Health, Loop, metrics_served
-from acker_cli.processes.topology_processes import LOOK_SECONDS, Snapshots, TopologyProcesses
+from acker_cli.processes.metrics_server import ACKER_LOOP, Health, Loop, metrics_served
 from acker_cli.settings.sections import Settings
-from acker_cli.views.live import View
-from acker_cli.views.snapshot import TopologySnapshot
+from acker_cli.views.live import TopologySnapshot, View
 from acker_worker.metrics import WorkerCollector
-from acker_worker.stats import WorkerStats
 from inspection.topology_status import ClusterStatus
 from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
-from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
 from spout_sdk.runtime.launch import start_early as start_component_early
 from spout_sdk.runtime.process import collect_rarely
 from spout_sdk.statistics.metrics import ComponentCollector
@@ -35,6 +33,9 @@ from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
 
 _log = logging.getLogger(__name__)
 
+LOOK_SECONDS: Final = 0.25
+"""How often `TopologyProcesses.check` is to be called."""
+_RATE_SECONDS: Final = 3.0
 _ACKERS_JOIN_S: Final = 2.0
 """Seconds until acker workers that start with the components have joined their group."""
 
@@ -54,6 +55,13 @@ class RunPlan:
         """Whether it begins trees whose ackers run elsewhere."""
         spouts = {spout.name for spout in self.topology.manifest.spouts}
         return not self.ackers and (self.component is None or self.component in spouts)
+
+    def start_early(self) -> None:
+        """Starts the processes of `TopologyProcesses`, which import what they need while a broker starts."""
+        acker_pool.start_early(self.ackers)
+        for component in self.topology.manifest.components:
+            if not component.external:
+                start_component_early(self.reference, component.name, self.processes.get(component.name, 1))
 
     @classmethod
     def checked(
@@ -118,47 +126,103 @@ def prepare_cluster(
         )
 
 
-def start_early(plan: RunPlan) -> None:
-    """Starts the processes of `run_topology`, which import what they need while the broker starts."""
-    acker_pool.start_early(plan.ackers)
-    for component in plan.topology.manifest.components:
-        if not component.external:
-            start_component_early(plan.reference, component.name, plan.processes.get(component.name, 1))
+class _Snapshots:
+    """Snapshots of some components of a topology, and of the acker workers beside them."""
+
+    def __init__(self, manifest: Manifest, ackers: AckerPool) -> None:
+        self._spouts = frozenset(spout.name for spout in manifest.spouts)
+        self._ackers = ackers
+        self._began = time.monotonic()
+        self._executed: deque[tuple[float, int]] = deque()  # when, and how many tuples until then
+
+    def of(self, components: Mapping[str, Stats]) -> TopologySnapshot:
+        now, executed = time.monotonic(), sum(stats.executed for stats in components.values())
+        self._executed.append((now, executed))
+        while len(self._executed) > 2 and now - self._executed[1][0] >= _RATE_SECONDS:
+            self._executed.popleft()
+        since, before = self._executed[0]
+        return TopologySnapshot(
+            seconds=now - self._began,
+            spouts=self._spouts,
+            components=components,
+            rate=(executed - before) / (now - since) if now > since else 0.0,
+            acker_pids=tuple(self._ackers.pids()),
+            ackers=self._ackers.stats() if self._ackers.count else None,
+        )
+
+
+class TopologyProcesses:
+    """Runs all components of a plan in processes of their own, and acker workers beside them.
+
+    `kafka` are librdkafka properties, `worker` fields of `WorkerSettings`, `log_level` the least that ackers log.
+    """
+
+    def __init__(
+        self, plan: RunPlan, kafka: KafkaSettings, worker: Mapping[str, Any] | None = None, log_level: str = "warning"
+    ) -> None:
+        self.ackers = AckerPool(plan.topology.name, kafka, plan.ackers, worker, log_level)
+        self.components = TopologyRunner(plan.reference, kafka, plan.processes)
+        self._snapshots = _Snapshots(plan.topology.manifest, self.ackers)
+
+    def __enter__(self) -> Self:
+        self.ackers.start()
+        self.components.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stops the components first, so that the ackers read their last acks."""
+        try:
+            self.components.stop()
+        finally:
+            self.ackers.stop()
+
+    def check(self) -> None:
+        """Raises a `ProcessError` if an acker worker cannot run, or all components have ended."""
+        self.ackers.check()
+        if self.components.wait(0):
+            raise ProcessError("all components have ended by themselves: the lines above say why")
+
+    def snapshot(self) -> TopologySnapshot:
+        return self._snapshots.of(self.components.stats())
+
+    def checked_snapshots(self) -> Iterator[TopologySnapshot]:
+        """Yields a snapshot after each check, again and again."""
+        pause = threading.Event()
+        while True:
+            self.check()
+            yield self.snapshot()
+            pause.wait(LOOK_SECONDS)
 
 
 def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
     """Runs all components, each in processes of its own, until a signal unwinds it."""
-    pause = threading.Event()
-    ackers = _acker_pool(plan, cluster, settings)
-    topology = TopologyProcesses(plan.reference, plan.topology.manifest, cluster.kafka, plan.processes, ackers)
-    latest = topology.snapshot()
-    with _metrics_served(plan, settings, topology.heartbeat_ages, lambda: latest), topology:
-        while True:
-            topology.check()
-            latest = topology.snapshot()
-            view.show(latest)
-            pause.wait(LOOK_SECONDS)
+    processes = TopologyProcesses(plan, cluster.kafka, settings.worker.model_dump(), settings.log_level)
+    components = processes.components
+    with _metrics_served(plan, settings, components.stats, components.heartbeat_ages, processes.ackers), processes:
+        for snapshot in processes.checked_snapshots():
+            view.show(snapshot)
 
 
 def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
     """Runs one component in this process until a signal stops it, and raises `Interrupted` then."""
     assert plan.component is not None  # noqa: S101 - for the type checker
+    manifest = plan.topology.manifest
     loop = Loop(plan.component)
-    ackers = _acker_pool(plan, cluster, settings)
-    snapshots = Snapshots({spout.name for spout in plan.topology.manifest.spouts} & {plan.component}, ackers)
-    latest = snapshots.of({plan.component: Stats(plan.component)})
+    ackers = AckerPool(manifest.topology, cluster.kafka, plan.ackers, settings.worker.model_dump(), settings.log_level)
+    snapshots = _Snapshots(manifest, ackers)
+    latest = {plan.component: Stats(plan.component)}
 
     def on_stats(stats: Stats) -> None:
         nonlocal latest
         loop.turned()
         ackers.check()
-        latest = snapshots.of({stats.component: stats})
-        view.show(latest)
+        latest = {stats.component: stats}
+        view.show(snapshots.of(latest))
 
-    def heartbeat_ages() -> dict[str, float]:
-        return {**loop.heartbeat_ages(), **ackers.heartbeat_ages()}
-
-    with _metrics_served(plan, settings, heartbeat_ages, lambda: latest), ackers:
+    with _metrics_served(plan, settings, lambda: latest, loop.heartbeat_ages, ackers), ackers:
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
         # A component stops between two tuples, never amid one.
         with stopped_by_signals(runner.stop) as received:
@@ -171,19 +235,21 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
 def _metrics_served(
     plan: RunPlan,
     settings: Settings,
+    stats: Callable[[], Mapping[str, Stats]],
     heartbeat_ages: Callable[[], Mapping[str, float]],
-    latest: Callable[[], TopologySnapshot],
+    ackers: AckerPool,
 ) -> AbstractContextManager[None]:
     manifest = plan.topology.manifest
-    collectors: list[Collector] = [ComponentCollector(manifest, lambda: latest().components.values())]
+    collectors: list[Collector] = [ComponentCollector(manifest, lambda: stats().values())]
     if plan.ackers:
-        collectors.append(WorkerCollector(lambda: {manifest.topology: latest().ackers or WorkerStats()}))
-    return metrics_served(settings.metrics, collectors, Health(heartbeat_ages, lambda: latest().stalls))
+        collectors.append(WorkerCollector(lambda: {manifest.topology: ackers.stats()}))
 
+    def stalls() -> dict[str, tuple[float, str]]:
+        stalled = {name: (each.stalled_seconds, each.stalled_by) for name, each in stats().items()}
+        return {**stalled, ACKER_LOOP: ackers.stats().stalled}
 
-def _acker_pool(plan: RunPlan, cluster: Cluster, settings: Settings) -> AckerPool:
-    launch = AckerLaunch(plan.topology.name, cluster.kafka, settings.worker.model_dump(), settings.log_level)
-    return AckerPool(launch, plan.ackers)
+    health = Health(lambda: {**heartbeat_ages(), **ackers.heartbeat_ages()}, stalls)
+    return metrics_served(settings.metrics, collectors, health)
 
 
 @contextmanager

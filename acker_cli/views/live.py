@@ -1,11 +1,13 @@
-"""A topology at work: a live table on a terminal, plain lines anywhere else."""
+"""The figures of a topology at work on this machine: a live table on a terminal, plain lines anywhere else."""
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -14,10 +16,52 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from acker_cli.views.snapshot import TopologySnapshot, by_reason, in_words, latency_in_words
+from acker_worker.stats import WorkerStats
+from spout_sdk.statistics.stats import Stats
+from tuple_tree.latency import LatencyHistogram
 
 PLAIN_SECONDS: Final = 2.0
 _STDERR: Final = 2
+_REPLAYED: Final = "replayed"
+"""The counter of a spout for what it has emitted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of something that ends is done; `unit` in the plural."""
+
+    done: int
+    total: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySnapshot:
+    """A topology at work."""
+
+    seconds: float  # since it was started
+    spouts: frozenset[str]  # the names of all
+    components: Mapping[str, Stats]  # of those that run here, in the topology's order
+    rate: float = 0.0  # tuple deliveries executed a second, over the last seconds
+    acker_pids: tuple[int, ...] = ()  # of the acker workers started here
+    ackers: WorkerStats | None = None  # their sum; None if none was started here
+    progress: Progress | None = None  # of a topology that comes to an end
+
+    @property
+    def at_spouts(self) -> Stats:
+        """The sum over the spouts."""
+        spouts = (stats for name, stats in self.components.items() if name in self.spouts)
+        return reduce(Stats.merge, spouts, Stats("spouts"))
+
+    @property
+    def replayed(self) -> int:
+        """Tuples emitted again, where spouts count them."""
+        return self.at_spouts.counters.get(_REPLAYED, 0)
+
+    @property
+    def executed(self) -> int:
+        """Tuple deliveries executed by bolts."""
+        return sum(stats.executed for stats in self.components.values())
 
 
 class PlainView:
@@ -93,6 +137,36 @@ def _captured_stderr(on_line: Callable[[str], None]) -> Iterator[None]:
         os.dup2(original, _STDERR)
         os.close(original)
         reader.join(1.0)
+
+
+def by_reason(failed: Mapping[str, int]) -> str:
+    """Failures in words, such as `12 (10 failed, 2 timeout)`."""
+    if not failed:
+        return "0"
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(failed.items()))
+    return f"{sum(failed.values()):,} ({reasons})"
+
+
+def latency_in_words(latency: LatencyHistogram) -> str:
+    """Complete latencies in words; a dash where no tree was acked yet."""
+    if not latency.total:
+        return "complete latency -"
+    return f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms"
+
+
+def in_words(snapshot: TopologySnapshot) -> str:
+    progress, trees = snapshot.progress, snapshot.at_spouts
+    parts = [] if progress is None else [f"{progress.done:,} of {progress.total:,} {progress.unit}"]
+    parts += [
+        f"emitted {trees.emitted:,}",
+        f"pending {trees.pending:,}",
+        f"acked {trees.acked:,}",
+        f"failed {by_reason(trees.failed)}",
+        f"replayed {snapshot.replayed:,}",
+        f"{snapshot.rate:,.0f} tuples/s",
+        latency_in_words(trees.complete_latency),
+    ]
+    return f"{snapshot.seconds:5.1f} s  " + ", ".join(parts)
 
 
 def drawn(snapshot: TopologySnapshot) -> RenderableType:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from acker_cli.processes.topology_processes import LOOK_SECONDS
+from acker_cli.processes.running import LOOK_SECONDS
 from tests.chaos import topologies
 from tests.chaos.brokers import Brokers, LocalBroker, ThreeBrokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary

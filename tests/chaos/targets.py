@@ -12,9 +12,7 @@ from typing import Final, Self
 
 from confluent_kafka.admin import NewTopic
 
-from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.processes.topology_processes import TopologyProcesses
+from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import KafkaBolt, Topology
 from tests.chaos import topologies
@@ -102,8 +100,8 @@ class Target:
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)
-        ackers = AckerPool(AckerLaunch(name, kafka, {}, "INFO"), int(self.tracked))
-        self._processes = TopologyProcesses(reference, manifest, kafka, {}, ackers)
+        plan = RunPlan(self.topology, reference, ackers=int(self.tracked))
+        self._processes = TopologyProcesses(plan, kafka, log_level="info")
         self._drivers = {
             component: Driver(
                 reference, component, brokers.bootstrap_servers, topologies.directory() / f"{name}-{component}"
@@ -133,7 +131,7 @@ class Target:
     def pids(self, component: str) -> list[int]:
         """The processes of a component, or of the acker."""
         if component == "acker":
-            return [worker.pid for worker in self._processes.ackers.workers()]
+            return self._processes.ackers.pids()
         driver = self._drivers.get(component)
         return self._processes.components.pids()[component] if driver is None else driver.pids()
 

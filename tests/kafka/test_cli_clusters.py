@@ -16,7 +16,6 @@ from rich.console import Console
 from acker_cli.cluster.sources import Feed, feeding
 from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.acker_process import AckerLaunch
 from acker_cli.processes.running import RunPlan, warned_without_ackers
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
@@ -78,7 +77,7 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
 
 
 def test_workers_that_cannot_start_log_the_reason(bootstrap_servers: str) -> None:
-    launch = AckerLaunch("no-such-topology", {"bootstrap.servers": bootstrap_servers}, {}, "error")
+    kafka = {"bootstrap.servers": bootstrap_servers}
 
     def check_until_it_raises() -> None:
         while True:
@@ -86,7 +85,10 @@ def test_workers_that_cannot_start_log_the_reason(bootstrap_servers: str) -> Non
             pause.wait(0.05)
 
     pause = threading.Event()
-    with AckerPool(launch, 2) as pool, pytest.raises(ProcessError, match="no topology 'no-such-topology'"):
+    with (
+        AckerPool("no-such-topology", kafka, 2, log_level="error") as pool,
+        pytest.raises(ProcessError, match="no topology 'no-such-topology'"),
+    ):
         check_until_it_raises()
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from acker_cli.demo import spark_word_count
-from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.report import Comparison, DemoReport
+from acker_cli.demo.session import Kills
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
 from acker_cli.demo.verification import is_right, kept_results
 from acker_cli.demo.word_count import Pace, Parameters, topology
-from acker_cli.processes.acker_pool import AckerSnapshot
-from acker_cli.views.snapshot import TopologySnapshot
+from acker_cli.views.live import TopologySnapshot
 from spout_sdk import Stats
 from tests.seeds import each_seed
 
@@ -42,31 +41,25 @@ def test_the_pace_does_not_catch_up() -> None:
     assert [pace.allows() for _ in range(3)] == [True, False, False]
 
 
-def kills(seed: int) -> list[tuple[float, Victim]]:
-    killed: list[tuple[float, Victim]] = []
-    share = 0.0
-    chaos = Chaos(seed, ["count"], lambda victim: killed.append((share, victim)))
+def kills_of(seed: int) -> list[tuple[float, tuple[int, str]]]:
+    killed: list[tuple[float, tuple[int, str]]] = []
+    kills = Kills(seed, ["count"])
     for step in range(1001):
         share = step / 1000
         stats = Stats("count", pids=(20, 21), tasks=(0, 1), executed=step)
-        chaos.step(
-            share,
-            [AckerSnapshot(10, None, True), AckerSnapshot(11, None, False)],
-            {"count": stats},
-            {"count": [20, 21]},
-        )
-    assert chaos.acker_kills + chaos.bolt_kills == len(killed)
+        killed += [(share, victim) for victim in kills.due(share, [10], {"count": stats}, {"count": [20, 21]})]
+    assert kills.of_ackers + kills.of_bolts == len(killed)
     return killed
 
 
 def test_one_acker_and_one_bolt_process_are_killed_in_the_middle() -> None:
     def check(seed: int) -> None:
-        (acker_at, acker), (bolt_at, bolt) = kills(seed)
-        assert acker == Victim(10, "acker worker")
-        assert bolt.role == "count process"
-        assert bolt.pid in (20, 21)
+        (acker_at, acker), (bolt_at, (bolt, role)) = kills_of(seed)
+        assert acker == (10, "acker worker")
+        assert role == "count process"
+        assert bolt in (20, 21)
         assert 0.2 < acker_at < 0.45 < bolt_at < 0.7
-        assert kills(seed) == [(acker_at, acker), (bolt_at, bolt)]
+        assert kills_of(seed) == [(acker_at, acker), (bolt_at, (bolt, role))]
 
     each_seed(check)
 

@@ -4,8 +4,7 @@ import io
 
 from rich.console import Console
 
-from acker_cli.views.live import PLAIN_SECONDS, PlainView, drawn, open_view
-from acker_cli.views.snapshot import Progress, TopologySnapshot, in_words
+from acker_cli.views.live import PLAIN_SECONDS, PlainView, Progress, TopologySnapshot, drawn, in_words, open_view
 from acker_worker.stats import WorkerStats
 from spout_sdk import LatencyHistogram, Stats
 
