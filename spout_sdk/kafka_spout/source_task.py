@@ -8,12 +8,14 @@ the payload is read again.
 import logging
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from spout_sdk.api.components import Failure
+from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers, start_offset
-from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays, SourceDeadLetters
+from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.settings import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
 from spout_sdk.kafka_spout.source import Commit, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
@@ -55,11 +57,11 @@ class SourceTask:
         assert environment.open_source is not None, "attach() checks it"  # noqa: S101 - the SDK's own order of calls
         self._source = environment.open_source(self.uncommitted)
         self._partitions = OwnedPartitions()
-        self._dead_letters = SourceDeadLetters(collector.scope, self._done)
-        self._replays = Replays(settings.retry, self._partitions, self._source, self._dead_letters)
+        self._dead_letters = DeadLetters(collector.scope)
+        self._replays = Replays(settings.retry, self._partitions, self._source, self._reject)
         self._raised_before = Repetition(environment.clock)
         self._is_started = False
-        self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
+        self._look_at = self._commit_at = self._hold_until = self._refresh_at = 0.0
         # Each with the root of its tree; 0 where nothing is followed.
         self._buffer: deque[tuple[Record, int]] = deque()
         self._add_to = collector.add
@@ -88,17 +90,15 @@ class SourceTask:
         """Begins, commits, and reads again what is due."""
         if self._dead_letters.failure is not None:
             raise self._dead_letters.failure
+        if now >= self._look_at:
+            self._look_for_partitions(now)
         if not self._is_started:
-            if now >= self._start_at:
-                self._start(now)
             return
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             if self._mode != "at_most_once":
                 self._source.commit(self._changed())
         self._replays.tick(now)
-        if now >= self._grow_at:
-            self._grow(now)
         if now >= self._refresh_at:
             self._refresh_at = now + _REFRESH_SECONDS
             self._source.commit({each.at: each.committed for each in self._partitions if each.committed is not None})
@@ -142,28 +142,25 @@ class SourceTask:
 
     # Beginning
 
-    def _start(self, now: float) -> None:
-        """Begins, or logs why not yet: outside of the group's callbacks, so that it can be tried again."""
-        self._start_at = now + AGAIN_SECONDS
-        try:
-            self._is_started = self._add_missing(self._settings.first_poll)
-        except (TopicsError, AccessError):
-            raise
-        except BrokerError as error:
-            logger.warning("%s cannot begin to read yet: %s", self._by, error)
-        self._grow_at = now + _GROWTH_SECONDS
-        self._commit_at = now + _COMMIT_SECONDS
-        self._refresh_at = now + _REFRESH_SECONDS
+    def _look_for_partitions(self, now: float) -> None:
+        """Begins, or reads partitions that were added to a topic from their beginning; logs why not yet.
 
-    def _grow(self, now: float) -> None:
-        """Reads partitions that were added to a topic from their beginning."""
-        self._grow_at = now + _GROWTH_SECONDS
+        Outside of the group's callbacks, so that it can be tried again.
+        """
+        self._look_at = now + (_GROWTH_SECONDS if self._is_started else AGAIN_SECONDS)
         try:
-            self._add_missing("uncommitted_earliest")
-        except TopicsError:
-            raise
+            added = self._add_missing("uncommitted_earliest" if self._is_started else self._settings.first_poll)
         except BrokerError as error:
-            logger.warning("%s does not know whether its topics have grown: %s", self._by, error)
+            if isinstance(error, TopicsError) or (isinstance(error, AccessError) and not self._is_started):
+                raise
+            what = "does not know whether its topics have grown" if self._is_started else "cannot begin to read yet"
+            logger.warning("%s %s: %s", self._by, what, error)
+            return
+        if added and not self._is_started:
+            self._is_started = True
+            self._look_at = now + _GROWTH_SECONDS
+            self._commit_at = now + _COMMIT_SECONDS
+            self._refresh_at = now + _REFRESH_SECONDS
 
     def _add_missing(self, first_poll: FirstPoll) -> bool:
         counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}
@@ -272,7 +269,7 @@ class SourceTask:
         try:
             values = self._translate(record)
         except WireError as error:
-            self._dead_letters.send(key, record, error)
+            self._reject(key, record, error)
             return False
         except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
             self._translate_raised(key, record, error)
@@ -295,15 +292,21 @@ class SourceTask:
                     values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
                 )
         except EmitError as error:
-            self._dead_letters.send(key, record, WireError("bad-payload", str(error)))
+            self._reject(key, record, WireError("bad-payload", str(error)))
             return False
         return True
+
+    def _reject(self, key: int, record: Record, error: WireError) -> None:
+        """Makes a dead letter of a message, which is done once that is delivered."""
+        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
+        self._dead_letters.send_record(record, error, partial(self._done, key))
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
         """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._tracked:
-            self._dead_letters.send(key, record, WireError("bad-payload", why))
+            self._reject(key, record, WireError("bad-payload", why))
             return
         self._counters.count_error(error)
         if (line := self._raised_before.line(error)) is not None:

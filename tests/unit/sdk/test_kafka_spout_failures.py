@@ -1,14 +1,10 @@
 """A Kafka spout's task: replays, their roots and their end; limits."""
 
-import random
-
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.kafka_spout.replays import RetrySchedule
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
-from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
@@ -42,26 +38,15 @@ def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry() -> N
     assert RetryPolicy(max_retries=0).delay(1) is None
 
 
-def test_the_retry_schedule_equals_a_sorted_list() -> None:
-    def check(seed: int) -> None:
-        rng = random.Random(seed)
-        schedule, model, now = RetrySchedule(), dict[int, tuple[float, int]](), 0.0
-        for number in range(500):
-            act, key = rng.random(), rng.randrange(20)
-            if act < 0.5:
-                due_at = now + rng.choice([0.0, 1.0, rng.random() * 5])
-                schedule.put(key, due_at)
-                model[key] = (due_at, number)
-            else:
-                now += rng.choice([0.0, 1.0, rng.random()])
-                limit = rng.randrange(1, 6)
-                ready = sorted((due, key) for key, due in model.items() if due[0] <= now)[:limit]
-                assert schedule.take(now, limit) == [key for _, key in ready]
-                for _, key in ready:
-                    del model[key]
-            assert len(schedule) == len(model)
-
-    each_seed(check)
+def test_of_more_than_one_read_takes_those_that_are_due_longest_are_delivered_first() -> None:
+    rig = Rig(filled(*range(251)), retry=RetryPolicy(initial_delay=1))
+    rig.work()
+    rig.offsets()
+    rig.fail(250)
+    rig.clock.advance(0.5)
+    rig.fail(*range(250))
+    rig.work(1)
+    assert rig.offsets() == [*range(199), 250, *range(199, 250)]
 
 
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
