@@ -1,11 +1,11 @@
 """Inspection of a running topology: its trees, figures, health and dead letters. A topology does not depend on it.
 
-- `observer`: follows a topology; `stats_log`: the statistics of its processes; `topology_status`: topics,
-  groups and lags; `group_commits`: committed offsets.
+- `observer`: follows a topology by the statistics of its processes; `topology_status`: topics, groups, committed
+  offsets and lags.
 - `view`: the figures of a topology, from its statistics; `tracks`: rates of each process; `history`: the last hour.
 - `trace`: tuple trees, pure; `trace_reader`: their records in Kafka; `otel`: trees as traces of OpenTelemetry.
 - `doctor`: problems and what to do; `doctor_gathering`: its facts; `doctor_process`: a process of its own for it.
 - `dead_letters`: shown, and replayed.
-- `moments`: times as text, and the brokers' clock; `previews`: a tuple's payload on a line.
+- `moments`: times as text; `previews`: a tuple's payload on a line.
 - `dashboard`: topologies in the browser. `errors`: the hierarchy.
 """

@@ -5,16 +5,14 @@ Lags are read twice within a few seconds. Nothing is written anywhere.
 
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
-from inspection.doctor import (
+from inspection.doctor.facts import (
     Backlog,
     ClockBounds,
     ClusterFacts,
@@ -24,12 +22,11 @@ from inspection.doctor import (
     TopicFacts,
     TopologyFacts,
 )
-from inspection.stats_log import StatsLog
-from inspection.topology_status import ClusterStatus
-from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_admin
+from inspection.observer import StatsLog
+from inspection.topology_status import ClusterStatus, TopologyStatus
+from inspection.view import TopologyView
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.errors import GONE, REFUSED, ClusterError, TopicError
-from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
@@ -44,13 +41,14 @@ _PROTOCOL: Final = "inter.broker.protocol.version"
 Report = Callable[[str], None]  # called with a line about what is being read
 
 
+_GroupPlace = tuple[str, Place]  # a consumer group, and a partition that it reads
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     at_s: float
-    members: Mapping[str, Mapping[str, int | None]]  # topology → group → count; None without a DESCRIBE ACL
-    ack_ends: Mapping[Place, int]  # the ends of ack logs
-    # Topology, group and partition → the offset that the group has reached, and its lag; where the group commits.
-    lags: Mapping[tuple[str, str, Place], tuple[int, int]]
+    statuses: Sequence[TopologyStatus]
+    lags: Mapping[_GroupPlace, tuple[int, int]]  # the offset that a group has reached, and its lag; where it commits
 
 
 def look_at_machine() -> MachineFacts:
@@ -96,14 +94,13 @@ class _Gathering:
     def __init__(self, kafka: KafkaSettings, report: Report) -> None:
         self._kafka = kafka
         self._report = report
-        self._catalogue = Catalogue(kafka)
         self._status = ClusterStatus(kafka)
-        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+        self._admin = self._status.catalogue.admin
 
     def facts(
         self, machine: MachineFacts | None, wanted: str | None, declared: Manifest | None, watch_s: float
     ) -> Facts:
-        published = self._catalogue.manifests()
+        published = self._status.catalogue.manifests()
         brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_S).result().nodes]
         chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
@@ -112,7 +109,7 @@ class _Gathering:
         visible = {name: len(topic.partitions) for name, topic in topics.items()}
         before_s = time.time()
         first = self._look(manifests, visible)
-        clock = self._watch(first.ack_ends, before_s, watch_s)
+        clock = self._watch(first, before_s, watch_s)
         second = self._look(manifests, visible)
         backlogs = self._backlogs(first, second)
         servers = str(self._kafka.get("bootstrap.servers"))
@@ -121,15 +118,15 @@ class _Gathering:
             ClusterFacts(servers, len(brokers), version=self._version(brokers[0]), clock=clock),
             tuple(
                 TopologyFacts(
-                    manifest,
-                    {name: topic for name, topic in topics.items() if _belongs(name, manifest)},
+                    status.manifest,
+                    {name: topic for name, topic in topics.items() if _belongs(name, status.manifest)},
                     hidden,
-                    second.members[manifest.topology],
-                    tuple(backlogs[manifest.topology]),
-                    self._oldest_inputs(manifest),
-                    declared if manifest.topology == wanted else None,
+                    status.members,
+                    tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
+                    self._oldest_inputs(status.manifest),
+                    declared if status.manifest.topology == wanted else None,
                 )
-                for manifest in manifests
+                for status in second.statuses
             ),
             {name: str(each) for name, each in chosen.items() if not isinstance(each, Manifest)},
             wanted,
@@ -138,18 +135,14 @@ class _Gathering:
 
     def _oldest_inputs(self, manifest: Manifest) -> dict[str, tuple[str, float]]:
         """From the bolts' statistics; nothing where their topic does not exist or may not be read."""
-        with closing(StatsLog(self._kafka, manifest.topology)) as log:
-            try:
-                log.open(_STATS_S)
-                latest = {record.process: record for record in log.catch_up() if record.kind == "component"}
-            except TopicError:
-                return {}
-        oldest: dict[str, tuple[str, float]] = {}
-        for record in latest.values():
-            place, seconds = record.stats.get("oldest_input"), record.stats.get("oldest_input_seconds")
-            if place and isinstance(seconds, float) and seconds > oldest.get(record.name, ("", 0.0))[1]:
-                oldest[record.name] = (str(place), seconds)
-        return oldest
+        view = TopologyView(manifest)
+        try:
+            with StatsLog(self._kafka, manifest.topology, _STATS_S) as log:
+                view.feed(log.catch_up())
+        except TopicError:
+            return {}
+        components = view.snapshot(view.newest_ms or 0)["components"]
+        return {each["name"]: (each["oldest_input"], each["oldest_input_seconds"]) for each in components}
 
     def _version(self, broker: int) -> str | None:
         """The protocol version that brokers before 4.0 report; None if there is none, or it may not be read."""
@@ -157,7 +150,7 @@ class _Gathering:
 
     def _topics(self, manifests: Iterable[Manifest]) -> tuple[dict[str, TopicFacts], frozenset[str]]:
         """The topics of topologies as they are, and those without a DESCRIBE ACL."""
-        names = [name for name in self._catalogue.topics() if any(_belongs(name, each) for each in manifests)]
+        names = [name for name in self._status.catalogue.topics() if any(_belongs(name, each) for each in manifests)]
         # Topics without a DESCRIBE ACL are not among those that exist.
         names += sorted({spec.name for manifest in manifests for spec in topic_specs(manifest)} - set(names))
         if not names:
@@ -194,61 +187,59 @@ class _Gathering:
         return found
 
     def _look(self, manifests: Iterable[Manifest], existing: Mapping[str, int]) -> _Look:
-        members, ack_ends = {}, {}
-        lags: dict[tuple[str, str, Place], tuple[int, int]] = {}
-        for status in self._status.of(manifests, existing):
-            topology = status.manifest.topology
-            members[topology] = status.members
-            acks, notices = acks_topic(topology), notices_topic(topology, "")
+        lags = {}
+        statuses = self._status.of(manifests, existing)
+        for status in statuses:
             # A spout commits its offsets of the source, not of its notices.
+            notices = notices_topic(status.manifest.topology, "")
             own = [topic for topic in status.topics if not topic.name.startswith(notices)]
             for topic in (*own, *self._status.sources(status.manifest)):
                 for one in topic.partitions:
-                    place = (topic.name, one.partition)
-                    if topic.name == acks:
-                        ack_ends[place] = one.end
                     if topic.group is not None and one.lag is not None:
-                        lags[topology, topic.group, place] = one.end - one.lag, one.lag
-        return _Look(time.monotonic(), members, ack_ends, lags)
+                        lags[topic.group, (topic.name, one.partition)] = one.end - one.lag, one.lag
+        return _Look(time.monotonic(), statuses, lags)
 
-    def _watch(self, ends: Mapping[Place, int], before_s: float, watch_s: float) -> ClockBounds | None:
+    def _watch(self, first: _Look, before_s: float, watch_s: float) -> ClockBounds | None:
         """Reads what is appended to ack logs for a while, and compares the clocks.
 
-        A record beyond these ends was appended after `before_s`, and before it was read.
+        A record beyond their ends at the first look was appended after `before_s`, and before it was read.
         """
         self._report(f"watching for {watch_s:g} s …")
         deadline = time.monotonic() + watch_s
+        ends = {
+            (topic.name, one.partition): one.end
+            for status in first.statuses
+            for topic in status.topics
+            if topic.name == acks_topic(status.manifest.topology)
+            for one in topic.partitions
+        }
         if not ends:
             threading.Event().wait(watch_s)
             return None
-        bounds = None
-        with closing(LogReader(self._kafka)) as reader:
+        bounds: list[tuple[float, float]] = []
+        with LogReader(self._kafka) as reader:
             reader.assign(ends)
             while (left := deadline - time.monotonic()) > 0:
                 for message in reader.poll(min(_POLL_S, left), ignoring=(*REFUSED, *GONE)):
                     kind, at_ms = message.timestamp()
                     if kind == TIMESTAMP_LOG_APPEND_TIME:
-                        least, most = at_ms / 1000 - time.time(), at_ms / 1000 - before_s
-                        bounds = ClockBounds(
-                            least if bounds is None else max(least, bounds.least_s),
-                            most if bounds is None else min(most, bounds.most_s),
-                        )
-        return bounds
+                        bounds.append((at_ms / 1000 - time.time(), at_ms / 1000 - before_s))
+        if not bounds:
+            return None
+        return ClockBounds(max(least for least, _ in bounds), min(most for _, most in bounds))
 
-    def _backlogs(self, first: _Look, second: _Look) -> dict[str, list[Backlog]]:
-        seconds = second.at_s - first.at_s
-        positions = {key[2]: reached for key, (reached, lag) in second.lags.items() if lag and key in first.lags}
-        if positions:
+    def _backlogs(self, first: _Look, second: _Look) -> list[Backlog]:
+        both = [key for key in second.lags if key in first.lags]
+        lagging = {key[1]: second.lags[key][0] for key in both if second.lags[key][1]}
+        if lagging:
             self._report("reading where there is lag …")
-        empty = self._without_records(positions)
-        backlogs: dict[str, list[Backlog]] = defaultdict(list)
-        for key, (reached, after) in second.lags.items():
-            if key in first.lags:
-                topology, group, place = key
-                before_reached, before = first.lags[key]
-                is_waiting = not after or place not in empty
-                done = max(0, reached - before_reached)
-                backlogs[topology].append(Backlog(group, *place, seconds, before, after, done, is_waiting))
+        empty = self._without_records(lagging)
+        backlogs = []
+        for group, place in both:
+            (reached, before), (reached_later, after) = first.lags[group, place], second.lags[group, place]
+            done, is_waiting = max(0, reached_later - reached), not after or place not in empty
+            seconds = second.at_s - first.at_s
+            backlogs.append(Backlog(group, *place, seconds, before, after, done, is_waiting))
         return backlogs
 
     def _without_records(self, positions: dict[Place, int]) -> set[Place]:
@@ -259,7 +250,7 @@ class _Gathering:
         waiting, empty = set(positions), set[Place]()
         if not waiting:
             return empty
-        with closing(LogReader(self._kafka)) as reader:
+        with LogReader(self._kafka) as reader:
             reader.assign(positions)
             deadline = time.monotonic() + _PEEK_S
             while waiting and time.monotonic() < deadline:
@@ -271,5 +262,6 @@ class _Gathering:
         return empty
 
 
-def _belongs(topic: str, manifest: Manifest) -> bool:
-    return topic == TOPOLOGIES_TOPIC or topic.startswith(f"{manifest.topology}.")
+def _belongs(name: str, manifest: Manifest) -> bool:
+    """Whether a topic or a group is of a topology."""
+    return name == TOPOLOGIES_TOPIC or name.startswith(f"{manifest.topology}.")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from inspection.doctor.examination import examine
-from inspection.doctor.findings import component_of
+from inspection.doctor.checks import examine
+from inspection.doctor.facts import component_of
 from inspection.doctor_gathering import look_at_all
 from kafka_clients.catalogue import KafkaSettings
 

@@ -1,4 +1,4 @@
-"""Times as text, and by the brokers' clock."""
+"""Times as text."""
 
 import re
 from datetime import UTC, datetime
@@ -27,21 +27,3 @@ def since_ms(text: str, now_ms: int) -> int:
 
 def show_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-class BrokerClock:
-    """The brokers' clock by this machine's, from records that are read as they are written.
-
-    A record is read after the broker appended it, so the largest difference is the closest.
-    """
-
-    def __init__(self) -> None:
-        self._ahead_ms: int | None = None
-
-    def observe(self, appended_ms: int, local_ms: int) -> None:
-        ahead_ms = appended_ms - local_ms
-        self._ahead_ms = ahead_ms if self._ahead_ms is None else max(self._ahead_ms, ahead_ms)
-
-    def now_ms(self, local_ms: int) -> int:
-        """The brokers' time; this machine's before the first record."""
-        return local_ms + (self._ahead_ms or 0)

@@ -1,4 +1,9 @@
-"""Topologies on a cluster: their topics, members of their groups, and lags."""
+"""Topologies on a cluster: their topics, the members and committed offsets of their groups, and lags.
+
+Committed offsets are read with a consumer for each group, which never joins it. The admin client has a request that
+needs no partitions, but aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for
+commands that run once.
+"""
 
 import time
 from collections import defaultdict
@@ -7,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from inspection.group_commits import NO_GROUP, Commits, GroupCommits, commits_of
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_admin
+from kafka_clients.client_settings import for_consumer
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LEADERLESS, Place, unanswered
@@ -29,6 +33,13 @@ from tuple_tree.names import (
 )
 
 _PAUSE_S: Final = 0.1
+_ANSWER_S: Final = 1.0
+_NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
+_BEGIN_AND_END: Final = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_NEWEST: Final = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+
+Commits = dict[str, dict[Place, TopicPartition]]
+"""Group → its committed offsets, with metadata; without the groups that this user may not describe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +111,21 @@ class TopologyStatus:
         return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
 
 
+class Waiting(NamedTuple):
+    """Lags of a topology's components, and its dead letters; in the order of `TopologyView.feed_lags`."""
+
+    # bolt, `KafkaSpout` → lag of its group; None where that may not be read, and for an external bolt without commits
+    lags: Mapping[str, int | None]
+    dead_letters: int | None  # None if there is no such topic
+    task_lags: Mapping[str, Mapping[int, int | None]]  # bolt → task → its lag
+
+
 class ClusterStatus:
     """Requests the state of topics and groups from a cluster, many at a time."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+        self.catalogue = Catalogue(kafka)
+        self._admin = self.catalogue.admin
         self._commits = GroupCommits(kafka)
 
     def of(
@@ -116,41 +137,43 @@ class ClusterStatus:
         `AccessError` if topics may not be described, `BrokerUnreachableError` if there is no answer in time.
         """
         own = [(manifest, _own_topics(manifest)) for manifest in manifests]
-        places: list[Place] = []
+        places = {
+            topic: [(topic, number) for number in range(existing.get(topic, 0))]
+            for _, topics in own
+            for topic in topics
+        }
         read: dict[str, list[Place]] = defaultdict(list)
-        for name, (_, group) in (item for _, topics in own for item in topics.items()):
-            of_topic = [(name, number) for number in range(existing.get(name, 0))]
-            places += of_topic
+        for topic, (_, group) in (item for _, topics in own for item in topics.items()):
             if group is not None:
-                read[group] += of_topic
-        begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        there = begins.keys() & ends.keys()  # without what was deleted meanwhile
+                read[group] += places[topic]
+        external = {component_group(each.topology, it.name) for each, _ in own for it in each.components if it.external}
+        stretches = self._stretches([place for of_topic in places.values() for place in of_topic])
         members = self.members(read) if with_members else dict.fromkeys(read)
         committed = commits_of(self._admin, read) if with_members else self._commits.of(read)
 
-        def status(manifest: Manifest, topics: Mapping[str, tuple[int, str | None]]) -> TopologyStatus:
-            external = {component_group(manifest.topology, each.name) for each in manifest.components if each.external}
+        def partition(place: Place, group: str | None) -> PartitionStatus:
+            begin, end = stretches[place]
+            commit = committed.get(group or "", {}).get(place)
+            done = None if commit is None else commit.offset
+            # A group without commits begins at the beginning; but a spout that never commits reads nothing there, and
+            # an external component may keep its offsets elsewhere.
+            starts_at_begin = group in committed and ".notices." not in place[0] and group not in external
+            position = begin if done is None and starts_at_begin else done
+            return PartitionStatus(place[1], begin, end, done, None if position is None else max(0, end - position))
 
-            def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
-                begin, end = begins[topic, number], ends[topic, number]
-                commit = committed.get(group or "", {}).get((topic, number))
-                done = None if commit is None else commit.offset
-                # A group without commits begins at the beginning; but a spout that never commits reads nothing there,
-                # and an external component may keep its offsets elsewhere.
-                starts_at_begin = group in committed and ".notices." not in topic and group not in external
-                position = begin if done is None and starts_at_begin else done
-                return PartitionStatus(number, begin, end, done, None if position is None else max(0, end - position))
-
-            statuses = []
-            for name, (expected, group) in topics.items():
-                numbers = [number for number in range(existing.get(name, 0)) if (name, number) in there]
-                partitions = tuple(partition(name, number, group) for number in numbers)
-                statuses.append(TopicStatus(name, expected, group, partitions))
-            groups = {group: members[group] for _, group in topics.values() if group is not None}
-            return TopologyStatus(manifest, tuple(statuses), groups)
-
-        return [status(manifest, topics) for manifest, topics in own]
+        return [
+            TopologyStatus(
+                manifest,
+                tuple(
+                    TopicStatus(
+                        topic, expected, group, tuple(partition(at, group) for at in places[topic] if at in stretches)
+                    )
+                    for topic, (expected, group) in topics.items()
+                ),
+                {group: members[group] for _, group in topics.values() if group is not None},
+            )
+            for manifest, topics in own
+        ]
 
     def sources(self, manifest: Manifest, commits: Commits | None = None) -> tuple[TopicStatus, ...]:
         """The topics that its spouts read, each with the partitions for which they have committed offsets.
@@ -163,11 +186,9 @@ class ClusterStatus:
         topics: dict[tuple[str, str], list[PartitionStatus]] = defaultdict(list)
         for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
             places = [place for place in sorted(of_group) if place[0] not in own]
-            begins = self._offsets(places, OffsetSpec.earliest(), only_known=True)  # type: ignore[no-untyped-call]
-            ends = self._offsets(places, OffsetSpec.latest(), only_known=True)  # type: ignore[no-untyped-call]
-            for place in sorted(begins.keys() & ends.keys()):
-                end, done = ends[place], of_group[place].offset
-                topics[place[0], group].append(PartitionStatus(place[1], begins[place], end, done, max(0, end - done)))
+            for place, (begin, end) in sorted(self._stretches(places, only_known=True).items()):
+                done = of_group[place].offset
+                topics[place[0], group].append(PartitionStatus(place[1], begin, end, done, max(0, end - done)))
         return tuple(
             TopicStatus(name, len(partitions), group, tuple(partitions))
             for (name, group), partitions in sorted(topics.items())
@@ -177,7 +198,7 @@ class ClusterStatus:
         """Topology → the time of the latest record of its statistics, without those that have none."""
         places = {stats_topic(name): name for name in topologies}
         found: dict[str, int] = {}
-        for at, answer in self._listed([(topic, 0) for topic in places], OffsetSpec.max_timestamp()).items():  # type: ignore[no-untyped-call]
+        for at, answer in self._listed([(topic, 0) for topic in places], _NEWEST).items():
             with suppress(KafkaException):
                 found[places[at.topic]] = answer.result().timestamp
         return found
@@ -192,16 +213,39 @@ class ClusterStatus:
                 found[group] = len(answer.result().members)
             except KafkaException as error:
                 code = error.args[0].code()
-                if code not in (*NO_GROUP, *REFUSED):
+                if code not in (*_NO_GROUP, *REFUSED):
                     raise unanswered(error.args[0]) from error
-                found[group] = 0 if code in NO_GROUP else None
+                found[group] = 0 if code in _NO_GROUP else None
         return found
 
-    def _offsets(self, places: list[Place], which: OffsetSpec, *, only_known: bool = False) -> dict[Place, int]:
-        """The offsets of partitions, without those that do not exist; waits for those that have no leader yet.
+    def waiting(self, manifest: Manifest, sources: Mapping[str, Iterable[str]]) -> Waiting:
+        """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
+        existing, topology = self.catalogue.topics(), manifest.topology
+        (status,) = self.of([manifest], existing, with_members=False)
+        spouts = {component_group(topology, spout): spout for spout in sources}
+        read = {
+            group: [(topic, number) for topic in sources[spout] for number in range(existing.get(topic, 0))]
+            for group, spout in spouts.items()
+        }
+        of_sources = self.sources(manifest, self._commits.of(read))
+        bolts = [bolt.name for bolt in manifest.bolts]
+        lags = {bolt: status.of_component(bolt)[1] for bolt in bolts}
+        for group, spout in spouts.items():
+            lags[spout] = _sum_known(topic.lag for topic in of_sources if topic.group == group)
+        (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
+        dead_letters = sum(one.end - one.begin for one in letters) if letters else None
+        return Waiting(lags, dead_letters, {bolt: status.task_lags(bolt) for bolt in bolts})
 
-        With `only_known` it neither waits nor raises: partitions without an answer are left out.
+    def _stretches(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
+        """The begin and the end of partitions, without those that do not exist.
+
+        Waits for partitions that have no leader yet. With `only_known` it neither waits nor raises: partitions without
+        an answer are left out.
         """
+        begins, ends = (self._offsets(places, spec, only_known=only_known) for spec in _BEGIN_AND_END)
+        return {place: (begin, ends[place]) for place, begin in begins.items() if place in ends}
+
+    def _offsets(self, places: list[Place], which: OffsetSpec, *, only_known: bool) -> dict[Place, int]:
         offsets: dict[Place, int] = {}
         deadline = time.monotonic() + CONTACT_S
         while places:
@@ -232,49 +276,72 @@ class ClusterStatus:
         return self._admin.list_offsets(wanted, request_timeout=CONTACT_S) if places else {}
 
 
-class Waiting(NamedTuple):
-    """Lags of a topology's components, and its dead letters; in the order of `TopologyView.feed_lags`."""
+class GroupCommits:
+    """Reads the committed offsets of known partitions; for one thread."""
 
-    # bolt, `KafkaSpout` → lag of its group; None where that may not be read, and for an external bolt without commits
-    lags: Mapping[str, int | None]
-    dead_letters: int | None  # None if there is no such topic
-    task_lags: Mapping[str, Mapping[int, int | None]]  # bolt → task → its lag
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._settings = {**for_consumer(kafka), "enable.auto.commit": False, "log_level": 0}
+        self._consumers: dict[str, Consumer] = {}
+
+    def of(self, places: Mapping[str, Iterable[Place]]) -> Commits:
+        """The commits of groups, by the partitions that they read. Raises `BrokerUnreachableError`."""
+        found: Commits = {}
+        for group, of_group in places.items():
+            wanted = [TopicPartition(*place) for place in of_group]
+            answers, error = self._committed(group, wanted) if wanted else ([], None)
+            if error is None:
+                found[group] = _by_place(answers)
+            elif error.code() not in REFUSED:
+                raise unanswered(error, f"for the committed offsets of group {group} ")
+        return found
+
+    def _committed(self, group: str, wanted: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
+        """The answers, or an error; that of a missing ACL of the group is raised only by `poll`."""
+        if group not in self._consumers:
+            self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
+        consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_S
+        while True:
+            try:
+                answers = consumer.committed(wanted, timeout=_ANSWER_S)
+            except KafkaException as raised:
+                error = raised.args[0]
+            else:
+                return answers, next((each.error for each in answers if each.error is not None), None)
+            polled = consumer.poll(0)
+            refused = None if polled is None else polled.error()
+            if refused is not None and refused.code() in REFUSED:
+                return [], refused
+            if time.monotonic() >= deadline:
+                return [], error
 
 
-class Lags:
-    """Reads the lags of one topology."""
+def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
+    """The commits of groups whose partitions are not known; for commands that run once.
 
-    def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
-        self._manifest = manifest
-        self._catalogue = Catalogue(kafka)
-        self._status = ClusterStatus(kafka)
-        self._source_commits = GroupCommits(kafka)
+    Raises `BrokerUnreachableError`.
+    """
+    # One group a request, but all at once.
+    requests = [
+        request
+        for group in groups
+        for request in admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_S
+        ).items()
+    ]
+    found: Commits = {}
+    for group, answer in requests:
+        try:
+            found[group] = _by_place(answer.result().topic_partitions or [])
+        except KafkaException as error:
+            if error.args[0].code() in _NO_GROUP:
+                found[group] = {}
+            elif error.args[0].code() not in REFUSED:
+                raise unanswered(error.args[0], f"for the committed offsets of group {group} ") from error
+    return found
 
-    def read(self, sources: Mapping[str, Iterable[str]] | None = None) -> Waiting:
-        """The lags now; `sources` are the topics that each spout reads.
 
-        Raises `AccessError` or `BrokerUnreachableError`.
-        """
-        existing = self._catalogue.topics()
-        (status,) = self._status.of([self._manifest], existing, with_members=False)
-        dead_letters = dead_letters_topic(self._manifest.topology)
-        bolts = [bolt.name for bolt in self._manifest.bolts]
-        spouts = {component_group(self._manifest.topology, spout): spout for spout in sources or {}}
-        read = {
-            group: [(topic, number) for topic in (sources or {})[spout] for number in range(existing.get(topic, 0))]
-            for group, spout in spouts.items()
-        }
-        of_sources = self._status.sources(self._manifest, self._source_commits.of(read))
-        (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters]
-        return Waiting(
-            {bolt: status.of_component(bolt)[1] for bolt in bolts}
-            | {
-                spout: _sum_known(each.lag for each in of_sources if each.group == group)
-                for group, spout in spouts.items()
-            },
-            sum(one.end - one.begin for one in letters) if letters else None,
-            {bolt: status.task_lags(bolt) for bolt in bolts},
-        )
+def _by_place(commits: Iterable[TopicPartition]) -> dict[Place, TopicPartition]:
+    return {(each.topic, each.partition): each for each in commits if each.offset >= 0}
 
 
 def _sum_known(lags: Iterable[int | None]) -> int | None:

@@ -6,23 +6,20 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from confluent_kafka import Message, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
-from inspection.group_commits import GroupCommits, commits_of
 from inspection.moments import show_time
 from inspection.previews import Previews
+from inspection.topology_status import GroupCommits, commits_of
 from inspection.trace.families import checksum
 from inspection.trace.records import RootRecords
 from inspection.trace.roots import place_of_tuple, positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_admin
-from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader, Place, Progress, Stretch
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.errors import WireError
@@ -45,7 +42,6 @@ class TraceReader:
             )
         self._manifest = manifest
         self._log = LogReader(kafka, progress)
-        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
         self._commits = GroupCommits(kafka)
         self._catalogue = Catalogue(kafka)
         self._acks = acks_topic(manifest.topology)
@@ -146,7 +142,7 @@ class TraceReader:
         spout, positions = positions_of_message(text, self._manifest)
         group = component_group(self._manifest.topology, spout)
         notices = notices_topic(self._manifest.topology, spout)
-        topics = sorted({topic for topic, _ in commits_of(self._admin, [group]).get(group, {})} - {notices})
+        topics = sorted({topic for topic, _ in commits_of(self._catalogue.admin, [group]).get(group, {})} - {notices})
         ids = [found for topic in topics if (found := self._catalogue.topic_id(topic)) is not None]
         if not ids:
             raise RootFormError(

@@ -32,7 +32,8 @@ def doctor(
     from acker_cli.cluster.connection import check_properties
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.doctor import as_json, print_findings
-    from inspection.doctor import Facts, examine, exit_code
+    from inspection.doctor.checks import examine
+    from inspection.doctor.facts import Facts, exit_code
     from inspection.doctor_gathering import look_at_all, look_at_machine
     from tuple_tree.names import check_name
 

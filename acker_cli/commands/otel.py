@@ -27,8 +27,7 @@ def otel(
     from acker_cli.console import standard_error, standard_output
     from acker_cli.interruption import interruptible
     from inspection.errors import SpansError
-    from inspection.otel.export import SpanSender
-    from inspection.otel.spans import spans_of
+    from inspection.otel import SpanSender, spans_of
 
     sent = traces = 0
     with interruptible(), standard_error().status("sending spans …") as status:
@@ -43,9 +42,9 @@ def otel(
                     ) from error
                 spans = spans_of(printed)
                 if spans:
-                    sender.send(printed["topology"], spans)
+                    sender.send(spans)
                 sent += len(spans)
-                traces += sum(span.is_root for span in spans)
+                traces += sum(span.kind.name == "PRODUCER" for span in spans)
                 status.update(f"sent {sent:,} spans …")
         finally:
             sender.close()

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from inspection.doctor import Facts, Finding, Severity
+from inspection.doctor.facts import Facts, Finding, Severity
 
 _STYLES: Final = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 

@@ -159,8 +159,8 @@ class _Followed:
     def _follow(self) -> None:
         """Follows the topology until its manifest changes."""
         looks = Interval(_MANIFEST_S, self._clock)
-        with closing(Observer(self._kafka, self._manifest)) as observer:
-            observer.open(HOUR_S)
+        with closing(Observer(self._kafka, self._manifest, HOUR_S)) as observer:
+            observer.open()
             names = [None, *(component.name for component in self._manifest.components)]
             while not self._stop.is_set() and not self._has_ended():
                 self._publish((observer.snapshot(), {name: observer.view.history(name) for name in names}))

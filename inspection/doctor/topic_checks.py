@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from inspection.doctor.facts import PartitionFacts, TopicFacts, TopologyFacts
-from inspection.doctor.findings import Check, Finding, Severity
+from inspection.doctor.facts import Check, Finding, PartitionFacts, Severity, TopicFacts, TopologyFacts
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.manifest import Manifest, TopicSpec, least_retention_ms, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic

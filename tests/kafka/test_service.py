@@ -239,13 +239,13 @@ from contextlib import suppress
 
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
-from inspection.topology_status import Lags
+from inspection.topology_status import ClusterStatus
 
 kafka, pause = {"bootstrap.servers": sys.argv[1]}, threading.Event()
-lags = Lags(kafka, Catalogue(kafka).manifest(sys.argv[2]))
+status, manifest = ClusterStatus(kafka), Catalogue(kafka).manifest(sys.argv[2])
 while True:
     with suppress(ClusterError):
-        lags.read()
+        status.waiting(manifest, {})
         print(time.monotonic(), flush=True)
     pause.wait(0.05)
 """

@@ -15,7 +15,7 @@ from acker_cli.cluster.connection import Cluster as Reached
 from acker_cli.processes.running import prepare_cluster
 from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.kafka_source import KafkaSource
-from inspection.stats_log import StatsLog
+from inspection.observer import StatsLog
 from inspection.view import TopologyView
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import Stats, load_topology
@@ -114,10 +114,9 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     assert "not yet" in json.dumps(tree)
 
     # Each process has reported that it ends.
-    log, ended = StatsLog(cluster.bootstrap, name), TopologyView(cluster.manifest)
-    log.open(back_s=3600)
-    ended.feed(log.catch_up())
-    log.close()
+    ended = TopologyView(cluster.manifest)
+    with StatsLog(cluster.bootstrap, name, back_s=3600) as log:
+        ended.feed(log.catch_up())
     last = ended.snapshot(ended.newest_ms or 0)
     assert [component["processes"] for component in last["components"]] == [0, 0, 0]
     assert last["workers"] == []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from inspection.stats_log import StatsLog
+from inspection.observer import StatsLog
 from inspection.view import ComponentView, TopologyView
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
@@ -24,12 +24,9 @@ def last_figures(kafka: Mapping[str, Any], manifest: Manifest, component: str) -
 
 def figures(kafka: Mapping[str, Any], manifest: Manifest) -> dict[str, ComponentView]:
     """The components by name, at the time of their last record."""
-    log, view = StatsLog(kafka, manifest.topology), TopologyView(manifest)
-    log.open(back_s=3_600)
-    try:
+    view = TopologyView(manifest)
+    with StatsLog(kafka, manifest.topology, back_s=3_600) as log:
         view.feed(log.catch_up())
-    finally:
-        log.close()
     assert not view.unreadable
     assert not log.unreadable
     return {each["name"]: each for each in view.snapshot(view.newest_ms or 0)["components"]}

@@ -10,7 +10,8 @@ import pytest
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
 from inspection.dead_letters.replay import replay_id
-from inspection.doctor import Severity, examine
+from inspection.doctor.checks import examine
+from inspection.doctor.facts import Severity
 from inspection.doctor_gathering import look_at_all
 from inspection.errors import RootNotFoundError
 from inspection.trace_reader import TraceReader

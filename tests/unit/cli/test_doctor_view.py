@@ -5,8 +5,7 @@ import io
 from rich.console import Console
 
 from acker_cli.views.doctor import print_findings
-from inspection.doctor import ClockBounds, ClusterFacts, Facts, Finding, MachineFacts
-from inspection.doctor.findings import Check
+from inspection.doctor.facts import Check, ClockBounds, ClusterFacts, Facts, Finding, MachineFacts
 from tests.unit.inspection.doctor.cases import SERVERS, topology
 
 

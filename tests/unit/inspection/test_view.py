@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acker_worker.stats import PartitionStats, WorkerStats
-from inspection.moments import BrokerClock
+from inspection.observer import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.stats import Stats
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record

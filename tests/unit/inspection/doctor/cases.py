@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from inspection.doctor import (
+from inspection.doctor.facts import (
     Backlog,
     ClockBounds,
     ClusterFacts,

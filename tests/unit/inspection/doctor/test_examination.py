@@ -2,9 +2,15 @@
 
 from dataclasses import replace
 
-from inspection.doctor import ClockBounds, ClusterFacts, Facts, MachineFacts, component_of, examine
-from inspection.doctor.cluster_checks import check_clock, check_cluster, check_java, check_published, check_version
-from inspection.doctor.findings import Check
+from inspection.doctor.checks import (
+    check_clock,
+    check_cluster,
+    check_java,
+    check_published,
+    check_version,
+    examine,
+)
+from inspection.doctor.facts import Check, ClockBounds, ClusterFacts, Facts, MachineFacts, component_of
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, summaries, topology, with_setting
 from tuple_tree.manifest import Guarantee
 

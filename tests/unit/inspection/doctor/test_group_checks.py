@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from inspection.doctor import Backlog, Finding, TopologyFacts
-from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
+from inspection.doctor.checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
+from inspection.doctor.facts import Backlog, Finding, TopologyFacts
 from tests.unit.inspection.doctor.cases import backlog, manifest, summaries, topology
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from inspection.doctor import PartitionFacts, TopicFacts, TopologyFacts
+from inspection.doctor.facts import PartitionFacts, TopicFacts, TopologyFacts
 from inspection.doctor.topic_checks import (
     check_copies,
     check_declared,

@@ -1,0 +1,315 @@
+"""The doctor's checks, each a function, in the order of their findings; those of topics are in `topic_checks`."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from inspection.doctor.facts import Backlog, Check, Facts, Finding, Severity, TopologyFacts
+from inspection.doctor.topic_checks import (
+    check_copies,
+    check_declared,
+    check_leftovers,
+    check_retention,
+    check_settings,
+    check_single_copies,
+    check_topics,
+)
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
+
+LARGEST_SKEW_S: Final = 2.0  # how far clocks may differ without a finding
+
+_OLDEST: Final = (2, 8)
+"""From here on topics have ids, which distinguish a topic from a deleted one of the same name."""
+_OLDEST_FOR_TRANSACTIONS: Final = (2, 5)
+"""From here on a transaction that commits offsets is fenced by the group's generation."""
+
+
+def check_java(facts: Facts) -> Iterator[Finding]:
+    """Java is installed where the embedded broker or a Spark job needs it."""
+    if facts.machine is None or facts.machine.java is not None:
+        return
+    external = sorted(
+        f"{topology.manifest.topology}.{part.name}"
+        for topology in facts.topologies
+        for part in topology.manifest.components
+        if part.external
+    )
+    if facts.cluster is None:
+        severity, needs = Severity.PROBLEM, "no Kafka cluster is set, and the embedded broker needs it"
+    elif external:
+        severity, needs = Severity.WARNING, f"Spark jobs need it where they are submitted: {', '.join(external)}"
+    else:
+        severity, needs = Severity.NOTE, "only acker kafka, acker demo, acker run --local and Spark jobs need it"
+    yield Finding(severity, "java", "java", f"no Java that can be used: {needs}.", facts.machine.java_problem)
+
+
+def check_cluster(facts: Facts) -> Iterator[Finding]:
+    """A cluster is set, and answers."""
+    cluster = facts.cluster
+    if cluster is None:
+        severity = Severity.NOTE if facts.wanted is None else Severity.PROBLEM
+        yield Finding(
+            severity,
+            "cluster",
+            "cluster",
+            "No Kafka cluster is set, so only this machine was checked.",
+            "Set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS; acker kafka starts a broker.",
+        )
+    elif cluster.problem:
+        yield Finding(
+            Severity.PROBLEM, "cluster", cluster.servers, "The cluster could not be checked.", cluster.problem
+        )
+
+
+def check_version(facts: Facts) -> Iterator[Finding]:
+    """The brokers are new enough."""
+    cluster = facts.cluster
+    if cluster is None or cluster.version is None:
+        return
+    numbers = _numbers(cluster.version)
+    exactly_once = [each.manifest.topology for each in facts.topologies if each.manifest.guarantee == "exactly_once"]
+    if numbers is None or numbers >= _OLDEST:
+        return
+    if numbers < _OLDEST_FOR_TRANSACTIONS and exactly_once:
+        yield Check("version", cluster.servers).problem(
+            f"The brokers speak the protocol of Kafka {cluster.version}, whose transactions do not fence a process "
+            f"that the group has removed: {', '.join(exactly_once)} would not be exactly once.",
+            "Upgrade them to 2.5 or newer, and raise inter.broker.protocol.version.",
+        )
+        return
+    yield Check("version", cluster.servers).warning(
+        f"The brokers speak the protocol of Kafka {cluster.version}, in which topics have no ids: a topic that was "
+        "deleted and created again is not recognised.",
+        "Upgrade them to 2.8 or newer, and raise inter.broker.protocol.version.",
+    )
+
+
+def check_clock(facts: Facts) -> Iterator[Finding]:
+    """This machine's clock and that of the brokers hardly differ."""
+    cluster = facts.cluster
+    if cluster is None or cluster.clock is None:
+        return
+    least, most = cluster.clock.least_s, cluster.clock.most_s
+    if least > LARGEST_SKEW_S:
+        where, by = "ahead of", least
+    elif most < -LARGEST_SKEW_S:
+        where, by = "behind", -most
+    else:
+        return
+    yield Check("clock", cluster.servers).warning(
+        f"The brokers' clock is at least {by:.1f} s {where} this machine's. Trees do not depend on that, since only "
+        "the brokers' time counts for them; searches by time do.",
+        "Let an NTP service set the clocks of this machine and of the brokers.",
+    )
+
+
+def check_published(facts: Facts) -> Iterator[Finding]:
+    """The topology is published, and manifests can be read."""
+    for topology, why in sorted(facts.unreadable.items()):
+        yield Check("manifest", topology).problem(
+            f"Its manifest cannot be read: {why}.", "Publish it with this version: acker topics create MODULE:TOPOLOGY."
+        )
+    if facts.cluster is None or facts.cluster.problem or facts.wanted is None:
+        return
+    if facts.wanted not in facts.published:
+        there = ", ".join(facts.published) or "none yet"
+        yield Check("manifest", facts.wanted).problem(
+            f"No topology of that name is in acker.topologies; the cluster has {there}.",
+            "Check the name, or create it: acker topics create MODULE:TOPOLOGY.",
+        )
+
+
+def check_idle(facts: TopologyFacts) -> Iterator[Finding]:
+    """The topology runs; not checked with Spark jobs, which join no group."""
+    external = any(component.external for component in facts.manifest.components)
+    if facts.members and not external and not _is_running(facts) and None not in facts.members.values():
+        waiting = sum(backlog.after for backlog in facts.backlogs if backlog.is_waiting)
+        topology = facts.manifest.topology
+        yield Check("groups", topology).warning(
+            f"Topology {topology} is not running: no process runs any of its components; lag {waiting:,} records.",
+            f"Start it: acker run MODULE:TOPOLOGY and acker worker; or delete it: acker topologies delete {topology}.",
+        )
+
+
+def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
+    """There is an acker worker if there are spouts or bolts."""
+    topology, group = facts.manifest.topology, acker_group(facts.manifest.topology)
+    if not facts.manifest.acking or facts.members.get(group) != 0:
+        return
+    remedy = f"Start one: acker worker, or acker worker --topology {topology}."
+    if _is_running(facts):
+        yield Check("ackers", topology).problem(
+            f"Topology {topology} has running spouts or bolts, but no acker worker: no tree completes, and spouts "
+            "stop at max_spout_pending.",
+            remedy,
+        )
+    elif any(component.external for component in facts.manifest.components):
+        yield Check("ackers", topology).warning(
+            f"Topology {topology} has no acker worker: if its Spark jobs run, which the doctor cannot know, no tree "
+            "completes.",
+            remedy,
+        )
+
+
+def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
+    """Every component has a process, if the topology runs at all."""
+    manifest = facts.manifest
+    for component in manifest.components:
+        group = component_group(manifest.topology, component.name)
+        # External components, such as Spark jobs, join no group.
+        if component.external or group not in facts.members:
+            continue
+        members = facts.members[group]
+        if members is None:
+            yield Check("groups", group).note(
+                f"Group {group} has no DESCRIBE ACL for this user, so it is not known whether it has members.",
+                "Allow Describe for groups that begin with the topology's name.",
+            )
+        elif members == 0 and _is_running(facts):
+            waiting = sum(each.after for each in facts.backlogs if each.group == group and each.is_waiting)
+            yield Check("groups", group).problem(
+                f"Group {group} has no members: no process runs {component.kind} {component.name}, while others of "
+                f"the topology run; lag {waiting:,} records.",
+                f"Start it: acker run MODULE:TOPOLOGY --component {component.name}.",
+            )
+
+
+def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
+    """Bolts ack or fail their inputs within a message timeout."""
+    for bolt in facts.manifest.bolts:
+        if (found := _forgotten(facts, bolt.name)) is not None:
+            place, seconds = found
+            inbox, _, offset = place.rpartition(" offset ")
+            task = inbox.rpartition("[")[2].removesuffix("]")
+            topology = facts.manifest.topology
+            yield Check("inputs", bolt.name).warning(
+                f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. Its group commits "
+                "nothing behind it, so later inputs count as lag though they may be done, and a restart executes them "
+                "again.",
+                "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
+                "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "
+                f"--tuple {bolt.name}/{task}@{offset} --topology {topology}.",
+            )
+
+
+def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
+    """The oldest open input of a bolt, if it is open for longer than a message timeout."""
+    place, seconds = facts.oldest_inputs.get(bolt, ("", 0.0))
+    limit_ms = min((spout.timeout_ms for spout in facts.manifest.spouts), default=0)
+    return (place, seconds) if place and seconds * 1000 > limit_ms else None
+
+
+def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
+    """Lag is processed before its trees time out."""
+    of_topic: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
+    for backlog in facts.backlogs:
+        if backlog.after and backlog.is_waiting and facts.members.get(backlog.group) != 0:
+            of_topic[backlog.group, backlog.topic].append(backlog)
+    # The groups of spouts commit offsets of their sources.
+    manifest = facts.manifest
+    spouts = {component_group(manifest.topology, spout.name) for spout in manifest.spouts}
+    forgetful = {
+        component_group(manifest.topology, bolt.name) for bolt in manifest.bolts if _forgotten(facts, bolt.name)
+    }
+    for (group, _), backlogs in of_topic.items():
+        # Records of the last seconds may just not be done yet. The offset of a spout stops at its oldest open tree.
+        standing = [each for each in backlogs if each.done == 0 and each.before]
+        if standing and group not in forgetful | spouts:
+            yield _standing(manifest, standing)
+        moving = [each for each in backlogs if each.rate and (group not in spouts or each.after > each.before)]
+        if moving and (manifest.acking or group in spouts):
+            yield from _slow(manifest, max(moving, key=lambda each: each.after / each.rate), of_source=group in spouts)
+
+
+def _standing(manifest: Manifest, backlogs: list[Backlog]) -> Finding:
+    worst = max(backlogs, key=lambda each: each.after)
+    tasks = ", ".join(str(each.partition) for each in backlogs)
+    trace = ""
+    if manifest.acking:
+        trace = f" To see whether it did not ack one: acker trace --oldest 1 --topology {manifest.topology}."
+    return Check("lag", worst.group).warning(
+        f"Group {worst.group} has done nothing of {worst.topic}, partition {tasks}, in {worst.seconds:.1f} s, though "
+        f"the lag of partition {worst.partition} is {worst.after:,} records.",
+        "See whether the process hangs, is starting, or holds its tuples, as a windowed bolt does: acker top, and its "
+        f"log.{trace}",
+    )
+
+
+def _slow(manifest: Manifest, slowest: Backlog, *, of_source: bool) -> Iterator[Finding]:
+    """A lag that takes longer than the shortest message timeout of the spouts whose trees reach the topic."""
+    topic, check = slowest.topic, Check("lag", slowest.group)
+    bolts = [bolt.name for bolt in manifest.bolts if tuples_topic(manifest.topology, bolt.name) == topic]
+    spouts = manifest.spouts_upstream(bolts[0]) if bolts else []
+    timeout_s = min(spout.timeout_ms for spout in spouts or manifest.spouts) / 1000
+    needs_s = slowest.after / slowest.rate
+    if needs_s <= timeout_s:
+        return
+    lag = (
+        f"Group {slowest.group} has a lag of {slowest.after:,} {'messages' if of_source else 'records'} of {topic}, "
+        f"partition {slowest.partition}, and does {slowest.rate:,.0f} a second: it needs {needs_s:,.0f} s for them"
+    )
+    if of_source:
+        yield check.warning(
+            f"{lag}; it grows. Messages that the retention of {topic} deletes before they are read are lost.",
+            "See in acker top which bolt is behind, and start more processes or declare more tasks for it; or raise "
+            "max_spout_pending.",
+        )
+    elif topic == acks_topic(manifest.topology):
+        yield check.warning(
+            f"{lag}, and the message timeout is {timeout_s:g} s. No tree fails because of that, but spouts get "
+            "outcomes so much later, and wait at max_spout_pending.",
+            "Start more acker workers, up to one for each ack partition.",
+        )
+    else:
+        grows = "; it grows" if slowest.after > slowest.before else ""
+        yield check.problem(
+            f"{lag}, but their trees time out after {timeout_s:g} s and are replayed, which makes it longer{grows}.",
+            "Start more processes or declare more tasks for the bolt, make it faster, lower max_spout_pending, or "
+            "raise the message timeout.",
+        )
+
+
+def _is_running(facts: TopologyFacts) -> bool:
+    """Whether any component has a process; acker workers may serve other topologies, so they do not count."""
+    topology = facts.manifest.topology
+    groups = [component_group(topology, component.name) for component in facts.manifest.components]
+    return any(facts.members.get(group) for group in groups)
+
+
+def _numbers(version: str) -> tuple[int, int] | None:
+    """Major and minor of a version such as `3.6-IV2`; None if it has another form."""
+    major, _, rest = version.partition(".")
+    minor = rest.partition("-")[0].partition(".")[0]
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+
+
+_OF_ALL: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
+    check_java,
+    check_cluster,
+    check_version,
+    check_clock,
+    check_published,
+)
+_OF_A_TOPOLOGY: Final[tuple[Callable[[TopologyFacts], Iterator[Finding]], ...]] = (
+    check_declared,
+    check_topics,
+    check_settings,
+    check_retention,
+    check_copies,
+    check_leftovers,
+    check_idle,
+    check_ackers,
+    check_groups,
+    check_inputs,
+    check_backlogs,
+)
+
+
+def examine(facts: Facts) -> list[Finding]:
+    found = [finding for check in _OF_ALL for finding in check(facts)]
+    found += [finding for topology in facts.topologies for check in _OF_A_TOPOLOGY for finding in check(topology)]
+    brokers = facts.cluster.brokers if facts.cluster is not None else 0
+    found += [finding for topology in facts.topologies for finding in check_single_copies(topology, brokers)]
+    # `acker.topologies` belongs to all topologies, but is reported once.
+    return sorted(dict.fromkeys(found), key=lambda finding: [*Severity].index(finding.severity))
