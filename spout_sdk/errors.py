@@ -6,7 +6,6 @@ SpoutSdkError
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
-├── HeldTuplesError          within the SDK: a bolt raised for tuples that it held
 ├── ComponentError           your spout or bolt raised where its process cannot go on
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
@@ -21,12 +20,9 @@ SpoutSdkError
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kafka_clients.access import remedy
-
-if TYPE_CHECKING:
-    from spout_sdk.api.tuples import Tuple
 
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 """Kafka's code."""
@@ -79,19 +75,6 @@ class InvalidMessageError(SpoutSdkError):
 
 class FailTupleError(SpoutSdkError):
     """Raise it in `execute` to fail the input; the message reaches the spout's `fail`."""
-
-
-class HeldTuplesError(SpoutSdkError):
-    """Raised in `execute` by bolts that hold tuples: the task treats `error` as if these tuples had been executed.
-
-    So many errors came in a row `before`, and the one `earlier` in the same call.
-    """
-
-    def __init__(
-        self, tuples: "Sequence[Tuple]", error: Exception, before: int, earlier: "HeldTuplesError | None" = None
-    ) -> None:
-        super().__init__(f"{type(error).__name__}: {error}")
-        self.tuples, self.error, self.before, self.earlier = tuples, error, before, earlier
 
 
 class ComponentError(SpoutSdkError):

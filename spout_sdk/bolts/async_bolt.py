@@ -19,7 +19,6 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_count
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.bolts.execute_failures import HeldFailures
 from spout_sdk.errors import FailTupleError
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -89,6 +88,7 @@ class AsyncBolt(Bolt):
 
     _holds_inputs = True
     _running = 0
+    _is_ending = False
 
     async def prepare_async(self, context: TaskContext) -> None:
         """Called once, in the event loop, before anything else."""
@@ -113,7 +113,6 @@ class AsyncBolt(Bolt):
         self._limit = self.concurrency if context.kafka else 1
         self._in_order = context.manifest.guarantee == "exactly_once"
         self._collector = collector
-        self._failures = HeldFailures()
         self._begun: deque[AsyncCollector] = deque()
         self._ended: SimpleQueue[AsyncCollector] = SimpleQueue()
         self._resets: deque[Tuple] = deque()
@@ -144,12 +143,12 @@ class AsyncBolt(Bolt):
             while True:
                 self._finish(self._ended.get_nowait())
         self._settle_in_order()
-        self._failures.raise_all()
 
     def cleanup(self) -> None:
         """Called by the SDK: waits for what is being executed, and ends the event loop."""
         if not hasattr(self, "_loop"):
             return
+        self._is_ending = True
         end = time.monotonic() + _FINISH_SECONDS
         while self._running and (left := end - time.monotonic()) > 0:
             try:
@@ -157,8 +156,6 @@ class AsyncBolt(Bolt):
             except Empty:
                 break
         self._settle_in_order()
-        # What raised stays open and is read again: nothing can fail it any more.
-        self._failures.clear()
         try:
             self._await(self._cancel(), _FINISH_SECONDS)
             self._await(self.cleanup_async(), _FINISH_SECONDS)
@@ -220,10 +217,10 @@ class AsyncBolt(Bolt):
             except Exception as refused:  # noqa: BLE001 - what does not fit, or any exception of a user's hook
                 error = refused
         if error is None:
-            self._failures.succeeded()
+            self._failures.in_a_row = 0
             self._collector.ack(input_)
-        else:
-            self._failures.add((input_,), error)
+        elif not self._is_ending:  # or it stays open and is read again
+            self._failures.handle((input_,), error)
 
     def _await(self, coroutine: Coroutine[Any, Any, None], seconds: float | None = None) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)

@@ -8,8 +8,7 @@ from spout_sdk.api.tuples import InputPack, tick_tuple
 from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.arrow_collector import ColumnOutput, check_packed
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.bolts.execute_failures import ExecuteFailures
-from spout_sdk.bolts.executor import Executor
+from spout_sdk.bolts.executor import ExecuteFailures, Executor
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.emitting.environment import TaskEnvironment
@@ -84,6 +83,8 @@ class BoltTask(Task):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
         self.bolt: AnyBolt = bolt
         self._holding = bolt if isinstance(bolt, Bolt) and bolt._holds_inputs else None
+        if self._holding is not None:
+            self._holding._failures = ExecuteFailures(self.collector, self._options, self._dead_letters)
         columns = None
         if isinstance(bolt, ArrowBolt):
             for subscription in getattr(manifest.component(component), "subscriptions", ()):

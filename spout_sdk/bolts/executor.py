@@ -1,6 +1,8 @@
-"""Calls a bolt: for each tuple, for the tuples of a record together, for batches, and for columns."""
+"""Calls a bolt, for each tuple, for the tuples of a record together, for batches or for columns; what it raises."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -11,10 +13,95 @@ from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput, ColumnOutput
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.bolts.execute_failures import ExecuteFailures
+from spout_sdk.emitting.dead_letters import BoltDeadLetters
+from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooManyFailuresError
 from spout_sdk.statistics.counters import SAMPLE
+from spout_sdk.statistics.repetition import Repetition
+from spout_sdk.topologies.topology import BoltOptions
+from tuple_tree.anchors import Edges
+from tuple_tree.errors import WireError
 
+logger = logging.getLogger("spout_sdk.bolt")
+
+_SHOWN_TUPLES: Final = 3
 _FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for many tuples
+
+
+class ExecuteFailures:
+    """Fails the tuples of a call that raised, makes dead letters of them, or ends the task, by the bolt's options.
+
+    Bolts that hold tuples have one of their own, for calls of the user's code that are not calls of `execute`.
+    """
+
+    def __init__(self, collector: OutputCollector, options: BoltOptions, dead_letters: BoltDeadLetters) -> None:
+        self._component = collector.scope.context.component
+        self._task = collector.scope.context.task
+        self._options = options
+        self._collector = collector
+        self._counters = collector.metrics
+        self._dead_letters = dead_letters
+        self._repetition = Repetition(collector.scope.environment.clock)
+        self.in_a_row = 0  # calls that have raised since the last one that did not
+
+    def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
+        """Settles the tuples of a call that raised; raises `ComponentError` if that ends the task."""
+        if isinstance(error, ComponentError):  # of a bolt that holds tuples
+            raise error
+        if isinstance(error, FailTupleError):
+            self._fail(tuples, str(error))
+            return
+        self._counters.count_error(error)
+        self._log(tuples, error)
+        options = self._options
+        if options.on_exception == "crash":
+            raise ComponentError(self._component, self._task, "execute", error) from error
+        if options.on_exception == "dead_letter":
+            for tuple_ in tuples:
+                if not (tuple_.settled or tuple_.is_tick):
+                    self._keep(tuple_, error)
+        else:
+            self._fail(tuples, f"{type(error).__name__}: {error}")
+        self.in_a_row += 1
+        limit = options.max_consecutive_failures
+        if limit is not None and self.in_a_row >= limit:
+            raise TooManyFailuresError(self._component, self._task, limit, error) from error
+
+    def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
+        # A bolt that fails all its tuples must not hide all other lines of the log.
+        line = self._repetition.line(error)
+        by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
+        roots = ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES])
+        level, more, traceback = (logging.DEBUG, "", error) if line is None else (logging.ERROR, *line)
+        text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s%s"
+        logger.log(level, text, *by, type(error).__name__, error, *at, roots, more, exc_info=traceback)
+
+    def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
+        for tuple_ in tuples:
+            if not tuple_.settled:
+                self._settle(partial(self._collector.fail, tuple_, message))
+
+    def _settle(self, settle: Callable[[], None]) -> None:
+        """Settles a tuple of a call that has failed already: what a hook raises now is only logged."""
+        try:
+            settle()
+        except SpoutSdkError:
+            raise
+        except Exception as error:  # any exception of a user's hook
+            self._counters.count_error(error)
+            logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
+
+    def _keep(self, tuple_: Tuple, error: Exception) -> None:
+        """Makes a dead letter of a tuple, which is acked once that is delivered."""
+
+        def delivered() -> None:
+            if not tuple_.settled:
+                self._settle(partial(self._collector.ack, tuple_))
+
+        self._dead_letters.keep(tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered)
+
+
+def _shown(edges: Edges) -> str:
+    return ", ".join(f"{root:016x}" for root in edges) or "none"
 
 
 class Executor:

@@ -10,7 +10,6 @@ from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.bolts.execute_failures import HeldFailures
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.fold import NOWHERE, WindowFold
 from spout_sdk.windows.policies import SECOND, Window
@@ -130,7 +129,6 @@ class WindowedBolt(Bolt):
                 self._reset_timeouts(fold)
         else:
             fold.take(tuple_, self._clock())
-        self._effects.failures.raise_all()
 
     def _reset_timeouts(self, fold: WindowFold) -> None:
         """Restarts the clocks of the trees of what was held at the last call already."""
@@ -166,7 +164,6 @@ class _Effects:
         self._late_fields: Sequence[str] = ()
         if self._late_stream is not None:
             self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
-        self.failures = HeldFailures()
         self.ack = collector.ack
         self.skip = collector.skip_settled
         self.reset_timeout = collector.reset_timeout
@@ -176,9 +173,9 @@ class _Effects:
         try:
             self._bolt.execute_window(window)
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-            self.failures.add(held(), error)
+            self._bolt._failures.handle(held(), error)
         else:
-            self.failures.succeeded()
+            self._bolt._failures.in_a_row = 0
         finally:
             self._bolt.collector._tuples = ()
 
