@@ -187,7 +187,7 @@ FAULTS: Final = (
     ),
     Fault(
         "windows: a task does not continue at the position of its predecessor",
-        "spout_sdk/delivery/transactions.py",
+        "spout_sdk/delivery/delivery_guarantees.py",
         "                    task.resume(at.offset, at.metadata)",
         "                    task.resume(at.offset, None)",
         "tests/kafka/test_windows.py",

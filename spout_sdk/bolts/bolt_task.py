@@ -12,10 +12,11 @@ from spout_sdk.bolts.executor import ExecuteFailures, Executor
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.input_offsets import InputExpiry
+from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
+from spout_sdk.statistics.stats import NO_INPUT
 from spout_sdk.topologies.topology import BoltOptions, Topology
 from tuple_tree.names import tuples_topic
 
@@ -60,30 +61,31 @@ class BoltTask(Task):
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
-        self._inputs = environment.inputs(lambda: self.collector.packer.emitted)
-        super().__init__(topology, component, task, environment, self._inputs)
+        commits_effects = manifest.guarantee == "exactly_once"
+        self.inputs = InputOffsets((lambda: self.collector.packer.emitted) if commits_effects else None)
+        super().__init__(topology, component, task, environment, self.inputs)
 
         def done_at_once(pack: InputPack) -> None:
-            self._inputs.settle((pack,))
+            self.inputs.settle((pack,))
 
         done = done_at_once if self._acks is None else self._acks.cover
         self._dead_letters = BoltDeadLetters(self._scope, done)
-        reader = TupleReader(manifest, component, self._inputs, self._dead_letters.reject)
+        reader = TupleReader(manifest, component, self.inputs, self._dead_letters.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
         self.collector = OutputCollector(self._scope, done)
         self._options = topology.options.get(component, BoltOptions())
         failures = ExecuteFailures(self.collector, self._options, self._dead_letters)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
-        input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
-        inbox = tuples_topic(manifest.topology, component)
-        self._expiry = InputExpiry(self._inputs, input_age, component, inbox, task, self._clock())
+        self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
+        self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
         bolt = self._make(topology)
         if not isinstance(bolt, AnyBolt):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
         self.bolt: AnyBolt = bolt
         self._holding = bolt if isinstance(bolt, Bolt) and bolt._holds_inputs else None
         if self._holding is not None:
+            self.inputs.folds = True
             self._holding._failures = ExecuteFailures(self.collector, self._options, self._dead_letters)
         columns = None
         if isinstance(bolt, ArrowBolt):
@@ -125,8 +127,15 @@ class BoltTask(Task):
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
         super().tick(now)
-        if stale := self._expiry.expire(now):
-            self._context.count(EXPIRED_INPUTS, stale)
+        if stale := self.inputs.expire(now, self._input_age):
+            self._context.count(EXPIRED_INPUTS, len(stale))
+            by = f"{self._component}/{self._task}"
+            text = (
+                "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "
+                "have failed, so they are settled and committed; ack or fail each input. Its roots: "
+                "acker trace --tuple %s@%d"
+            )
+            self._logger.error(text, by, len(stale), self._inbox, self._input_age, stale[0], by, stale[0])
         if self._tick_interval is not None and now >= self._tick_at:
             # Counted from now: missed ticks are skipped.
             self._tick_at = now + self._tick_interval
@@ -138,16 +147,11 @@ class BoltTask(Task):
         self._end("cleanup", self.bolt.cleanup)
 
     @property
-    def folds(self) -> bool:
-        """Whether offsets may be committed whatever inputs the bolt holds, with `progress` beside them."""
-        return self._holding is not None
-
-    @property
     def progress(self) -> str:
-        """What is committed beside the offset, for `resume`; empty unless `folds`."""
+        """What is committed beside the offset, for `resume`; empty unless the bolt is a fold over its inputs."""
         if self._holding is None:
             return ""
-        read = max(self._inputs.last_started, self._dead_letters.kept_to)
+        read = max(self.inputs.last_started, self._dead_letters.kept_to)
         return BoltProgress(read, self._holding._window_progress).metadata
 
     def resume(self, offset: int, metadata: str | None) -> None:
@@ -159,16 +163,18 @@ class BoltTask(Task):
     @property
     def committable(self) -> int | None:
         """The input offset that may be committed; None before the first record."""
-        return self._inputs.committable
+        return self.inputs.committable
 
     @property
     def is_full(self) -> bool:
         """Whether no more should be read, because so many inputs are open or done behind an open one."""
-        return self._inputs.weight >= _MOST_UNCOMMITTED
+        return self.inputs.weight >= _MOST_UNCOMMITTED
 
     @property
     def open_inputs(self) -> int:
-        return self._inputs.open_count
+        return self.inputs.open_count
 
     def oldest_input(self, now: float) -> tuple[float, str]:
-        return self._expiry.oldest(now)
+        """The input that is open for longest: for how many seconds, to within one, and its position."""
+        oldest = self.inputs.oldest_open
+        return NO_INPUT if oldest is None else (self.inputs.open_seconds(now), f"{self._inbox} offset {oldest}")

@@ -1,20 +1,22 @@
 """Delivery guarantees of a bolt: when its process commits the offsets of its inputs.
 
 At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once:
-in a transaction with all that was sent; see `transactions` and `transactional_sink`.
+in a transaction with all that was sent.
 """
 
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Message
 
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import open_sessions
-from spout_sdk.errors import BrokerError, RolledBackError
+from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 
@@ -32,6 +34,9 @@ LARGEST_BATCH: Final = 500
 TUPLES_A_READ: Final = 1_000
 """Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache."""
 
+INTERVAL_SECONDS: Final = 0.1
+"""How old a transaction becomes under load."""
+
 _COMMIT_SECONDS: Final = 1.0
 # Each read waits for a commit, which takes milliseconds: it is read for many tuples at a time, if they are there.
 _TUPLES_A_COMMITTED_READ: Final = 10_000
@@ -46,17 +51,16 @@ class DeliveryGuarantee:
 
     tuples_a_read = TUPLES_A_READ
 
-    def __init__(self, environment: TaskEnvironment) -> None:
-        self._environment = environment
+    def __init__(self, environment: TaskEnvironment, sink: Any, component: str) -> None:
+        self.environment = environment  # of its tasks
+        self._sink = sink
+        self._component = component
+        self._failures: list[str] = []  # why commits have failed, since the last that did not
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """Sets the reader that commits, and the live mapping of the tasks of the process."""
         self._reader = reader
         self._tasks = tasks
-
-    def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002
-        """The environment of a new task."""
-        return self._environment
 
     def in_flight(self) -> int:
         """Records that are sent and not yet delivered, if a flush should wait for them."""
@@ -76,40 +80,30 @@ class DeliveryGuarantee:
     def on_revoked(self, partitions: Sequence[int]) -> None: ...
     # These tasks are cleaned up, and were lost to another process, or the process fails.
     def on_lost(self, partitions: Sequence[int]) -> None: ...
-    # All tasks were dropped after a `RolledBackError`.
-    def on_rolled_back(self, why: str) -> None: ...
     # An asynchronous commit has failed.
     def on_commit_failed(self) -> None: ...
     # The process ends.
     def close(self) -> None: ...
 
-
-class FailedCommits:
-    """Counts commits that fail in a row; five end the process, and its supervisor restarts it."""
-
-    def __init__(self) -> None:
-        self._reasons: list[str] = []
-
-    def succeeded(self) -> None:
-        self._reasons.clear()
-
-    def failed(self, component: str, why: str) -> None:
-        self._reasons.append(why)
-        if len(self._reasons) >= _MOST_IN_A_ROW:
+    def on_rolled_back(self, why: str) -> None:
+        """All tasks were dropped; the fifth commit in a row that fails ends the process: its supervisor restarts it."""
+        self._failures.append(why)
+        if len(self._failures) >= _MOST_IN_A_ROW:
             # What is refused also fails the commits after it, for reasons that say less.
-            reasons = "; ".join(dict.fromkeys(self._reasons))
+            reasons = "; ".join(dict.fromkeys(self._failures))
             raise BrokerError(
-                f"{component} could not commit {len(self._reasons)} times in a row: {reasons}; check the brokers and "
-                "the topics. A restart goes on from what is committed"
+                f"{self._component} could not commit {len(self._failures)} times in a row: {reasons}; check the "
+                "brokers and the topics. A restart goes on from what is committed"
             )
 
 
 class AtLeastOnce(DeliveryGuarantee):
     """Commits inputs that are acked and delivered, in the background: nothing is lost, inputs may be executed twice."""
 
-    def __init__(self, environment: TaskEnvironment, sink: KafkaSink) -> None:
-        super().__init__(environment)
-        self._sink = sink
+    _sink: KafkaSink
+
+    def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
+        super().__init__(environment, sink, component)
         self._committed: dict[int, int] = {}
         self._commit_at = 0.0
 
@@ -165,11 +159,6 @@ class AtMostOnce(AtLeastOnce):
 
     tuples_a_read = _TUPLES_A_COMMITTED_READ
 
-    def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
-        super().__init__(environment, sink)
-        self._component = component
-        self._failed = FailedCommits()
-
     def on_polled(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.
 
@@ -195,9 +184,6 @@ class AtMostOnce(AtLeastOnce):
     def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
         self._sink.poll()
 
-    def on_rolled_back(self, why: str) -> None:
-        self._failed.failed(self._component, why)
-
     def on_revoked(self, partitions: Sequence[int]) -> None:
         self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
 
@@ -205,4 +191,133 @@ class AtMostOnce(AtLeastOnce):
         known = {partition: offset for partition, offset in offsets.items() if partition is not None}
         if not self._reader.commit_now(known, FLUSH_SECONDS):
             raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")
-        self._failed.succeeded()
+        self._failures.clear()
+
+
+class ExactlyOnce(DeliveryGuarantee):
+    """Commits a process's tuples, ack batches, dead letters and input offsets in one transaction of all its tasks.
+
+    It ends when it is old enough, and as soon as the input is idle, but only where no input that will be read again can
+    have had an effect (see `InputOffsets`).
+    """
+
+    _sink: TransactionalSink
+
+    def __init__(self, environment: TaskEnvironment, sink: TransactionalSink, component: str) -> None:
+        super().__init__(environment, sink, component)
+        self._inputs: dict[int, InputOffsets] = {}
+        self._unopened: dict[int, BoltTask] = {}
+        self._committed: dict[int, int] = {}
+        self._since: float | None = None
+
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+        self._unopened.update(tasks)
+        self._inputs.update({partition: task.inputs for partition, task in tasks.items()})
+
+    def on_polled(self, records: Sequence[Message]) -> None:
+        """Opens the sessions of tasks that have their first records, and lets them go on where others were.
+
+        Not before: a transaction without the offset of an input could still be committed by a process that lost its
+        place in the group, and what it opens would then supersede the session of the task's new owner.
+        """
+        if not self._unopened:
+            return
+        for record in records:
+            partition: int = record.partition()  # type: ignore[assignment]
+            task = self._unopened.pop(partition, None)
+            if task is not None:
+                if task.inputs.folds:
+                    [at] = self._reader.committed([partition])
+                    task.resume(at.offset, at.metadata)
+                task.open_session()
+
+    def on_tick(self, now: float) -> None:
+        self._sink.poll()
+        if self._since is None:
+            if self._sink.is_used or self._offsets() != self._committed:
+                self._since = now
+        elif now - self._since >= INTERVAL_SECONDS:
+            self._commit_if_whole(now)
+
+    def on_idle(self, now: float) -> None:
+        self._commit_if_whole(now)
+
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
+        try:
+            if not self._commit():
+                logger.warning(
+                    "%s gives up tasks %s while it holds back inputs that it has emitted for: all that was done since "
+                    "the last commit is undone, and done again",
+                    self._component,
+                    list(partitions),
+                )
+                raise RolledBackError("a task was given up that holds back inputs")
+        except RolledBackError:
+            self._abort()
+            raise
+        finally:
+            self._forget(partitions)
+
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
+        held = [partition for partition in partitions if partition in self._inputs]
+        self._forget(partitions)
+        if held and self._sink.is_used:
+            self._abort()
+            if self._tasks:
+                raise RolledBackError(f"tasks {held} were lost to others")
+
+    def on_rolled_back(self, why: str) -> None:
+        self.environment.counters.rollbacks += 1
+        super().on_rolled_back(why)
+        self._abort()
+        self._forget(tuple(self._inputs))
+
+    def close(self) -> None:
+        """Aborts the open transaction, so that readers do not wait for its timeout."""
+        self._sink.close()
+
+    def _commit_if_whole(self, now: float) -> None:
+        if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
+            return
+        for partition, inputs in self._inputs.items():
+            if not inputs.is_repeatable:
+                raise HeldBackError(self._component, partition, inputs.oldest_open, self._sink.timeout / 2)
+
+    def _commit(self) -> bool:
+        """Commits if there is anything to commit; False if it cannot be committed yet."""
+        for task in self._tasks.values():
+            task.flush()
+        offsets = self._offsets()
+        if not self._sink.is_used and offsets == self._committed:
+            # The task that made it wait may have moved to another process.
+            self._since = None
+            return True
+        if not all(inputs.is_repeatable for inputs in self._inputs.values()):
+            return False
+        # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
+        if offsets:
+            positions = self._reader.positions(offsets, {at: self._tasks[at].progress for at in offsets})
+        else:
+            positions = self._reader.starts(tuple(self._inputs))
+        self._sink.commit(positions, self._reader.place_in_group)
+        self._committed = offsets
+        self._since = None
+        self._failures.clear()
+        self.environment.counters.transactions += 1
+        return True
+
+    def _abort(self) -> None:
+        self._sink.abort()
+        self._since = None
+
+    def _offsets(self) -> dict[int, int]:
+        committable = {partition: inputs.committable for partition, inputs in self._inputs.items()}
+        return {partition: offset for partition, offset in committable.items() if offset is not None}
+
+    def _forget(self, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            self._inputs.pop(partition, None)
+            self._unopened.pop(partition, None)
+            self._committed.pop(partition, None)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.topologies.topology import Topology
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
 # Makes the connection of a spout's task to its source; the argument is called when a commit has failed.
 OpenSource = Callable[[Callable[[], None]], "Source"]
-# Makes the open offsets of a bolt's task; the argument returns how many tuples the task has emitted.
-Inputs = Callable[[Callable[[], int]], InputOffsets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,6 @@ class TaskEnvironment:
     clock: Clock
     entropy: Entropy
     open_source: OpenSource | None = None  # for spouts that read Kafka topics; None where there is no Kafka
-    inputs: Inputs = field(default=lambda _emitted: InputOffsets())
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
 
 

@@ -1,18 +1,15 @@
 """The open records of a task's input, which of its offsets may be committed, and how long a record may stay open."""
 
-import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from spout_sdk.statistics.stats import NO_INPUT
 from tuple_tree.offsets import OffsetManager
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spout_sdk.api.tuples import InputPack
-
-
-logger = logging.getLogger("spout_sdk.bolt")
 
 _MARK_SECONDS: Final = 1.0
 
@@ -21,18 +18,40 @@ class InputOffsets(OffsetManager):
     """The offsets of one input partition, each of a record with tuples.
 
     A record is done when all its tuples were acked or failed, and the ack batches about them were delivered.
+
+    With `exactly_once`, what is committed of an input that is read again happens twice. An input is read again if the
+    offset to commit does not lie behind it, so none that does not may have had an effect. Two things are effects: a
+    tuple that was emitted, and an ack or a fail. Which input a tuple was emitted for cannot be known, as it need not be
+    anchored; but it was for one that was executed before. So an open record has had no effect, surely, if none of its
+    tuples is settled, and since it was handed out no tuple was emitted and no record behind it was done. A bolt that
+    collects inputs, and emits and acks for all of them at once, meets that at any time. So does one that is a fold over
+    its inputs: what it has done with those that are open is committed beside the offset.
+
+    Args:
+        emitted: with `exactly_once`, returns how many tuples the task has emitted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, emitted: Callable[[], int] | None = None) -> None:
         super().__init__()
+        self.folds = False  # whether what was done with open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
         self._tuples = 0
+        # The last offset that was started, once a second, with the time.
+        self._marks: deque[tuple[float, int]] = deque()
+        self._mark_at = 0.0
+        self._emitted = emitted
+        # Offset of a record → how much was emitted before it, where that changed.
+        self._traces: deque[tuple[int, int]] = deque()
 
     def open(self, pack: "InputPack") -> None:
         """Opens a record; raises `ValueError` if its offset is not above all that were opened."""
         self.start(pack.offset)
         self._packs[pack.offset] = pack
         self._tuples += pack.size
+        if self._emitted is not None:
+            emitted = self._emitted()
+            if not self._traces or self._traces[-1][1] != emitted:
+                self._traces.append((pack.offset, emitted))
 
     def settle(self, packs: "Sequence[InputPack]") -> None:
         """Closes records that are done."""
@@ -40,70 +59,55 @@ class InputOffsets(OffsetManager):
             self._forget(pack.offset)
         self.all_done([pack.offset for pack in packs])
 
-    def settle_to(self, offset: int) -> list[int]:
-        """Closes all open records up to an offset, and returns their offsets."""
-        stale = self.open_to(offset)
-        for each in stale:
-            self._forget(each)
-            self.done(each)
+    def expire(self, now: float, max_age: float) -> list[int]:
+        """Closes records that are open for longer than any tree: one forgotten ack would block all commits.
+
+        All up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed. Returns their
+        offsets.
+        """
+        stale: list[int] = []
+        if now < self._mark_at:
+            return stale
+        self._mark_at = now + _MARK_SECONDS
+        marks, oldest = self._marks, self.oldest_open
+        if oldest is not None:
+            marks.append((now, self.last_started))
+        while marks and (oldest is None or marks[0][1] < oldest):
+            marks.popleft()
+        while marks and now - marks[0][0] >= max_age:
+            for offset in self.open_to(marks.popleft()[1]):
+                self._forget(offset)
+                self.done(offset)
+                stale.append(offset)
         return stale
 
-    def _forget(self, offset: int) -> None:
-        pack = self._packs.pop(offset, None)
-        if pack is not None:
-            self._tuples -= pack.size
+    def open_seconds(self, now: float) -> float:
+        """For how long the oldest open record is open, to within a second."""
+        # A copy, because the thread that publishes stats calls this.
+        oldest = self.oldest_open
+        return now - next((at for at, last in list(self._marks) if oldest is None or last >= oldest), now)
 
     @property
     def weight(self) -> int:
         """Tuples of records that are not done, and records that are done behind one that is not."""
         return self.done_ahead + self._tuples
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether all that lies behind the committable offset can be read again without anything happening twice."""
+        traces, oldest = self._traces, self.oldest_open
+        if self._emitted is None or oldest is None or self.folds:
+            traces.clear()
+            return True
+        while len(traces) > 1 and traces[1][0] <= oldest:
+            traces.popleft()
+        return (
+            not self.done_ahead
+            and self._emitted() == traces[0][1]
+            and all(pack.left == pack.size for pack in self._packs.values())
+        )
 
-class InputExpiry:
-    """Settles inputs of one task that are open for longer than any tree: one forgotten ack would block its commits.
-
-    Once a second it marks the last offset that was started. All inputs up to a mark of `max_age` seconds ago are too
-    old: their trees have failed, and were replayed.
-    """
-
-    def __init__(self, inputs: InputOffsets, max_age: float, bolt: str, topic: str, task: int, now: float) -> None:
-        self._inputs = inputs
-        self._max_age = max_age
-        self._bolt = bolt
-        self._topic = topic
-        self._task = task
-        self._mark_at = now
-        self._marks: deque[tuple[float, int]] = deque()
-
-    def expire(self, now: float) -> int:
-        """Settles and logs what is too old, and returns how many inputs that were."""
-        if now < self._mark_at:
-            return 0
-        self._mark_at = now + _MARK_SECONDS
-        marks = self._marks
-        oldest = self._inputs.oldest_open
-        if oldest is not None:
-            marks.append((now, self._inputs.last_started))
-        while marks and (oldest is None or marks[0][1] < oldest):
-            marks.popleft()
-        stale: list[int] = []
-        while marks and now - marks[0][0] >= self._max_age:
-            stale += self._inputs.settle_to(marks.popleft()[1])
-        if stale:
-            by, at = f"{self._bolt}/{self._task}", f"{self._topic}[{self._task}]"
-            text = (
-                "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "
-                "have failed, so they are settled and committed; ack or fail each input. Its roots: "
-                "acker trace --tuple %s@%d"
-            )
-            logger.error(text, by, len(stale), at, self._max_age, stale[0], by, stale[0])
-        return len(stale)
-
-    def oldest(self, now: float) -> tuple[float, str]:
-        """The input that is open for longest: for how many seconds, to within one, and where it lies."""
-        oldest = self._inputs.oldest_open
-        if oldest is None:
-            return NO_INPUT
-        # A copy, because the thread that publishes stats calls this.
-        began = next((at for at, last in list(self._marks) if last >= oldest), now)
-        return now - began, f"{self._topic}[{self._task}] offset {oldest}"
+    def _forget(self, offset: int) -> None:
+        pack = self._packs.pop(offset, None)
+        if pack is not None:
+            self._tuples -= pack.size

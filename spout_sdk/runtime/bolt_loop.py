@@ -214,7 +214,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not partitions:
             return
         opened = {
-            partition: BoltTask(self._topology, self._component, partition, self._guarantee.environment(partition))
+            partition: BoltTask(self._topology, self._component, partition, self._guarantee.environment)
             for partition in partitions
         }
         self._guarantee.on_assigned(opened)

@@ -10,9 +10,8 @@ from confluent_kafka import KafkaException, Producer
 
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
-from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
+from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee, ExactlyOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.delivery.transactions import ExactlyOnce
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
 from spout_sdk.kafka.kafka_checks import check_topics, topics_of, watching_client
@@ -167,9 +166,8 @@ class ComponentRunner:
             transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
             return ExactlyOnce(self._environment(transactions), transactions, self._component)
         sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
-        if guarantee == "at_most_once":
-            return AtMostOnce(self._environment(sink), sink, self._component)
-        return AtLeastOnce(self._environment(sink), sink)
+        chosen = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
+        return chosen(self._environment(sink), sink, self._component)
 
     def _environment(self, sink: Sink) -> TaskEnvironment:
         return TaskEnvironment(sink, self._counters, self._clock, self._entropy, kafka=self._kafka)

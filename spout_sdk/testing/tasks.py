@@ -18,8 +18,7 @@ import numpy as np
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
-from spout_sdk.delivery.transactions import ExactlyOnce
+from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee, ExactlyOnce
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.task import open_sessions
 from spout_sdk.errors import RolledBackError
@@ -132,7 +131,7 @@ class RunningBolt(_Running):
         self._position = committed.offset if committed else 0
         self._tuples: list[Tuple] = []
         self._columns: list[ArrowInput] = []
-        self.task = BoltTask(world.topology, name, number, self._guarantee.environment(number))
+        self.task = BoltTask(world.topology, name, number, self._guarantee.environment)
         self._guarantee.attach(reader, {number: self.task})
         self._guarantee.on_assigned({number: self.task})
         self._journal.watch_bolt(self.task, number)
@@ -171,9 +170,8 @@ class RunningBolt(_Running):
         if guarantee == "exactly_once":
             transactions: Any = MemoryTransactions(self._broker, self._group)
             return ExactlyOnce(replace(self._environment, sink=transactions), transactions, self.name)
-        if guarantee == "at_most_once":
-            return AtMostOnce(self._environment, sink, self.name)
-        return AtLeastOnce(self._environment, sink)
+        chosen = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
+        return chosen(self._environment, sink, self.name)
 
     def _read(self, limit: int) -> None:
         records: list[Any] = [*self._broker.fetch(self._topic, self.number, self._position, limit)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,6 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.delivery.transactions import TracedOffsets
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.bolt_rig import Lines, rig
 from tests.unit.sdk.memory import Bench, execute
@@ -68,20 +67,12 @@ def running(guarantee: Guarantee = "at_least_once", **options: Any) -> Iterator[
     task.cleanup()
     # With Kafka's settings, so that it really works on several at a time.
     bench.environment = replace(bench.environment, kafka={"bootstrap.servers": "-"})
-    if guarantee == "exactly_once":
-        bench.environment = replace(bench.environment, inputs=traced)
     task = bench.bolt("split", 1)
     bolt: Any = task.bolt
     try:
         yield bench, task, bolt
     finally:
         task.cleanup()
-
-
-def traced(emitted: Callable[[], int]) -> TracedOffsets:
-    offsets = TracedOffsets(emitted)
-    offsets.folds = True
-    return offsets
 
 
 def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:

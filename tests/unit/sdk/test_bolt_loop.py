@@ -199,13 +199,13 @@ class Rig:
         self.open_offsets = open_offsets
         self.sink = sink = cast(Any, bench.sink)
         self.consumer.sent = lambda: len(sink.batches)
-        commits = partial(AtMostOnce, component="b") if guarantee == "at_most_once" else AtLeastOnce
+        commits = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
         self.loop = BoltLoop(
             ComponentProcess(
                 *(bench.topology, "b", {}, bench.clock, lambda _: None),
                 lambda: self.stopping() or not self.consumer.there,
             ),
-            commits(bench.environment, sink),
+            commits(bench.environment, sink, "b"),
         )
 
     def work(self, tuple_: Tuple, collector: OutputCollector) -> None:

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spout_sdk.delivery.transactions import TracedOffsets
+from spout_sdk.emitting.input_offsets import InputOffsets
 from tests.unit.sdk.memory import open_pack
 
 
 @given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "check"]), max_size=60))
 def test_traced_offsets_equal_a_plain_history(actions: list[str]) -> None:
     emitted = reads = 0
-    inputs = TracedOffsets(lambda: emitted)
+    inputs = InputOffsets(lambda: emitted)
     history: list[tuple[str, int]] = []
     unsettled: list[int] = []
     for action in actions:
@@ -43,7 +43,7 @@ def _expected(history: list[tuple[str, int]], unsettled: list[int]) -> bool:
 
 
 def test_a_partly_settled_record_is_not_repeatable() -> None:
-    inputs = TracedOffsets(lambda: 0)
+    inputs = InputOffsets(lambda: 0)
     packs = [open_pack(offset, 2) for offset in (7, 8)]
     for pack in packs:
         inputs.open(pack)

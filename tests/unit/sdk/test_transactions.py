@@ -1,12 +1,15 @@
 """The time for which a process with transactions holds an input back."""
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spout_sdk import HeldBackError
-from spout_sdk.delivery.transactions import ExactlyOnce
+from spout_sdk.delivery.delivery_guarantees import ExactlyOnce
 from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.counters import Counters
 from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
 
@@ -26,6 +29,13 @@ class Transactions:
     def poll(self) -> None: ...
 
 
+def assigned(guarantee: ExactlyOnce, partition: int, emitted: Callable[[], int]) -> InputOffsets:
+    inputs = InputOffsets(emitted)
+    task: Any = SimpleNamespace(inputs=inputs)
+    guarantee.on_assigned({partition: task})
+    return inputs
+
+
 @pytest.mark.parametrize("has_lost_a_task", [False, True])
 def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: bool) -> None:
     transactions: Any = Transactions()
@@ -34,7 +44,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     guarantee.attach(None, {})  # type: ignore[arg-type]  # its positions are read only for a commit
     if has_lost_a_task:
         # What waited in it does not count against the other one.
-        inputs = guarantee.environment(0).inputs(lambda: 0)
+        inputs = assigned(guarantee, 0, lambda: 0)
         inputs.open(pack := open_pack(0))
         inputs.settle([pack])
         guarantee.on_tick(1.0)
@@ -42,7 +52,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
         guarantee.on_idle(1.05)
     guarantee.on_tick(99.0)
     # A bolt has emitted while it holds an input.
-    guarantee.environment(1).inputs(lambda: transactions.emitted).open(open_pack(0))
+    assigned(guarantee, 1, lambda: transactions.emitted).open(open_pack(0))
     transactions.emitted += 1
     guarantee.on_tick(100.0)
     guarantee.on_idle(103.9)
@@ -69,7 +79,7 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
     guarantee = ExactlyOnce(environment, transactions, "b")
     guarantee.attach(reader, {})
-    guarantee.environment(3).inputs(lambda: transactions.emitted)
+    assigned(guarantee, 3, lambda: transactions.emitted)
     transactions.emitted += 1
     guarantee.on_tick(100.0)
     guarantee.on_idle(101.0)
