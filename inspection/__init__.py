@@ -5,7 +5,7 @@
 - `view`: the figures of a topology, from its statistics; `tracks`: rates of each process; `history`: the last hour.
 - `trace`: tuple trees, pure; `trace_reader`: their records in Kafka; `otel`: trees as traces of OpenTelemetry.
 - `doctor`: problems and what to do; `doctor_gathering`: its facts; `doctor_process`: a process of its own for it.
-- `dead_letters`: shown, and replayed.
-- `moments`: times as text; `previews`: a tuple's payload on a line.
+- `dead_letters`: read and decoded; `replay`: writes them to their original topics.
+- `notation`: times, roots and positions as text; `previews`: payloads as text.
 - `dashboard`: topologies in the browser. `errors`: the hierarchy.
 """

@@ -1,5 +1,7 @@
-"""What a tuple's payload looks like, on a line."""
+"""Payloads as text: tuples by field, else the text, else hexadecimal."""
 
+import codecs
+from collections.abc import Iterator
 from typing import Final
 
 from tuple_tree.errors import WireError
@@ -8,6 +10,7 @@ from tuple_tree.payloads import PayloadCodec, decode_tuples, payload_codec
 
 PREVIEW_CHARACTERS: Final = 60
 _SHOWN_BYTES: Final = 24
+_WIDTH: Final = 16
 
 
 class Previews:
@@ -48,3 +51,32 @@ class Previews:
 
 def _bytes(payload: bytes) -> str:
     return payload[:_SHOWN_BYTES].hex(" ") + (" …" if len(payload) > _SHOWN_BYTES else "")
+
+
+def as_text(value: bytes, *, is_whole: bool = True) -> str | None:
+    """The decoded text; None if it is none, or has control characters. Without `is_whole` the end may be cut."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(value, final=is_whole)
+    except UnicodeDecodeError:
+        return None
+    return text if all(each.isprintable() or each in "\n\r\t" for each in text) else None
+
+
+def preview(value: bytes | None, width: int = 60) -> str:
+    """The beginning of a value on one line."""
+    if value is None:
+        return "no value"
+    # A character has four bytes at most.
+    text = as_text(value[: 4 * width], is_whole=len(value) <= 4 * width)
+    line = (
+        value[: width // 2 + 1].hex() if text is None else text.replace("\r", "␍").replace("\n", "␊").replace("\t", "␉")
+    )
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def hex_dump(value: bytes) -> Iterator[str]:
+    """Lines of 16 bytes: offset, bytes, ASCII."""
+    for start in range(0, len(value), _WIDTH):
+        row = value[start : start + _WIDTH]
+        ascii_ = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield f"{start:08x}  {row.hex(' '):<{3 * _WIDTH - 1}}  {ascii_}"

@@ -11,12 +11,11 @@ from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
-from inspection.moments import show_time
+from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
 from inspection.previews import Previews
 from inspection.topology_status import GroupCommits, commits_of
 from inspection.trace.families import checksum
 from inspection.trace.records import RootRecords
-from inspection.trace.roots import place_of_tuple, positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings

@@ -11,7 +11,9 @@ import typer
 from acker_cli.console import print_json, standard_error, standard_output
 from acker_cli.errors import SettingsError
 from acker_cli.interruption import interruptible
-from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayed, Replayer, Selection, why_not
+from inspection.dead_letters import DeadLetter, DeadLetterLog, Selection
+from inspection.errors import DeadLettersError
+from inspection.replay import Replayed, Replayer, why_not
 from kafka_clients.catalogue import KafkaSettings
 
 

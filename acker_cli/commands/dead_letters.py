@@ -87,7 +87,8 @@ def show(
     from acker_cli.cluster.connection import configured_cluster
     from acker_cli.cluster.replay import dead_letters_read
     from acker_cli.views.dead_letters import print_shown, shown
-    from inspection.dead_letters import DeadLetter, DeadLettersError
+    from inspection.dead_letters import DeadLetter
+    from inspection.errors import DeadLettersError
 
     letter, replayed_ms = None, None
     with dead_letters_read(configured_cluster(loaded).kafka, name) as log:
@@ -171,7 +172,7 @@ def _selection(
     import time
 
     from inspection.dead_letters import Selection
-    from inspection.moments import since_ms
+    from inspection.notation import since_ms
 
     return Selection(
         frozenset(reason or ()),

@@ -54,9 +54,8 @@ def trace(
     from acker_cli.console import print_json, slow_progress, standard_error, standard_output
     from acker_cli.errors import SettingsError
     from acker_cli.views.trace import print_trees
-    from inspection.moments import since_ms
+    from inspection.notation import parse_root, since_ms
     from inspection.trace.as_json import tree_as_json
-    from inspection.trace.roots import parse_root
     from inspection.trace_reader import TraceReader
     from kafka_clients.catalogue import Catalogue
 

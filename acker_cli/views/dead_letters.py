@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from acker_cli.console import print_table
-from inspection.dead_letters import DeadLetter, LetterPreviews, hex_dump, preview
-from inspection.dead_letters.payloads import as_text
+from inspection.dead_letters import DeadLetter, LetterPreviews
+from inspection.previews import as_text, hex_dump, preview
 
 
 def print_none(output: Console, searched: Mapping[str, int]) -> None:

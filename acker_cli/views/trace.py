@@ -8,10 +8,9 @@ from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from acker_cli.console import unlimited
-from inspection.moments import show_time
+from inspection.notation import show_root, show_time
 from inspection.trace.as_json import tuple_name
 from inspection.trace.records import LogEntry
-from inspection.trace.roots import show_root
 from inspection.trace.tree import Node, Origin, State, Status, Tree
 from inspection.trace.verdict import verdict
 

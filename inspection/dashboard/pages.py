@@ -20,7 +20,7 @@ from inspection.dashboard.access import Access, Guard
 from inspection.dashboard.questions import ClosingError, Questions
 from inspection.dashboard.source import Shown, Source
 from inspection.errors import RootNotFoundError, SearchLimitError, TraceError
-from inspection.trace.roots import parse_root
+from inspection.notation import parse_root
 from kafka_clients.errors import ClusterError, UnknownTopologyError
 
 STATIC: Final = Path(__file__).with_name("static")

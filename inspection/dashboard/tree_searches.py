@@ -7,8 +7,8 @@ from typing import Final
 
 from inspection.dashboard.source import Shown
 from inspection.errors import RootNotFoundError, SearchLimitError
+from inspection.notation import show_root
 from inspection.trace.as_json import tree_as_json
-from inspection.trace.roots import show_root
 from inspection.trace.tree import Tree
 from inspection.trace.verdict import verdict
 from inspection.trace_reader import TraceReader

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from inspection.notation import show_root
 from inspection.trace.records import LogEntry
-from inspection.trace.roots import show_root
 from inspection.trace.tree import Node, Tree
 from inspection.trace.verdict import verdict
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from acker_cli.cluster import replay as replaying
-from inspection.dead_letters import Replayer, Selection
+from inspection.dead_letters import Selection
+from inspection.replay import Replayer
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
 

@@ -11,7 +11,10 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from acker_cli.cluster.replay import ReplayRequest, replay_letters
-from inspection.dead_letters import DeadLetterLog, DeadLettersError, Replayer, Selection, preview
+from inspection.dead_letters import DeadLetterLog, Replay, Selection
+from inspection.errors import DeadLettersError
+from inspection.previews import preview
+from inspection.replay import Replayer
 from tests.kafka.ack_log import AckLog
 from tests.kafka.replaying import ANCHORS, write_dead_letters
 from tests.kafka.sdk_rig import headers_of
@@ -153,7 +156,8 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
     wanted = ReplayRequest(name, Selection(offsets=frozenset({last})), 10)
     with pytest.raises(DeadLettersError, match=r"cannot be replayed: topic .* does not exist any more"):
         replay_letters(log.kafka, wanted, dry_run=False, yes=False, as_json=False)
-    assert last not in DeadLetterLog(log.kafka, name).replays()
+    replays = [each for each in DeadLetterLog(log.kafka, name).entries() if isinstance(each, Replay)]
+    assert last not in [replay.of for replay in replays]
 
 
 @pytest.mark.exhaustive

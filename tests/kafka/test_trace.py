@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from inspection.errors import TraceError
-from inspection.trace.roots import show_root
+from inspection.notation import show_root
 from inspection.trace.tree import State, Status
 from inspection.trace_reader import TraceReader
 from kafka_clients.catalogue import Catalogue

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from inspection.dashboard.kafka_source import KafkaSource
-from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
-from inspection.dead_letters.replay import replay_id
+from inspection.dead_letters import DeadLetter, DeadLetterLog
 from inspection.doctor.checks import examine
 from inspection.doctor.facts import Severity
 from inspection.doctor_gathering import look_at_all
-from inspection.errors import RootNotFoundError
+from inspection.errors import DeadLettersError, RootNotFoundError
+from inspection.replay import Replayer, replay_id
 from inspection.trace_reader import TraceReader
 from kafka_clients.access import Operation, Permission, Role, acker_role, viewer_role
 from spout_sdk import load_topology

@@ -5,8 +5,8 @@ from typing import Any
 
 from inspection.dashboard.source import Shown
 from inspection.errors import RootNotFoundError, SearchLimitError
+from inspection.notation import show_root
 from inspection.trace.as_json import tree_as_json
-from inspection.trace.roots import show_root
 from inspection.trace.tree import build_tree
 from kafka_clients.errors import BrokerUnreachableError, UnknownTopologyError
 from tests.unit.inspection.forest import Forest

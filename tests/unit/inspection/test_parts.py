@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspection.errors import MomentError, RootFormError
-from inspection.moments import since_ms
-from inspection.trace.roots import parse_root, positions_of_message, show_root
+from inspection.notation import parse_root, positions_of_message, show_root, since_ms
 from inspection.trace.sightings import Sightings
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from acker_worker.progress import Progress
-from inspection.dead_letters.letter import DeadLetter, Replay, parse
+from inspection.dead_letters import DeadLetter, Replay, parse
 from spark_jobs.spout_offsets import mark_of
 from spout_sdk.kafka_spout.source import Commit
 from tests.packs import tuples_of

@@ -2,16 +2,9 @@
 
 from dataclasses import replace
 
-from inspection.dead_letters import (
-    DeadLetter,
-    LetterPreviews,
-    Replay,
-    hex_dump,
-    parse,
-    preview,
-    why_not,
-)
-from inspection.dead_letters.letter import Header
+from inspection.dead_letters import DeadLetter, Header, LetterPreviews, Replay, parse
+from inspection.previews import hex_dump, preview
+from inspection.replay import why_not
 from tests.manifests import bolt, manifest, spout
 from tuple_tree.headers import dead_letter_headers, replay_marker
 from tuple_tree.names import tuples_topic

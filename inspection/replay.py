@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from inspection.dead_letters.letter import DeadLetter, Header
+from inspection.dead_letters import DeadLetter
 from inspection.errors import DeadLettersError
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import client_logger, for_transactions
@@ -53,7 +53,6 @@ _REFUSED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
-_INTERNAL_PREFIX: Final = "__"
 _PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
@@ -166,10 +165,14 @@ class Replayer:
             else:
                 self._failures.append((letter, error))
 
+        # Without the anchors of a tuple: their trees have ended, or were replayed under new roots. If the dead letter
+        # was acked and a tree is still open, a second ack would cancel the first, and the tree would time out.
+        is_tuple = letter.topic.startswith(tuples_topic(self._topology, ""))
+        left_out = (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER) if is_tuple and not keep_anchors else ()
+        headers: list[Any] = [header for header in letter.headers if header[0] not in left_out]
         try:
             self._producer.produce(
-                *(letter.topic, letter.value, letter.key, letter.partition, delivered),
-                headers=list(restored_headers(letter, self._topology, keep_anchors=keep_anchors)),
+                *(letter.topic, letter.value, letter.key, letter.partition, delivered), headers=headers
             )
         except KafkaException as error:
             # Metadata may show already that this record is refused; a transaction that has failed takes none.
@@ -229,7 +232,7 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
     if letter.value is None:
         return f"its value was not kept, or it had none: see {letter.place}"
     if not topic.startswith(tuples_topic(topology, "")):
-        if topic.startswith((f"{topology}.", _INTERNAL_PREFIX)) or topic == TOPOLOGIES_TOPIC:
+        if topic.startswith((f"{topology}.", "__")) or topic == TOPOLOGIES_TOPIC:
             return f"its headers name {topic}, where only components of the topology write"
         # Any writer of dead letters can set the header, so a topic outside is written only if the user names it.
         if topic not in allowed:
@@ -239,14 +242,3 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
     if letter.partition >= partitions[topic]:
         return f"topic {topic} has only {partitions[topic]} partitions: it is from {letter.partition}"
     return ""
-
-
-def restored_headers(letter: DeadLetter, topology: str, *, keep_anchors: bool = False) -> list[Header]:
-    """The headers of a replayed record: its own, for a tuple without its anchors.
-
-    The trees of its anchors have ended, or were replayed under new roots. If the dead letter was acked and a tree is
-    still open, a second ack would cancel the first, and the tree would time out.
-    """
-    if keep_anchors or not letter.topic.startswith(tuples_topic(topology, "")):
-        return list(letter.headers)
-    return [header for header in letter.headers if header[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]

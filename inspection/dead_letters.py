@@ -1,0 +1,207 @@
+"""The dead letters of a topology: records of `{topology}.dead-letters`, decoded, with filters and previews."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Message
+
+from inspection.errors import DeadLettersError
+from inspection.previews import PREVIEW_CHARACTERS, Previews, preview
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import ClusterError, UnknownTopologyError
+from kafka_clients.log_reader import SILENCE_S, LogReader
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.errors import ManifestError
+from tuple_tree.headers import PREFIX, REPLAYED
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import dead_letters_topic, tuples_topic
+
+Header = tuple[str, bytes | None]
+
+_OURS: Final = tuple(PREFIX + name for name in ("topic", "partition", "offset", "reason", "detail", "by", "index"))
+UNKNOWN: Final = "unknown"  # the reason of a record that another application has put there
+_NOWHERE: Final = -1
+_DIGITS: Final = 19  # of an offset at most; Python refuses to read numbers that are very long
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    offset: int  # of the dead letter, by which it is named
+    timestamp_ms: int  # of the dead letter, in milliseconds since the epoch
+    key: bytes | None  # as it was
+    value: bytes | None  # as it was; None if it had none, or left no room for the headers of a dead letter
+    headers: tuple[Header, ...]  # its own, as they were
+    topic: str  # the original one; empty if the headers lack it
+    partition: int  # of that topic; -1 if the headers lack it
+    position: int  # its offset there; -1 if the headers lack it
+    reason: str  # a short, stable word
+    detail: str  # a sentence
+    by: str  # the task that could not use it, as `component/task`
+    index: int = _NOWHERE  # which of the tuples of the original record; -1 for all of it
+
+    @property
+    def component(self) -> str:
+        return self.by.partition("/")[0]
+
+    @property
+    def place(self) -> str:
+        if not self.topic:
+            return "unknown position"
+        return f"{self.topic}[{self.partition}]@{self.position}" + ("" if self.index < 0 else f".{self.index}")
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    of: int  # the offset of the dead letter
+    timestamp_ms: int  # when, in milliseconds since the epoch
+
+
+def parse(
+    offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> DeadLetter | Replay:
+    """Reads a record of `{topology}.dead-letters`; no content is invalid."""
+    if key is None and value is None and len(headers) == 1 and headers[0][0] == REPLAYED:
+        of = _number(_text(headers[0][1]))
+        if of >= 0:
+            return Replay(of, timestamp_ms)
+    # Its own headers may be of an earlier dead letter: the last ones are of this one.
+    added: dict[str, bytes | None] = {}
+    end = len(headers)
+    while end and headers[end - 1][0] in _OURS and headers[end - 1][0] not in added:
+        end -= 1
+        added[headers[end][0]] = headers[end][1]
+    topic, partition, position, reason, detail, by, index = (_text(added.get(name)) for name in _OURS)
+    place = topic, _number(partition), _number(position)
+    own = tuple(headers[:end])
+    return DeadLetter(offset, timestamp_ms, key, value, own, *place, reason or UNKNOWN, detail, by, _number(index))
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
+
+
+def _number(text: str) -> int:
+    return int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else _NOWHERE
+
+
+def parsed(message: Message) -> DeadLetter | Replay:
+    # Its type allows a mapping of headers, and text, which only records to be sent have.
+    pairs: Any = message.headers() or ()
+    headers: list[Header] = [*pairs]
+    offset = message.offset()
+    return parse(-1 if offset is None else offset, message.timestamp()[1], message.key(), message.value(), headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Filters, all of which must hold; an empty one selects everything."""
+
+    reasons: frozenset[str] = frozenset()  # any of these
+    topics: frozenset[str] = frozenset()  # any of these original topics
+    components: frozenset[str] = frozenset()  # any of these that could not use it
+    since_ms: int | None = None  # not before, in milliseconds since the epoch
+    offsets: frozenset[int] = frozenset()  # any of these offsets of dead letters
+
+    def __bool__(self) -> bool:
+        return self != Selection()
+
+    def takes(self, letter: DeadLetter) -> bool:
+        return (
+            (not self.reasons or letter.reason in self.reasons)
+            and (not self.topics or letter.topic in self.topics)
+            and (not self.components or letter.component in self.components)
+            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
+            and (not self.offsets or letter.offset in self.offsets)
+        )
+
+
+class LetterPreviews:
+    def __init__(self, manifest: Manifest | None) -> None:
+        self._tuples: Final = None if manifest is None else Previews(manifest)
+        self._inboxes: Final = "" if manifest is None else tuples_topic(manifest.topology, "")
+
+    def of(self, letter: DeadLetter, width: int = PREVIEW_CHARACTERS) -> str:
+        return self.values(letter, width) or preview(letter.value, width)
+
+    def values(self, letter: DeadLetter, width: int) -> str | None:
+        """The values by field, at most `width` characters; None if it was no tuple, or cannot be decoded."""
+        if self._tuples is None or letter.value is None or not letter.topic.startswith(self._inboxes):
+            return None
+        # As for a bolt, the last of a name counts.
+        source = dict(letter.headers).get(SOURCE_HEADER) or b""
+        component, _, stream = source.decode(errors="replace").partition("/")
+        return self._tuples.values(component, stream, letter.value, width)
+
+
+class DeadLetterLog:
+    """The dead letters of a topology; `progress` is called repeatedly with the number of records read.
+
+    Raises `UnknownTopologyError` if there is no such topology, `DeadLettersError` if it has no topic of dead letters.
+    """
+
+    def __init__(self, kafka: KafkaSettings, topology: str, progress: Callable[[int], None] | None = None) -> None:
+        self._catalogue = Catalogue(kafka)
+        self._topology = topology
+        self._kafka = kafka
+        self._progress = progress or (lambda _count: None)
+        self.topic = dead_letters_topic(topology)
+        self.partitions: Mapping[str, int] = self._catalogue.topics()
+        """Topic → partitions, of all topics of the cluster."""
+        if self.topic not in self.partitions:
+            known = self._catalogue.manifests()
+            if topology not in known:
+                raise UnknownTopologyError(topology, sorted(known))
+            raise DeadLettersError(
+                f"topic {self.topic} does not exist, or this user has no DESCRIBE ACL for it: acker doctor {topology} "
+                "shows what to do"
+            )
+
+    def entries(
+        self, *, since_ms: int | None = None, start: int | None = None, until: int = 0
+    ) -> Iterator[DeadLetter | Replay]:
+        """Reads dead letters, and the records of their replays, up to the end.
+
+        It begins at a time, in milliseconds since the epoch, or at an offset, and ends at `until` or later: it waits
+        for transactions that are open before that. Raises `DeadLettersError` if no record comes for half a minute.
+        """
+        place = (self.topic, 0)
+        with LogReader(self._kafka) as reader:
+            kept = reader.stretches([place], since_ms)[place]
+            reader.assign({place: kept.start if start is None else max(kept.start, start)})
+            deadline = time.monotonic() + SILENCE_S
+            count = 0
+            while reader.ended.get(place, -1) < until:
+                messages = reader.poll(_POLL_S)
+                for message in messages:
+                    count += 1
+                    yield parsed(message)
+                self._progress(count)
+                if messages:
+                    deadline = time.monotonic() + SILENCE_S
+                elif time.monotonic() > deadline:
+                    raise DeadLettersError(
+                        f"topic {self.topic} cannot be read to its end, after {count} records: no broker answers, or a "
+                        f"transaction that writes into it has been open for {SILENCE_S:g} s. Try again later"
+                    )
+
+    def fetch(self, offsets: Collection[int]) -> Iterator[DeadLetter]:
+        """Reads single letters, in the order of their offsets, without those that retention has deleted."""
+        if not offsets:
+            return
+        last = max(offsets)
+        for entry in self.entries(start=min(offsets)):
+            offset = entry.offset if isinstance(entry, DeadLetter) else -1
+            if isinstance(entry, DeadLetter) and offset in offsets:
+                yield entry
+            if offset >= last:
+                return
+
+    def previews(self) -> LetterPreviews:
+        """Previews of the letters: tuples by field, or bytes if the manifest was deleted or cannot be read."""
+        try:
+            return LetterPreviews(self._catalogue.manifest(self._topology))
+        except (ClusterError, ManifestError):
+            return LetterPreviews(None)
