@@ -9,6 +9,6 @@ Modules, from the inside out:
 - `owned`: what the worker knows around a fold.
 - `worker`: polls, folds, sends and commits; `ack_log`: its place in the consumer group; `notifier`: delivers notices;
   `stats`: what it did; `metrics`: the same for Prometheus.
-- `service`: all topologies in one process; `served`: one of them, its worker in a thread; `published`: which there are.
+- `service`: all topologies in one process, the worker of each in a thread.
 - `errors`: the hierarchy.
 """

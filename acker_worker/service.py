@@ -1,31 +1,190 @@
-"""An acker worker of all topologies in `acker.topologies`: one worker each, in a thread; see `docs/adr/0012`."""
+"""An acker worker of all topologies in `acker.topologies`: one worker each, in a thread; see `docs/adr/0012`.
+
+An error of a worker ends its thread and nothing else; it is started again.
+"""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from confluent_kafka import Producer
 
-from acker_worker.ledger import warm_up
-from acker_worker.published import Published, PublishedTopologies
-from acker_worker.served import OnStats, Served, Worker
+from acker_worker.ledger import LedgerSettings, warm_up
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
-from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.access import ACKER, Operation, Permission, Role
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
 from kafka_clients.stats_publisher import producer_settings
+from kafka_clients.supervision import Backoff
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
+from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.timing import Interval
 
 _log = logging.getLogger(__name__)
-_LOOK_S: Final = 0.2
+_TURN_S: Final = 0.2
+_LOOK_S: Final = 0.5  # between two looks at the end of `acker.topologies`
+_CONTACT_S: Final = 4.0  # how long a broker may take to answer, in seconds: the loop waits
 _STOP_S: Final = 25.0  # how long all workers together may take to commit and leave, in seconds
+_READER: Final = Role(
+    ACKER, "acker workers of all topologies", (Permission("topic", TOPOLOGIES_TOPIC, (Operation.READ,)),)
+)
 _MANY: Final[dict[str, str | int | float | bool]] = {
     # Of each consumer; librdkafka's 64 MB are too much for one of many that begin to read again at the same time.
     "queued.max.messages.kbytes": 8_192
 }
+_backoff: Final = partial(Backoff, first=0.5, longest=30.0, healthy=60.0)
+OnStats = Callable[[WorkerStats], None]
+
+
+class Worker(Protocol):
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class _Run(threading.Thread):
+    def __init__(self, manifest: Manifest, worker: Worker, now: float) -> None:
+        super().__init__(name=f"acker-{manifest.topology}", daemon=True)
+        self.manifest = manifest
+        self.began = now
+        self.stopping = False
+        self.error: Exception | None = None
+        self._worker = worker
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._worker.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other topologies go on
+            self.error = error
+
+    def stop(self) -> None:
+        self.stopping = True
+        self._worker.stop()
+
+
+class Served:
+    """Serves one topology; workers are started in `check` only, and call `on_stats` in their thread."""
+
+    def __init__(
+        self,
+        topology: str,
+        make: Callable[[Manifest, OnStats], Worker],
+        on_stats: OnStats = lambda _stats: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stats = WorkerStats()  # the last snapshot of its worker
+        self.problem = ""  # why it is not served now; empty if it is, or is not to be
+        self._topology = topology
+        self._make = make
+        self._on_stats = on_stats
+        self._clock = clock
+        self._wanted: Manifest | None = None
+        self._run: _Run | None = None
+        self._turned_at = self._start_at = clock()
+        self._backoff = _backoff()
+
+    @property
+    def serving(self) -> bool:
+        return self._run is not None and self._run.is_alive()
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is to be served any more, and no worker is left."""
+        return self._wanted is None and self._run is None and not self.problem
+
+    @property
+    def silence_s(self) -> float | None:
+        """Seconds since the worker's loop turned last; None while there is none."""
+        return self._clock() - self._turned_at if self.serving else None
+
+    def publish(self, manifest: Manifest) -> None:
+        """Serves the topology by this manifest from now on; its worker is stopped if its settings have changed."""
+        self.problem = ""
+        if not manifest.acking:
+            _log.debug("topology %s promises at_most_once: nothing is to be followed", self._topology)
+            self.stop()
+            return
+        self._wanted = manifest
+        self._start_at, self._backoff = self._clock(), _backoff()
+        if self._run is None or self._run.stopping:
+            return
+        before = self._run.manifest
+        if manifest.ack_partitions != before.ack_partitions:
+            _log.error(
+                "topology %s was published with %d ack partitions and has %d: they never change while it lives, so its "
+                "worker goes on with %d. Publish it with that number again, or under a new name",
+                *(self._topology, manifest.ack_partitions, before.ack_partitions, before.ack_partitions),
+            )
+        elif LedgerSettings.of(manifest) != LedgerSettings.of(before):
+            _log.info("topology %s was published with other time-outs: its worker starts again", self._topology)
+            self._run.stop()
+
+    def refuse(self, why: str) -> None:
+        """Logs that the published manifest cannot be used; a worker of an earlier manifest goes on."""
+        if not self.serving:
+            self.problem = why
+        _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
+
+    def withdraw(self) -> None:
+        self.problem = ""
+        _log.info("topology %s was withdrawn: its worker stops", self._topology)
+        self.stop()
+
+    def check(self) -> None:
+        """Starts the worker if there is to be one, and reaps one that has ended."""
+        now = self._clock()
+        if self._run is not None and not self._run.is_alive():
+            self._reap(self._run, now)
+        if self._run is None and self._wanted is not None and now >= self._start_at:
+            self._turned_at = now
+            self._run = _Run(self._wanted, self._make(self._wanted, self._on_snapshot), now)
+
+    def stop(self) -> None:
+        """Asks the worker to end; `join` waits for it."""
+        self._wanted = None
+        if self._run is not None:
+            self._run.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the worker's end. Returns False if it still works when the time is over."""
+        if self._run is None:
+            return True
+        self._run.join(max(0.0, seconds))
+        if self._run.is_alive():
+            return False
+        if self._run.error is not None:
+            _log.error("%s", self._run.error)
+        return True
+
+    def _on_snapshot(self, stats: WorkerStats) -> None:
+        self._turned_at = self._clock()
+        self.stats = stats
+        self.problem = ""
+        self._on_stats(stats)
+
+    def _reap(self, run: _Run, now: float) -> None:
+        self._run = None
+        self.stats = self.stats.retired()
+        if run.error is None:
+            return
+        if self._wanted is None:
+            _log.error("%s", run.error)
+            return
+        pause_s = self._backoff.after(now - run.began)
+        is_ours = isinstance(run.error, ClusterError)
+        self.problem = str(run.error) if is_ours else f"{type(run.error).__name__}: {run.error}"
+        _log.error(
+            "topology %s is not served, tried again in %.1f s: %s",
+            *(self._topology, pause_s, self.problem),
+            exc_info=None if is_ours else run.error,
+        )
+        self._start_at = now + pause_s
 
 
 class AckerService:
@@ -43,6 +202,9 @@ class AckerService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kafka = {**_MANY, **kafka}
+        self._catalogue = Catalogue(self._kafka, _CONTACT_S)
+        self._followed: tuple[str, int] | None = None  # id and end of `acker.topologies`, when it was read last
+        self._published: dict[str, tuple[int, bytes | None]] = {}
         self._settings = settings or WorkerSettings()
         self._on_stats = on_stats
         self._on_turn = on_turn
@@ -61,21 +223,21 @@ class AckerService:
 
         Raises `ClusterError` if `acker.topologies` cannot be followed.
         """
-        published = PublishedTopologies(self._kafka, self._clock)
+        looks = Interval(_LOOK_S, self._clock)
         try:
-            published.open()
+            self._catalogue.check_access(_READER)
             self._stats_producer = Producer(producer_settings(self._kafka))
+            self._look()
             warm_up()
             _log.info("acker worker of all topologies started")
-            while not self._stopping.is_set():
-                for change in published.poll(_LOOK_S):
-                    self._take(change)
+            while not self._stopping.wait(_TURN_S):
+                if looks.due():
+                    self._look()
                 for served in self._served.values():
                     served.check()
                 self._served = {name: served for name, served in self._served.items() if not served.gone}
                 self._on_turn()
         finally:
-            published.close()
             self._stop_all()
         _log.info("acker worker of all topologies stopped")
 
@@ -88,8 +250,37 @@ class AckerService:
         ages = {name: served.silence_s for name, served in self.topologies().items()}
         return {name: age for name, age in ages.items() if age is not None}
 
-    def _take(self, change: Published) -> None:
-        topology, value = change
+    def _look(self) -> None:
+        try:
+            self._follow()
+        except BrokerUnreachableError as error:
+            _log.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
+            # It may be this client alone that has lost its brokers.
+            self._catalogue = Catalogue(self._kafka, _CONTACT_S)
+        except TopicError as error:
+            # It may be deleted at any moment.
+            if not error.is_missing:
+                raise
+
+    def _follow(self) -> None:
+        """Takes what was published since the last call; if the topic is deleted, no topology is withdrawn."""
+        followed = self._catalogue.published_up_to()
+        if followed == self._followed:
+            return
+        if self._followed is not None and (followed is None or followed[0] != self._followed[0]):
+            _log.warning("%s was deleted: what is served goes on, and what is published from now on", TOPOLOGIES_TOPIC)
+        if followed is not None:
+            try:
+                published = self._catalogue.published()
+            except AccessError as error:
+                raise AccessError(f"{error}, or name one topology with --topology") from error
+            for topology, record in published.items():
+                if record != self._published.get(topology):
+                    self._take(topology, record[1])
+            self._published = published
+        self._followed = followed
+
+    def _take(self, topology: str, value: bytes | None) -> None:
         served = self._served.get(topology)
         if value is None:
             if served is not None:

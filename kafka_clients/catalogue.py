@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
 from kafka_clients.client_settings import for_admin, for_producer
@@ -207,7 +207,7 @@ class Catalogue:
 
     def manifest(self, topology: str) -> Manifest:
         """The manifest of a topology. Raises `UnknownTopologyError`, or `ManifestError` if it cannot be read."""
-        values = self._published()
+        values = self._manifest_values()
         if topology not in values:
             raise UnknownTopologyError(topology, sorted(values))
         return Manifest.from_json(values[topology])
@@ -215,29 +215,44 @@ class Catalogue:
     def manifests(self) -> dict[str, Manifest | ManifestError]:
         """All manifests by topology; an error in place of one that cannot be read."""
         manifests: dict[str, Manifest | ManifestError] = {}
-        for topology, value in self._published().items():
+        for topology, value in self._manifest_values().items():
             try:
                 manifests[topology] = Manifest.from_json(value)
             except ManifestError as error:
                 manifests[topology] = error
         return manifests
 
-    def _published(self) -> dict[str, bytes]:
-        """The latest value of each key of `acker.topologies`."""
+    def _manifest_values(self) -> dict[str, bytes]:
         if TOPOLOGIES_TOPIC not in self.topics():
             if hidden := shortfall((), self.allowed([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC]):
                 raise TopicError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
             return {}
-        values: dict[str, bytes | None] = {}
+        return {topology: value for topology, (_, value) in self.published().items() if value is not None}
+
+    def published(self) -> dict[str, tuple[int, bytes | None]]:
+        """Offset and value of the last record of each topology in `acker.topologies`; None if it was withdrawn."""
+        records: dict[str, tuple[int, bytes | None]] = {}
 
         def take(message: Message) -> None:
             if (key := message.key()) is not None:
-                values[key.decode(errors="replace")] = message.value()
+                records[key.decode(errors="replace")] = message.offset() or 0, message.value()
 
         kafka = {**QUIET, **self._kafka}
         with LogReader(kafka, group=self._group, role=None, silence_s=self._contact_s) as reader:
             reader.read("manifests", reader.stretches([(TOPOLOGIES_TOPIC, 0)]), take)
-        return {topology: value for topology, value in values.items() if value is not None}
+        return records
+
+    def published_up_to(self) -> tuple[str, int] | None:
+        """The id of `acker.topologies`, and the offset after its last record; None if there is no such topic."""
+        topic_id = self.topic_id(TOPOLOGIES_TOPIC)
+        if topic_id is None:
+            return None
+        partition = TopicPartition(TOPOLOGIES_TOPIC, 0)
+        with self._contact():
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            asked = self.admin.list_offsets({partition: latest}, request_timeout=self._contact_s)
+            end = _result(asked[partition], lambda listed: int(listed.offset), _ABSENT)
+        return None if end is None else (topic_id, end)
 
     def _configs(self, topics: list[str]) -> dict[str, dict[str, str | None] | None]:
         """The settings of topics; None for one that the broker that was asked does not know yet, or no more."""

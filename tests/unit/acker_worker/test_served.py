@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acker_worker.served import OnStats, Served
+from acker_worker.service import OnStats, Served
 from acker_worker.stats import WorkerStats
 from kafka_clients.errors import TopicError
 from tests.manifests import bolt, manifest, spout
