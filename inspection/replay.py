@@ -96,7 +96,7 @@ class Replayer:
         self._step(self._producer.init_transactions, "no replay could be begun")
         with LogReader(kafka, isolation="read_uncommitted") as reader:
             place = (self._topic, 0)
-            self.noted = reader.stretches([place])[place].end
+            self.noted = reader.stretches([place])[place].stop
 
     def __enter__(self) -> Self:
         return self

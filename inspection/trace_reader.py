@@ -19,7 +19,7 @@ from inspection.trace.records import RootRecords
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.log_reader import LogReader, Place, Progress, Stretch
+from kafka_clients.log_reader import LogReader, Place, Progress
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import BoltManifest, Manifest
@@ -79,7 +79,7 @@ class TraceReader:
         whole = self._log.stretches(places)
         recent = self._log.stretches(places, since_ms)
         folds: dict[int, PartitionFold] = {}
-        stretches: dict[Place, Stretch] = {}
+        stretches: dict[Place, range] = {}
         clocks: dict[int, int] = {}
         for place in places:
             partition, log = place[1], whole[place]
@@ -87,7 +87,7 @@ class TraceReader:
             start = reached.rebuild_from if reached else recent[place].start
             folds[partition] = PartitionFold(partition, len(whole_log), settings, reached, start)
             clocks[partition] = reached.clock_ms if reached else 0
-            stretches[place] = Stretch(start, log.end)
+            stretches[place] = range(start, log.stop)
         waiting: dict[int, list[LogRecord]] = {partition: [] for partition in folds}
 
         def fold(message: Message) -> None:
@@ -156,11 +156,12 @@ class TraceReader:
         place = (tuples_topic(self._manifest.topology, bolt), task)
         found: list[Message] = []
         kept = self._log.stretches([place])[place]
-        if kept.start <= offset < kept.end:
-            self._log.read("the tuple", {place: Stretch(offset, offset + 1)}, found.append)
+        if kept.start <= offset < kept.stop:
+            self._log.read("the tuple", {place: range(offset, offset + 1)}, found.append)
         if not found:
             raise RootFormError(
-                f"{place[0]}[{task}] holds no record at offset {offset}: its offsets are {kept.start} to {kept.end - 1}"
+                f"{place[0]}[{task}] holds no record at offset {offset}: its offsets are {kept.start} "
+                f"to {kept.stop - 1}"
             )
         headers: Any = found[0].headers()
         try:
@@ -266,9 +267,9 @@ class TraceReader:
             if (offset := committed[place].offset if place in committed else starts.get(place)) is not None
         }
 
-    def _not_found(self, what: str, since_ms: int, log: Mapping[Place, Stretch]) -> RootNotFoundError:
+    def _not_found(self, what: str, since_ms: int, log: Mapping[Place, range]) -> RootNotFoundError:
         searched = ", ".join(
-            f"{topic}[{partition}] offsets {stretch.start:,} to {stretch.end:,}"
+            f"{topic}[{partition}] offsets {stretch.start:,} to {stretch.stop:,}"
             if len(stretch)
             else f"{topic}[{partition}], which is empty"
             for (topic, partition), stretch in sorted(log.items())
@@ -288,11 +289,11 @@ def _named(roots: list[int]) -> str:
     return f"root {show_root(roots[0])}" if len(roots) == 1 else f"{len(roots)} roots, from {show_root(roots[0])} on,"
 
 
-def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
+def _reached(commit: TopicPartition | None, log: range) -> Committed | None:
     """The ackers' progress; None if they have committed none that has the beginning of their oldest tree."""
     if commit is None:
         return None
-    reached, _ = Committed.of(commit.offset, commit.metadata).within(log.start, log.end)
+    reached, _ = Committed.of(commit.offset, commit.metadata).within(log.start, log.stop)
     # An offset that was committed by hand has no clock.
     return reached if reached is not None and reached.clock_ms else None
 

@@ -5,10 +5,10 @@ Every call is bounded in time. It raises `BrokerUnreachableError`, `AccessError`
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
@@ -30,10 +30,25 @@ _CONNECTING: Final = (KafkaError._TRANSPORT, KafkaError._RESOLVE)
 _SINCE: Final = re.compile(r" \(after \d+ms in state .*")
 
 
-class Contact:
-    """Raises our errors where a cluster does not answer; it may take `first_s` seconds to answer for the first time."""
+KafkaSettings = Mapping[str, str | int | float | bool]  # librdkafka properties, `bootstrap.servers` among them
+CONTACT_S: Final = 8.0  # how long a broker may take to answer, in seconds
+_SHORTEST_CONTACT_S: Final = 1.0
+_LOOK_S: Final = 0.2
 
-    def __init__(self, kafka: Mapping[str, Any], first_s: float = FIRST_S) -> None:
+
+class Catalogue:
+    """What the cluster knows about topologies.
+
+    Manifests are read in the name of a group, because the user may have an ACL for no other; it is not joined. A broker
+    may take `contact_s` to answer, `first_s` for the first time.
+    """
+
+    def __init__(
+        self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP, first_s: float = FIRST_S
+    ) -> None:
+        self._kafka = dict(kafka)
+        self._contact_s = contact_s
+        self._group = group
         self._first_s = first_s
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._errors: list[KafkaError] = []
@@ -42,7 +57,7 @@ class Contact:
         self._reached = False
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def _asking(self) -> Iterator[None]:
         """Turns errors of requests in its body into `AccessError` and `BrokerUnreachableError`.
 
         The first time it makes sure that there is a broker.
@@ -72,45 +87,38 @@ class Contact:
                 "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"
             ) from error
 
-
-T = TypeVar("T")
-KafkaSettings = Mapping[str, str | int | float | bool]  # librdkafka properties, `bootstrap.servers` among them
-CONTACT_S: Final = 8.0  # how long a broker may take to answer, in seconds
-_SHORTEST_CONTACT_S: Final = 1.0
-_LOOK_S: Final = 0.2
-
-
-class Catalogue:
-    """What the cluster knows about topologies.
-
-    Manifests are read in the name of a group, because the user may have an ACL for no other; it is not joined. A broker
-    may take `contact_s` to answer, `first_s` for the first time.
-    """
-
-    def __init__(
-        self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP, first_s: float = FIRST_S
-    ) -> None:
-        self._kafka = dict(kafka)
-        self._contact_s = contact_s
-        self._group = group
-        contact = Contact(kafka, first_s)
-        self.admin, self._contact = contact.admin, contact.asking
-
     def reach(self) -> None:
         """Makes sure that a broker answers within 3 seconds; Ctrl-C interrupts it."""
-        with self._contact():
+        with self._asking():
             pass
 
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
-        with self._contact():
+        with self._asking():
             metadata = self.admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
-    def topic_id(self, topic: str, contact_s: float | None = None) -> str | None:
+    def topic_id(self, topic: str) -> str | None:
         """The id of a topic, which another one of its name does not have; None if there is none."""
-        with self._contact():
-            asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
-            return _result(asked[topic], lambda described: str(described.topic_id), _ABSENT)
+        described = self.described([topic])[topic]
+        if not isinstance(described, KafkaError):
+            return str(described.topic_id)
+        if described.code() in REFUSED:
+            raise AccessError(f"{described.str()}: {remedy()}")
+        return None
+
+    def described(self, topics: Iterable[str]) -> dict[str, TopicDescription | KafkaError]:
+        """What Kafka answers about topics: the description, that there is none, or that this user may not know."""
+        names = list(topics)
+        if not names:
+            return {}
+        with self._asking():
+            asked = self.admin.describe_topics(
+                TopicCollection(names), include_authorized_operations=True, request_timeout=self._contact_s
+            )
+            return {
+                name: _result(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                for name, answer in asked.items()
+            }
 
     def await_brokers(self, count: int, seconds: float) -> None:
         """Waits until so many brokers are up: a topic cannot have more replicas than there are brokers."""
@@ -248,11 +256,11 @@ class Catalogue:
         if topic_id is None:
             return None
         partition = TopicPartition(TOPOLOGIES_TOPIC, 0)
-        with self._contact():
+        with self._asking():
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
             asked = self.admin.list_offsets({partition: latest}, request_timeout=self._contact_s)
-            end = _result(asked[partition], lambda listed: int(listed.offset), _ABSENT)
-        return None if end is None else (topic_id, end)
+            end = _result(asked[partition], KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return None if isinstance(end, KafkaError) else (topic_id, end.offset)
 
     def _configs(self, topics: list[str]) -> dict[str, dict[str, str | None] | None]:
         """The settings of topics; None for one that the broker that was asked does not know yet, or no more."""
@@ -260,29 +268,28 @@ class Catalogue:
             return {}
         configs: dict[str, dict[str, str | None] | None] = {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        with self._contact():
-            for resource, result in self.admin.describe_configs(resources, request_timeout=self._contact_s).items():
-                try:
-                    configs[resource.name] = _result(
-                        result, lambda entries: {key: entry.value for key, entry in entries.items()}, _ABSENT
-                    )
-                except KafkaException as error:
-                    if error.args[0].code() not in REFUSED:
-                        raise
+        with self._asking():
+            for resource, answer in self.admin.describe_configs(resources, request_timeout=self._contact_s).items():
+                entries = _result(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, *REFUSED)
+                if not isinstance(entries, KafkaError):
+                    configs[resource.name] = {key: entry.value for key, entry in entries.items()}
+                elif entries.code() in REFUSED:
                     problem = f"may not be asked for its settings by this user: {remedy()}"
-                    raise TopicError(resource.name, problem) from error
+                    raise TopicError(resource.name, problem)
+                else:
+                    configs[resource.name] = None
         return configs
 
     def allowed(self, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
         """The operations that this user may do with topics; None if one does not exist, or the cluster has no ACLs."""
-        names = list(topics)
-        if not names:
-            return {}
-        with self._contact():
-            described = self.admin.describe_topics(
-                TopicCollection(names), include_authorized_operations=True, request_timeout=self._contact_s
-            )
-            return {name: _result(answer, _operations, _NOT_ALLOWED) for name, answer in described.items()}
+        allowed: dict[str, frozenset[str] | None] = {}
+        for name, described in self.described(topics).items():
+            if isinstance(described, KafkaError):
+                allowed[name] = frozenset() if described.code() in REFUSED else None
+            else:
+                operations = described.authorized_operations
+                allowed[name] = None if operations is None else frozenset(each.name for each in operations)
+        return allowed
 
     def _await_sound(self, specs: list[TopicSpec], created: Iterable[str]) -> None:
         """Waits until every broker that is asked describes the created topics: brokers learn of them one by one."""
@@ -294,23 +301,14 @@ class Catalogue:
             time.sleep(_LOOK_S)
 
 
-_ABSENT: Final[dict[int, None]] = {KafkaError.UNKNOWN_TOPIC_OR_PART: None}
-_NOT_ALLOWED: Final[dict[int, frozenset[str] | None]] = {**_ABSENT, KafkaError.TOPIC_AUTHORIZATION_FAILED: frozenset()}
-
-
-def _result(answer: "Future[Any]", read: Callable[[Any], T | None], otherwise: Mapping[int, T | None]) -> T | None:
-    """What is read from an answer, or the value for the code of its error."""
+def _result(answer: "Future[Any]", *codes: int) -> Any:
+    """The result of a request; the error in its place if it has one of these codes."""
     try:
-        return read(answer.result())
+        return answer.result()
     except KafkaException as error:
-        if error.args[0].code() not in otherwise:
+        if error.args[0].code() not in codes:
             raise
-        return otherwise[error.args[0].code()]
-
-
-def _operations(described: TopicDescription) -> frozenset[str] | None:
-    operations = described.authorized_operations
-    return None if operations is None else frozenset(each.name for each in operations)
+        return error.args[0]
 
 
 def _problems(

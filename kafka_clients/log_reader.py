@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -59,17 +58,6 @@ Place = tuple[str, int]  # A topic and a partition of it
 Progress = Callable[[str, int, int], None]  # called with what is read, and how many records of how many are done
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Offsets of a partition, the end not included."""
-
-    start: int
-    end: int
-
-    def __len__(self) -> int:
-        return max(0, self.end - self.start)
-
-
 class LogReader:
     """One consumer; not for several threads.
 
@@ -105,8 +93,8 @@ class LogReader:
 
     def stretches(
         self, places: Iterable[Place], since_ms: int | None = None, until_ms: int | None = None
-    ) -> dict[Place, Stretch]:
-        """What partitions hold between two times, by the records' timestamps, in milliseconds since the epoch.
+    ) -> dict[Place, range]:
+        """The offsets of partitions between two times, by the records' timestamps, in milliseconds since the epoch.
 
         None stands for the beginning of a partition, and for its end now. Raises `ClusterError`.
         """
@@ -123,7 +111,7 @@ class LogReader:
             # -1: no record is as young as that.
             start = max(low, high if starts.get(place, low) < 0 else starts.get(place, low))
             end = high if ends.get(place, -1) < 0 else ends[place]
-            stretches[place] = Stretch(start, max(start, end))
+            stretches[place] = range(start, max(start, end))
         return stretches
 
     def assign(self, starts: Mapping[Place, int]) -> None:
@@ -151,7 +139,7 @@ class LogReader:
                 raise self._error(error, message.topic() or "")
         return records
 
-    def read(self, what: str, stretches: Mapping[Place, Stretch], take: Callable[[Message], None]) -> None:
+    def read(self, what: str, stretches: Mapping[Place, range], take: Callable[[Message], None]) -> None:
         """Calls `take` with the records of stretches, those of a partition in order; `what` names them in the progress.
 
         Raises `BrokerUnreachableError` if brokers send nothing for `silence_s`, and as `poll`.
@@ -173,10 +161,10 @@ class LogReader:
                     )
                 for message in messages:
                     stretch, offset = left.get(place_of(message)), message.offset() or 0
-                    if stretch is not None and offset < stretch.end:
+                    if stretch is not None and offset < stretch.stop:
                         done += 1
                         take(message)
-                    if stretch is not None and offset >= stretch.end - 1:
+                    if stretch is not None and offset >= stretch.stop - 1:
                         self._finish(left, place_of(message))
                 for place in self.ended.keys() & left.keys():
                     self._finish(left, place)
@@ -184,7 +172,7 @@ class LogReader:
         finally:
             self._consumer.unassign()
 
-    def _finish(self, left: dict[Place, Stretch], place: Place) -> None:
+    def _finish(self, left: dict[Place, range], place: Place) -> None:
         del left[place]
         self._consumer.pause([TopicPartition(*place)])
 

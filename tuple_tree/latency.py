@@ -1,5 +1,6 @@
 """A histogram of latencies in log-scaled buckets: 8 to a power of two, so within 12.5 % of the true value."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, Self
 
@@ -16,7 +17,7 @@ class LatencyHistogram:
     __slots__ = ("_counts",)
 
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
-        self._counts: dict[int, int] = dict(counts or {})
+        self._counts = Counter(counts)
 
     def record(self, seconds: float, times: int = 1) -> None:
         """Adds a duration, once or several times."""
@@ -31,20 +32,15 @@ class LatencyHistogram:
 
     def merge(self, other: "LatencyHistogram") -> None:
         """Adds all durations of another."""
-        for bucket, count in other._counts.items():
-            self._counts[bucket] = self._counts.get(bucket, 0) + count
+        self._counts.update(other._counts)
 
     def merged(self, other: "LatencyHistogram") -> Self:
         """A new histogram of all durations of both."""
-        both = self.copy()
-        both.merge(other)
-        return both
+        return type(self)(self._counts + other._counts)
 
     def since(self, earlier: "LatencyHistogram") -> Self:
         """The durations that were added after an earlier state of this histogram."""
-        before = earlier._counts
-        added = {bucket: count - before.get(bucket, 0) for bucket, count in self._counts.items()}
-        return type(self)({bucket: count for bucket, count in added.items() if count > 0})
+        return type(self)(self._counts - earlier._counts)
 
     def copy(self) -> Self:
         """An independent copy."""
@@ -58,7 +54,7 @@ class LatencyHistogram:
     @property
     def total(self) -> int:
         """How many durations there are."""
-        return sum(self._counts.values())
+        return self._counts.total()
 
     def quantile(self, q: float) -> float:
         """The duration in seconds below which a share `q` of all lies: the middle of its bucket; 0.0 if empty.

@@ -18,7 +18,7 @@ from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
-from kafka_clients.log_reader import LogReader, Place, Stretch, place_of
+from kafka_clients.log_reader import LogReader, Place, place_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason, decode_notice_batch, failed_by_of
@@ -62,11 +62,11 @@ class Tail:
                     self._next[place_of(message)] = (message.offset() or 0) + 1
                     self._take(message)
 
-    def _start(self, place: Place, kept: Stretch) -> int:
-        begin = max(kept.start, kept.end - self._records)
+    def _start(self, place: Place, kept: range) -> int:
+        begin = max(kept.start, kept.stop - self._records)
         known = self._next.get(place, begin)
         # A position beyond the end is of a topic of this name that was deleted.
-        return max(known, begin) if known <= kept.end else begin
+        return max(known, begin) if known <= kept.stop else begin
 
 
 class RecentFailures:

@@ -7,12 +7,12 @@ needs. Its user may lack a DESCRIBE ACL for other topics. While it runs, its top
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from kafka_clients import errors
 from kafka_clients.access import Operation, component_role, remedy, shortfall
-from kafka_clients.catalogue import Contact
+from kafka_clients.catalogue import Catalogue
 from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
@@ -80,26 +80,13 @@ def watching_client(kafka: KafkaSettings) -> AdminClient:
 
 
 def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescription | KafkaError]:
-    """What Kafka answers about each topic: its description, that there is none, or that this user may not know."""
-    descriptions: dict[str, TopicDescription | KafkaError] = {}
     if not topics:
-        return descriptions
-    contact = Contact({**admin_settings(kafka), "log_level": 6}, first_s=ANSWER_SECONDS)
+        return {}
     try:
-        with contact.asking():
-            asked = contact.admin.describe_topics(
-                TopicCollection(topics), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
-            )
-            for topic, answer in asked.items():
-                try:
-                    descriptions[topic] = answer.result()
-                except KafkaException as error:
-                    reason: KafkaError = error.args[0]
-                    if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-                        raise
-                    descriptions[topic] = reason
+        return Catalogue(
+            {**admin_settings(kafka), "log_level": 6}, contact_s=ANSWER_SECONDS, first_s=ANSWER_SECONDS
+        ).described(topics)
     except errors.AccessError as refused:
         raise AccessError(str(refused)) from refused
     except errors.BrokerUnreachableError as unreachable:
         raise BrokerUnreachableError(str(unreachable)) from unreachable
-    return descriptions

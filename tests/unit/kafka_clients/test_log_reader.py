@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_clients import log_reader
 from kafka_clients.errors import BrokerUnreachableError
-from kafka_clients.log_reader import LogReader, Stretch
+from kafka_clients.log_reader import LogReader
 
 PLACE = ("words.tuples.count", 3)
 
@@ -49,4 +49,4 @@ def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyP
         scan.stretches([PLACE], since_ms=1_000)
     message = r"no records of words\.tuples\.count came"
     with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match=message):
-        scan.read("inboxes", {PLACE: Stretch(5, 17)}, lambda _message: None)
+        scan.read("inboxes", {PLACE: range(5, 17)}, lambda _message: None)
