@@ -68,12 +68,11 @@ def dashboard(
 
 
 def dashboard_served(kafka: "KafkaProperties", section: "DashboardSection", topology: str | None) -> "DashboardServer":
-    """The dashboard of all topologies or one, to be entered; nothing listens before."""
-    from inspection.dashboard import DashboardServer, ServedAt
-    from inspection.dashboard.kafka_source import KafkaSource
+    """The dashboard of all topologies or one, to be entered."""
+    from inspection.dashboard import DashboardServer, ServedAt, Source
 
     at = ServedAt(section.host, section.port, section.token, section.names.split(","), section.certificate, section.key)
-    return DashboardServer(KafkaSource(kafka), at, topology)
+    return DashboardServer(Source(kafka), at, topology)
 
 
 def check_dashboard_port(section: "DashboardSection") -> None:

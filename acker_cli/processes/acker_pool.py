@@ -1,19 +1,35 @@
-"""Acker workers as supervised child processes."""
+"""Acker workers as supervised child processes, each of which is `python -m acker_cli.processes.acker_pool`.
+
+Their standard input has the launch, one line of JSON, and ends with the parent. Statistics, and the error of an
+unexpected end, are reported on a pipe.
+"""
 
 import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from acker_cli.console import log_to_stderr
 from acker_cli.errors import ProcessError
-from acker_cli.processes.metrics_server import ACKER_LOOP
 from acker_worker.stats import WorkerStats
 from kafka_clients import supervision
-from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
+from kafka_clients.supervision import (
+    ChildProcess,
+    Slot,
+    Supervisor,
+    describe_exit,
+    read_launch,
+    send_report,
+    stop_with_supervisor,
+)
 
 _log = logging.getLogger(__name__)
 
-_ARGUMENTS: Final = ("acker_cli.processes.acker_process",)
+ACKER_LOOP: Final = "acker"
+"""The name of the loop of acker workers; the others have the name of their component."""
+_ARGUMENTS: Final = ("acker_cli.processes.acker_pool",)
+_ORPHAN_SECONDS: Final = 10.0  # how long an orphan may take to stop cleanly
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
 """Statistics of which the longest counts, not the sum."""
 
@@ -90,3 +106,39 @@ def summed(*stats: WorkerStats) -> WorkerStats:
         else:
             total[field.name] = max(values) if field.name in _LONGEST_COUNTS else sum(values)
     return WorkerStats(**total)
+
+
+def main() -> int:
+    """Works as a child process until it is stopped by a signal or the end of the parent; returns the exit code."""
+    # Before the launch is read: a process that was started early has time for it.
+    from acker_worker.ledger import warm_up
+    from acker_worker.stats import WorkerStats
+    from acker_worker.worker import AckerWorker, WorkerSettings
+    from kafka_clients.errors import ClusterError
+
+    warm_up()
+    launch = read_launch()
+    if launch is None:
+        return 2
+    log_to_stderr(launch["log_level"])
+    topology, reports = launch["topology"], launch["reports"]
+
+    def on_stats(stats: WorkerStats) -> None:
+        send_report(reports, {"stats": stats.to_dict()})
+
+    worker = AckerWorker(topology, launch["kafka"], WorkerSettings(**launch["worker"]), on_stats)
+    stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
+    try:
+        worker.run()
+    except ClusterError as error:
+        send_report(reports, {"error": str(error)})
+        return 1
+    except Exception as error:
+        logging.getLogger(__name__).exception("the acker worker of %s ends", topology)
+        send_report(reports, {"error": f"{type(error).__name__}: {error}; the log has the traceback"})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

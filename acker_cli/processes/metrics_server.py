@@ -31,8 +31,6 @@ LIVE_PATH: Final = "/live"
 SILENCE: Final = "acker_loop_silence_seconds"
 """Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
 
-ACKER_LOOP: Final = "acker"
-"""The name of the loop of acker workers; the others have the name of their component."""
 _REQUEST_S: Final = 10.0
 """How long a client may take over its request."""
 

@@ -15,8 +15,8 @@ from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes import acker_pool
-from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.metrics_server import ACKER_LOOP, Health, Loop, metrics_served
+from acker_cli.processes.acker_pool import ACKER_LOOP, AckerPool
+from acker_cli.processes.metrics_server import Health, Loop, metrics_served
 from acker_cli.settings.sections import Settings
 from acker_cli.views.live import TopologySnapshot, View
 from acker_worker.metrics import WorkerCollector

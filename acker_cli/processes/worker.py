@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from prometheus_client.registry import Collector
 from rich.console import Console
 
-from acker_cli.processes.metrics_server import ACKER_LOOP, Health, Loop
+from acker_cli.processes.acker_pool import ACKER_LOOP
+from acker_cli.processes.metrics_server import Health, Loop
 from acker_cli.settings.sections import KafkaProperties
 from acker_worker.metrics import ServingCollector, WorkerCollector
 from acker_worker.service import AckerService

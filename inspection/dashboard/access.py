@@ -15,7 +15,6 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
@@ -24,7 +23,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _METHODS: Final = ("GET", "HEAD")
-_HERE: Final = "localhost"
 _COOKIE: Final = "acker-dashboard"
 _SECURITY: Final = {
     "content-security-policy": (
@@ -42,86 +40,67 @@ _SECURITY: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    token: str = field(repr=False)
-    names: frozenset[str] = frozenset()  # of this machine, in lower case; beside `localhost` and addresses
-
-    @classmethod
-    def of(cls, token: str, names: Iterable[str]) -> "Access":
-        return cls(token, frozenset(name.strip().lower().rstrip(".") for name in names if name.strip()))
-
-    def knows_host(self, host: str | None) -> bool:
-        name = _name_in(host or "")
-        return name == _HERE or name in self.names or _is_address(name)
-
-    def knows_token(self, given: str | None) -> bool:
-        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
-
-
 class Guard:
-    def __init__(self, app: ASGIApp, access: Access, page: str) -> None:
+    """Answers for an app what is refused; `names` are of this machine, beside `localhost` and addresses."""
+
+    def __init__(self, app: ASGIApp, token: str, names: Iterable[str], page: str) -> None:
         self._app = app
-        self._access = access
+        self._token = token
+        # Not the token itself, which may have characters that cookies cannot, and is valid elsewhere.
+        self._cookie = hmac.new(token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
+        self._names = {"localhost", *(name.strip().lower().rstrip(".") for name in names if name.strip())}
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope)
+        is_page = request.url.path == self._page
         refused = self._misdirected(request)
-        opens = refused is None and self._opens(request)
-        if refused is None and not opens:
-            refused = self._shut(request)
+        opens = refused is None and is_page and _equal(request.query_params.get("token"), self._token)
+        if refused is None and not opens and not self._is_known(request):
+            refused = _unauthorized(is_page=is_page)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY.items():
-                    headers[name] = value
+                headers.update(_SECURITY)
                 if opens:
                     # Not a redirect: a browser that came from elsewhere would not send a strict cookie on it.
-                    cookie = f"{_cookie_name(request)}={self._cookie()}"
-                    secure = "; Secure" if scope.get("scheme") == "https" else ""
-                    headers.append("set-cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Strict{secure}")
+                    cookie = f"{_cookie_name(request)}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
+                    headers.append("set-cookie", f"{cookie}; Secure" if scope.get("scheme") == "https" else cookie)
             await send(message)
 
         await (refused or self._app)(scope, receive, send_guarded)
 
     def _misdirected(self, request: Request) -> Response | None:
-        host = request.headers.get("host")
-        if not self._access.knows_host(host):
-            message = (
-                f"{_name_in(host or '')!r} is no name of the dashboard: use an address, or list the name in "
-                "dashboard.names"
-            )
+        name = _name_in(request.headers.get("host", ""))
+        if name not in self._names and not _is_address(name):
+            message = f"{name!r} is no name of the dashboard: use an address, or list the name in dashboard.names"
             return JSONResponse({"error": message}, 421)
         if request.method not in _METHODS:
             message = f"{request.method} is refused: the dashboard only shows, it changes nothing"
             return JSONResponse({"error": message}, 405, {"allow": ", ".join(_METHODS)})
         return None
 
-    def _opens(self, request: Request) -> bool:
-        given = request.query_params.get("token") if request.url.path == self._page else None
-        return self._access.knows_token(given)
-
-    def _shut(self, request: Request) -> Response | None:
+    def _is_known(self, request: Request) -> bool:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._access.knows_token(bearer.strip()):
-            return None
+        if scheme.lower() == "bearer" and _equal(bearer.strip(), self._token):
+            return True
         # Not by http.cookies, which gives up at what another server on this machine has set.
-        cookie = request.cookies.get(_cookie_name(request))
-        if cookie is not None and hmac.compare_digest(cookie.encode(), self._cookie().encode()):
-            return None
-        message = "the dashboard needs its token: open the address that it printed when it was started (/?token=...)"
-        challenge = {"www-authenticate": "Bearer"}
-        if request.url.path == self._page:
-            return PlainTextResponse(f"{message}\n", 401, challenge)
-        return JSONResponse({"error": message}, 401, challenge)
+        return _equal(request.cookies.get(_cookie_name(request)), self._cookie)
 
-    def _cookie(self) -> str:
-        """Not the token itself, which may have characters that cookies cannot, and is valid elsewhere."""
-        return hmac.new(self._access.token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
+
+def _unauthorized(*, is_page: bool) -> Response:
+    message = "the dashboard needs its token: open the address that it printed when it was started (/?token=...)"
+    challenge = {"www-authenticate": "Bearer"}
+    if is_page:
+        return PlainTextResponse(f"{message}\n", 401, challenge)
+    return JSONResponse({"error": message}, 401, challenge)
+
+
+def _equal(given: str | None, secret: str) -> bool:
+    return given is not None and hmac.compare_digest(given.encode(), secret.encode())
 
 
 def _cookie_name(request: Request) -> str:

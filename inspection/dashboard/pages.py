@@ -1,11 +1,15 @@
 """The pages: JSON, server-sent events, and static files; `docs/inspection.md` lists the paths."""
 
+import asyncio
+import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.datastructures import QueryParams
@@ -16,9 +20,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from inspection.dashboard.access import Access, Guard
-from inspection.dashboard.questions import ClosingError, Questions
-from inspection.dashboard.source import Shown, Source
+from inspection.dashboard.access import Guard
+from inspection.dashboard.recent import Shown
+from inspection.dashboard.source import Source
 from inspection.errors import RootNotFoundError, SearchLimitError, TraceError
 from inspection.notation import parse_root
 from kafka_clients.errors import ClusterError, UnknownTopologyError
@@ -26,6 +30,9 @@ from kafka_clients.errors import ClusterError, UnknownTopologyError
 STATIC: Final = Path(__file__).with_name("static")
 PAGE: Final = "/"
 
+T = TypeVar("T")
+
+_AT_ONCE: Final = 32  # calls of the source
 _LOOK_S: Final = 0.5  # between two checks for a new snapshot
 _QUIET_S: Final = 15.0  # after so long without an event a comment is sent, so that proxies keep the connection
 _RETRY_MS: Final = 2_000  # after how long a browser that lost the connection asks again
@@ -36,15 +43,20 @@ _STATUS: Final = ((UnknownTopologyError, 404), (RootNotFoundError, 404), (Search
 """HTTP status of a kind of error; 503 if it is not here."""
 
 
+class ClosingError(Exception):
+    """The server is about to end, so the answer is not awaited."""
+
+
 class Pages:
     """The pages over a source; of one topology if it is `chosen`."""
 
     def __init__(self, source: Source, chosen: str | None = None) -> None:
         self._source = source
         self._chosen = chosen
-        self._questions = Questions()
+        self._closing = asyncio.Event()
+        self._room = asyncio.Semaphore(_AT_ONCE)
 
-    def guarded(self, access: Access) -> ASGIApp:
+    def guarded(self, token: str, names: Iterable[str]) -> ASGIApp:
         source, answer = self._source, self._answering
         app = Starlette(
             routes=[
@@ -65,11 +77,11 @@ class Pages:
                 HTTPException: _refused,
             },
         )
-        return Guard(app, access, PAGE)
+        return Guard(app, token, names, PAGE)
 
     def close(self) -> None:
-        """Ends the streams of events; called in the loop that serves them."""
-        self._questions.close()
+        """Ends the streams of events, and does not await answers of the source; called in the loop that serves them."""
+        self._closing.set()
 
     def _trace(self, name: str, query: QueryParams) -> Shown:
         oldest = query.get("oldest")
@@ -88,14 +100,14 @@ class Pages:
     def _answering(self, ask: Callable[[str, QueryParams], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             name = await self._name(request)
-            return JSONResponse(await self._questions.ask(lambda: ask(name, request.query_params)))
+            return JSONResponse(await self._ask(lambda: ask(name, request.query_params)))
 
         return answer
 
     async def _events(self, request: Request) -> Response:
         name = await self._name(request)
         # Before anything is sent, so that an unknown topology is an answer with a status.
-        await self._questions.ask(lambda: self._source.snapshot(name))
+        await self._ask(lambda: self._source.snapshot(name))
         return StreamingResponse(
             self._stream(name), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
@@ -103,9 +115,9 @@ class Pages:
     async def _stream(self, name: str) -> AsyncIterator[str]:
         yield f"retry: {_RETRY_MS}\n\n"
         last, quiet = "", 0.0
-        while not self._questions.is_closed:
+        while not self._closing.is_set():
             try:
-                event = await self._questions.ask(lambda: self._event(name))
+                event = await self._ask(lambda: self._event(name))
             except ClosingError:
                 return
             if event != last:
@@ -114,7 +126,8 @@ class Pages:
             elif quiet >= _QUIET_S:
                 quiet = 0.0
                 yield ": still here\n\n"
-            await self._questions.pause(_LOOK_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _LOOK_S)
             quiet += _LOOK_S
 
     def _event(self, name: str) -> str:
@@ -138,7 +151,35 @@ class Pages:
         raise HTTPException(400, f"name the topology, as in {request.url.path}?topology=NAME: {there}")
 
     async def _names(self) -> Sequence[str]:
-        return await self._questions.ask(self._source.topologies)
+        return await self._ask(self._source.topologies)
+
+    async def _ask(self, question: Callable[[], T]) -> T:
+        """Calls this in a thread; raises what it raises, or `ClosingError` if closed before there is an answer.
+
+        Not in the loop's own threads: its end, and that of the process, would wait for a broker that does not answer.
+        """
+        async with self._room:
+            future: Future[T] = Future()
+            # From now on it cannot be cancelled, only abandoned.
+            future.set_running_or_notify_cancel()
+            threading.Thread(target=_answer, args=(question, future), name="dashboard question", daemon=True).start()
+            answer, closing = asyncio.wrap_future(future), asyncio.create_task(self._closing.wait())
+            try:
+                awaited: set[asyncio.Future[Any]] = {answer, closing}
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                if answer.done():
+                    return answer.result()
+                raise ClosingError("the dashboard is stopping; start it again")
+            finally:
+                answer.cancel()
+                closing.cancel()
+
+
+def _answer(question: Callable[[], T], future: "Future[T]") -> None:
+    try:
+        future.set_result(question())
+    except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
+        future.set_exception(error)
 
 
 def _file(name: str) -> Callable[[Request], Awaitable[Response]]:

@@ -6,15 +6,14 @@ Only the ends of their topics are read, and no record twice.
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from heapq import heappop, heappush
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
@@ -26,6 +25,8 @@ from tuple_tree.names import dead_letters_topic, notices_topic
 from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
 _log = logging.getLogger(__name__)
+
+Shown = Mapping[str, Any]  # A JSON object
 
 KEPT: Final = 100  # failures of each reason, and dead letters, that are shown at most
 NOTICE_RECORDS: Final = 1_000

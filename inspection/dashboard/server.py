@@ -7,11 +7,10 @@ import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import uvicorn
 
-from inspection.dashboard.access import Access
 from inspection.dashboard.pages import PAGE, Pages
 from inspection.dashboard.source import Source
 from inspection.errors import DashboardError
@@ -37,24 +36,18 @@ class ServedAt:
 
 
 class DashboardServer:
-    """Serves the dashboard from `start` to `close`, or inside a `with`; closes the source, too."""
+    """Serves the dashboard from `start` to `close`, or inside a `with`; closes the source, too.
+
+    It listens from the beginning: browsers that connect before `start` wait.
+    """
 
     def __init__(self, source: Source, at: ServedAt, chosen: str | None = None) -> None:
         self._source = source
         self._at = at
         self._token = _checked(at.token) or secrets.token_urlsafe(_TOKEN_BYTES)
-        self._chosen = chosen
-        self._socket: socket.socket | None = None
-        self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
-        # Not joined: a signal that interrupts a join makes Python 3.11 take the thread for ended.
-        self._ended = threading.Event()
-
-    def start(self) -> None:
-        pages = Pages(self._source, self._chosen)
-        access = Access.of(self._token, [self._at.host, *self._at.names])
+        pages = Pages(source, chosen)
         config = uvicorn.Config(
-            pages.guarded(access),
+            pages.guarded(self._token, [at.host, *at.names]),
             http="h11",
             ws="none",
             loop="asyncio",
@@ -66,28 +59,29 @@ class DashboardServer:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
-            ssl_certfile=self._at.certificate,
-            ssl_keyfile=self._at.key,
+            ssl_certfile=at.certificate,
+            ssl_keyfile=at.key,
         )
         try:
             config.load()
         except OSError as error:
             raise DashboardError(
-                f"the TLS certificate {self._at.certificate} of the dashboard, with key {self._at.key or 'in it'}, "
-                f"cannot be used: {error}. Give files in PEM, the key without a passphrase"
+                f"the TLS certificate {at.certificate} of the dashboard, with key {at.key or 'in it'}, cannot be used: "
+                f"{error}. Give files in PEM, the key without a passphrase"
             ) from error
-        self._socket = listening_at(self._at.host, self._at.port)
+        self._socket = listening_at(at.host, at.port)
         self._server = _Server(config, pages)
-        self._thread = threading.Thread(target=self._serve, args=(self._server, self._socket), name="dashboard")
-        self._thread.start()
+        # Not joined: a signal that interrupts a join makes Python 3.11 take the thread for ended.
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._serve, name="dashboard").start()
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.should_exit = True
-        if self._thread is not None:
-            self._ended.wait()
-        if self._socket is not None:
-            self._socket.close()
+        """To be called once, after `start`."""
+        self._server.should_exit = True
+        self._ended.wait()
+        self._socket.close()
         self._source.close()
 
     def wait(self) -> None:
@@ -96,7 +90,6 @@ class DashboardServer:
 
     @property
     def port(self) -> int:
-        assert self._socket is not None, "it was not started"  # noqa: S101 - a mistake of ours
         return int(self._socket.getsockname()[1])
 
     @property
@@ -118,9 +111,9 @@ class DashboardServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _serve(self, server: "_Server", listening: socket.socket) -> None:
+    def _serve(self) -> None:
         try:
-            asyncio.run(server.serve([listening]))
+            asyncio.run(self._server.serve([self._socket]))
         except Exception:  # noqa: BLE001 - `wait` raises
             _log.exception("the dashboard has stopped; the rest of the process continues")
         finally:
@@ -152,21 +145,14 @@ def _checked(token: str | None) -> str | None:
 
 def listening_at(host: str, port: int) -> socket.socket:
     try:
-        found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _name, address = found[0]
-        listening = socket.socket(family, kind, protocol)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            # From now on browsers can connect; they wait until the thread answers.
-            listening.listen(_BACKLOG)
-        except OSError:
-            listening.close()
-            raise
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while")[0]
         raise DashboardError(
-            f"the dashboard cannot be served at {host}, port {port}: {error.strerror or error}. Set another port with "
-            "--set dashboard.port=0 (0 takes a free one), acker dashboard --port, ACKER_DASHBOARD__PORT, or port under "
+            f"the dashboard cannot be served at {host}, port {port}: {why}. Set another port with --set "
+            "dashboard.port=0 (0 takes a free one), acker dashboard --port, ACKER_DASHBOARD__PORT, or port under "
             "[dashboard] in acker.toml, and the address with dashboard.host"
         ) from error
-    return listening

@@ -1,12 +1,49 @@
-"""The protocol of the dashboard's figures; `docs/inspection.md` describes the objects."""
+"""The figures of a cluster's topologies, each followed in a thread as long as it is requested, and searches for trees.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+`docs/inspection.md` describes the JSON objects.
+"""
 
-Shown = Mapping[str, Any]  # A JSON object
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Final
+
+from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, Shown, SourceMessages
+from inspection.doctor_process import Findings
+from inspection.errors import RootNotFoundError, SearchLimitError
+from inspection.notation import show_root
+from inspection.observer import Observer
+from inspection.topology_status import ClusterStatus
+from inspection.trace.as_json import tree_as_json
+from inspection.trace.tree import Tree
+from inspection.trace.verdict import verdict
+from inspection.trace_reader import TraceReader
+from inspection.tracks import SILENT_MS
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import BrokerUnreachableError, ClusterError
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acks_topic
+from tuple_tree.timing import Interval
+
+_log = logging.getLogger(__name__)
+
+HOUR_S: Final = 3_600.0
+IDLE_S: Final = 120.0
+"""After so long without a request a topology is not followed any more; its statistics stay in Kafka."""
+AT_ONCE: Final = 2  # searches for trees
+SEARCH_S: Final = 60.0  # how long a search may take
+MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn
+_TURN_S: Final = 1.0  # between two snapshots
+_MANIFEST_S: Final = 10.0  # between two reads of the manifest
+_AGAIN_S: Final = 2.0  # pause after an error
+_STOPPING: Final = "the dashboard is stopping; start it again"
+_LEAVE_S: Final = 2.0  # how long `close` waits for a thread
+_FIRST_S: Final = 30.0  # how long a request may wait for the first snapshot
 
 
-class Source(Protocol):
+class Source:
     """The figures of the topologies of one cluster.
 
     Every method may block for seconds and is called in threads, several at once.
@@ -15,36 +52,254 @@ class Source(Protocol):
     cluster does not answer; `trace` and `oldest` raise a `TraceError` if there is no tree, or the search is too large.
     """
 
+    def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = dict(kafka)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._followed: dict[str, _Followed] = {}
+        self._searches = TreeSearches(self._kafka, clock)
+        self._closed = False
+
     def topologies(self) -> Sequence[str]:
         """The names of all that are published: those whose processes report statistics first."""
-        ...
+        names = [name for name, it in Catalogue(self._kafka).manifests().items() if isinstance(it, Manifest)]
+        reported = ClusterStatus(self._kafka).reported_ms(names)
+        recent = max(reported.values(), default=0) - SILENT_MS
+        return sorted(names, key=lambda name: (reported.get(name, 0) < recent, name))
 
     def snapshot(self, topology: str) -> Shown:
         """The topology now, as `acker top --once --json` prints it."""
-        ...
+        return self._of(topology).latest()[0]
 
     def history(self, topology: str, component: str | None) -> Shown:
         """The last hour, see `inspection.history`; of the topology, or of a component, which need not exist."""
-        ...
+        nothing: Shown = {"topology": topology, "component": component, "points": []}
+        return self._of(topology).latest()[1].get(component, nothing)
 
     def findings(self, topology: str) -> Shown:
         """The doctor's last findings, with their time, null before the first, and the `problem` of the last run."""
-        ...
+        return self._of(topology).doctor.read()
 
     def failures(self, topology: str) -> Sequence[Shown]:
         """Trees that failed, the latest first."""
-        ...
+        return self._of(topology).failures()
 
     def dead_letters(self, topology: str) -> Sequence[Shown]:
         """The latest dead letters, the latest first."""
-        ...
+        return self._of(topology).dead_letters.read()
 
     def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
         """A tree, as `acker trace --json` prints it; `ended_ms` is the time of its notice, if that is known."""
-        ...
+        return self._searches.find(Catalogue(self._kafka).manifest(topology), root, ended_ms)
 
     def oldest(self, topology: str, partition: int) -> Shown:
         """The oldest open tree of a partition of the ack log, in the same form."""
-        ...
+        return self._searches.oldest(Catalogue(self._kafka).manifest(topology), partition)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._searches.close()
+        with self._lock:
+            self._closed = True
+            followed = [*self._followed.values()]
+        for one in followed:
+            one.stop()
+        for one in followed:
+            one.join()
+
+    def _of(self, topology: str) -> "_Followed":
+        with self._lock:
+            found = self._followed.get(topology)
+            if found is not None and found.is_asked():
+                return found
+        # Outside the lock, for it may take seconds; a topology that does not exist is not followed.
+        manifest = Catalogue(self._kafka).manifest(topology)
+        with self._lock:
+            if self._closed:
+                raise ClusterError(_STOPPING)
+            found = self._followed.get(topology)
+            if found is None or not found.is_asked():
+                found = self._followed[topology] = _Followed(self._kafka, manifest, self._clock)
+            return found
+
+
+class _Followed:
+    """A topology that is followed in a thread until there are no more requests for it."""
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float]) -> None:
+        self._kafka = kafka
+        self._manifest = manifest
+        self._topology = manifest.topology
+        self._clock = clock
+        self._asked = clock()
+        self._stop = threading.Event()
+        self._ended = False
+        self._news = threading.Condition()
+        # A snapshot, and histories by component; or why there is none.
+        self._latest: tuple[Shown, Mapping[str | None, Shown]] | ClusterError | None = None
+        self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
+        self._messages = SourceMessages(kafka, manifest)
+        self.doctor = Findings(kafka, manifest.topology, clock)
+        self.dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
+        self._thread = threading.Thread(target=self._run, name=f"dashboard {manifest.topology}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.doctor.close()
+        self._publish(ClusterError(_STOPPING))
+
+    def join(self) -> None:
+        # A broker may not answer it; nothing is lost with it.
+        self._thread.join(_LEAVE_S)
+
+    def is_asked(self) -> bool:
+        """Records a request; false if it has ended."""
+        with self._news:
+            self._asked = self._clock()
+            return not self._ended
+
+    def latest(self) -> tuple[Shown, Mapping[str | None, Shown]]:
+        """The latest snapshot, and histories by component, with None for that of the topology."""
+        with self._news:
+            self._news.wait_for(lambda: self._latest is not None, _FIRST_S)
+            latest = self._latest
+        if latest is None:
+            raise BrokerUnreachableError(
+                f"the figures of {self._topology} could not be read within {_FIRST_S:g} s: check the brokers"
+            )
+        if isinstance(latest, ClusterError):
+            raise latest
+        return latest
+
+    def failures(self) -> Sequence[Shown]:
+        sources = {component["name"]: component["sources"] for component in self.latest()[0]["components"]}
+        return [
+            {**failure, "source": self._messages.of(spout, int(failure["root"], 16), sources[spout])}
+            for failure in self._failures.read()
+            for spout in [failure["spout"]]
+        ]
+
+    def _run(self) -> None:
+        while not self._has_ended():
+            try:
+                self._follow()
+            except Exception as error:  # noqa: BLE001 - browsers show it, and it may pass
+                if not isinstance(error, ClusterError):
+                    _log.exception("the figures of %s cannot be followed; trying again", self._topology)
+                    error = ClusterError(f"{self._topology} cannot be followed; the dashboard's log has the error")
+                self._publish(error)
+                self._stop.wait(_AGAIN_S)
+
+    def _follow(self) -> None:
+        """Follows the topology until its manifest changes."""
+        looks = Interval(_MANIFEST_S, self._clock)
+        with closing(Observer(self._kafka, self._manifest, HOUR_S)) as observer:
+            observer.open()
+            names = [None, *(component.name for component in self._manifest.components)]
+            while not self._has_ended():
+                self._publish((observer.snapshot(), {name: observer.view.history(name) for name in names}))
+                observer.follow(_TURN_S, self._stop.is_set)
+                if self._stop.is_set():
+                    return
+                if looks.due() and Catalogue(self._kafka).manifest(self._topology) != self._manifest:
+                    # The next request begins anew, with the new manifest.
+                    with self._news:
+                        self._ended = True
+
+    def _publish(self, latest: tuple[Shown, Mapping[str | None, Shown]] | ClusterError) -> None:
+        with self._news:
+            self._latest = latest
+            self._news.notify_all()
+
+    def _has_ended(self) -> bool:
+        with self._news:
+            # A caller that finds it ended begins another.
+            self._ended = self._ended or self._clock() - self._asked > IDLE_S
+            return self._ended or self._stop.is_set()
+
+
+class _Cached:
+    """Keeps what was read, or the error, for a second: several browsers request the same."""
+
+    def __init__(self, read: Callable[[], Sequence[Shown]], clock: Callable[[], float]) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._latest: Sequence[Shown] | ClusterError = ()
+        self._old_at: float | None = None
+
+    def read(self) -> Sequence[Shown]:
+        with self._lock:
+            if self._old_at is None or self._clock() >= self._old_at:
+                try:
+                    self._latest = self._read()
+                except ClusterError as error:
+                    self._latest = error
+                # From the end of it: callers that waited for a slow read do not read again.
+                self._old_at = self._clock() + _TURN_S
+            if isinstance(self._latest, ClusterError):
+                raise self._latest
+            return self._latest
+
+
+class TreeSearches:
+    """Searches for trees, each in the thread that asks, bounded in number and time: others are not blocked by many."""
+
+    def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
+        self._clock = clock
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+
+    def find(self, manifest: Manifest, root: int, ended_ms: int | None = None) -> Shown:
+        """A tree, as `acker trace --json` prints it; begun within a largest tree age of `ended_ms`, or two of now."""
+
+        def search(reader: TraceReader) -> list[Tree]:
+            since_ms = reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
+            return reader.trees([root], since_ms)
+
+        return self._shown(manifest, search, show_root(root))
+
+    def oldest(self, manifest: Manifest, partition: int) -> Shown:
+        def search(reader: TraceReader) -> list[Tree]:
+            found = reader.oldest_trees(1, reader.usual_since_ms, [partition])
+            if not found:
+                raise RootNotFoundError(
+                    f"no tree is open in partition {partition} of {acks_topic(manifest.topology)}: those that were "
+                    "open have been acked or have failed meanwhile. Look again, or go back to the dashboard"
+                )
+            return found
+
+        return self._shown(manifest, search, "--oldest 1")
+
+    def _shown(self, manifest: Manifest, search: Callable[[TraceReader], list[Tree]], which: str) -> Shown:
+        command = f"acker trace {which} --topology {manifest.topology}"
+        if not self._room.acquire(blocking=False):
+            raise SearchLimitError(
+                f"the dashboard searches for {AT_ONCE} trees already, its limit: try again later, or run {command}"
+            )
+        deadline = self._clock() + SEARCH_S
+
+        def check(what: str, done: int, total: int) -> None:
+            if self._closed:
+                raise SearchLimitError("the dashboard is stopping; start it again")
+            if self._clock() > deadline:
+                raise SearchLimitError(
+                    f"the dashboard searches for {SEARCH_S:g} s at most, and has read {done:,} of {total:,} records of "
+                    f"{what}; run {command}, which takes the time that it needs"
+                )
+
+        try:
+            with TraceReader(self._kafka, manifest, check) as reader:
+                (tree,) = search(reader)
+        finally:
+            self._room.release()
+        if len(tree.nodes) > MOST_TUPLES:
+            raise SearchLimitError(
+                f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "
+                f"{len(tree.nodes):,}; run {command}"
+            )
+        return {"topology": manifest.topology, "trees": [tree_as_json(tree)]}

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from inspection.dashboard.kafka_source import IDLE_S, KafkaSource
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS, RecentDeadLetters, RecentFailures, SourceMessages
+from inspection.dashboard.source import IDLE_S, Source
 from inspection.doctor_process import EVERY_S, Findings
 from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Use
@@ -145,7 +145,7 @@ def test_the_doctor_runs_again_while_it_is_requested(cluster: Cluster, monkeypat
 @pytest.mark.exhaustive
 def test_a_topology_is_observed_while_it_is_requested(cluster: Cluster) -> None:
     hours = 0.0
-    source = KafkaSource(cluster.bootstrap, lambda: hours)
+    source = Source(cluster.bootstrap, lambda: hours)
     name = cluster.manifest.topology
 
     def is_followed() -> bool:
@@ -171,7 +171,7 @@ def test_a_topology_with_statistics_is_listed_first(cluster: Cluster) -> None:
     Catalogue(cluster.bootstrap).publish(silent)
     try:
         cluster.produce(stats_topic(cluster.manifest.topology), 0, b"statistics", [])
-        names = KafkaSource(cluster.bootstrap).topologies()
+        names = Source(cluster.bootstrap).topologies()
     finally:
         Catalogue(cluster.bootstrap).withdraw(silent.topology)
     assert [name for name in names if name.endswith(cluster.manifest.topology)] == [

@@ -163,7 +163,7 @@ def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers:
         endpoint.shows(DONE)
         endpoint.regains_health()
         lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(command.process.pid)}
-        (child,) = [pid for pid, line in lines.items() if "acker_cli.processes.acker_process" in line]
+        (child,) = [pid for pid, line in lines.items() if "acker_cli.processes.acker_pool" in line]
         os.kill(child, signal.SIGSTOP)
         try:
             endpoint.loses_health("acker")

@@ -14,7 +14,7 @@ import pytest
 from acker_cli.cluster.connection import Cluster as Reached
 from acker_cli.processes.running import prepare_cluster
 from inspection.dashboard import DashboardServer, ServedAt
-from inspection.dashboard.kafka_source import KafkaSource
+from inspection.dashboard.source import Source
 from inspection.observer import StatsLog
 from inspection.view import TopologyView
 from kafka_clients.catalogue import Catalogue
@@ -59,7 +59,7 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     cluster = use("words")
     name = cluster.manifest.topology
     assert "no topology 'no-such-topology' in acker.topologies" in one_line(acker("top", "no-such-topology", "--once"))
-    source = KafkaSource(cluster.bootstrap)
+    source = Source(cluster.bootstrap)
     server = DashboardServer(source, ServedAt(token=TOKEN), name)
     with in_threads(load_topology(WORDS), cluster.bootstrap) as running, server:
         port = server.port

@@ -9,7 +9,7 @@ from acker_cli.app import app
 from acker_cli.settings.sections import DashboardSection
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS
 from inspection.dashboard.server import SHORTEST_TOKEN
-from inspection.dashboard.tree_searches import AT_ONCE, MOST_TUPLES, SEARCH_S
+from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_S
 from inspection.trace.families import MOST_CANDIDATES
 from inspection.trace_reader import CLOCK_MS
 from tests.pages import ROOT

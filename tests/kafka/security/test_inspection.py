@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inspection.dashboard.kafka_source import KafkaSource
+from inspection.dashboard.source import Source
 from inspection.dead_letters import DeadLetter, DeadLetterLog
 from inspection.doctor.checks import examine
 from inspection.doctor.facts import Severity
@@ -72,7 +72,7 @@ def test_a_viewer_can_read_everything(secured: SecuredKafka, manifest: Manifest)
         assert reader.last_failed(1, 0) == {}
         with pytest.raises(RootNotFoundError):
             reader.trees([2], 0)
-    with closing(KafkaSource(kafka)) as source:
+    with closing(Source(kafka)) as source:
         assert source.snapshot(name)["dead_letters"] == 1
         assert all(one["lag"] is not None for one in source.snapshot(name)["components"] if one["kind"] == "bolt")
         assert source.failures(name) == []

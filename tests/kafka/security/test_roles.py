@@ -126,7 +126,7 @@ def test_child_processes_get_the_settings_without_showing_them(secured: SecuredK
         command.wait_for(f"acked {LINES},")
         seen = command_lines(command)
         assert command.end(signal.SIGTERM) == 0, command.output
-    for started in ("spout_sdk.runtime.process", "acker_cli.processes.acker_process"):
+    for started in ("spout_sdk.runtime.process", "acker_cli.processes.acker_pool"):
         assert started in seen
     settings = acker("config", "show", kafka=user, name=name)
     assert "kafka.sasl.password = ********" in settings.stdout

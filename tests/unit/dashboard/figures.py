@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from inspection.dashboard.source import Shown
+from inspection.dashboard.recent import Shown
+from inspection.dashboard.source import Source
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.notation import show_root
 from inspection.trace.as_json import tree_as_json
@@ -117,8 +118,8 @@ def tree(root: int) -> dict[str, Any]:
     return tree_as_json(build_tree(forest.records(root, failed=FailReason.TIMEOUT)))
 
 
-class Figures:
-    """Figures that a test changes."""
+class Figures(Source):
+    """Figures that a test changes; nothing is read from Kafka."""
 
     def __init__(self) -> None:
         self.names = ["words"]

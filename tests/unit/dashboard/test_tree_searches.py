@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from inspection.dashboard import tree_searches
-from inspection.dashboard.tree_searches import AT_ONCE, MOST_TUPLES, SEARCH_S, TreeSearches
+from inspection.dashboard import source
+from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_S, TreeSearches
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.tree import Tree, build_tree
 from spout_sdk import TopologyBuilder
@@ -52,7 +52,7 @@ class Reader:
 
 @pytest.fixture(autouse=True)
 def reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_searches, "TraceReader", Reader)
+    monkeypatch.setattr(source, "TraceReader", Reader)
     monkeypatch.setattr(Reader, "searches", [])
 
 
