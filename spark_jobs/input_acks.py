@@ -25,7 +25,7 @@ BATCH_BITS: Final = 20
 
 @dataclass(frozen=True)
 class InputAcks:
-    """Acks the inputs of a micro-batch; for `mapInArrow`, a task for each partition of the inbox."""
+    """Acks the inputs of a micro-batch; for `mapInArrow`. A task has whole partitions of the inbox."""
 
     bolt: str
     log: AckLog

@@ -8,7 +8,7 @@ A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)` wri
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
@@ -25,6 +25,9 @@ from spark_jobs.results import check_result, fields_in, without_state
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
 from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import tuples_topic
+
+_ACKS_A_TASK: Final = 100_000
+"""Inputs that a task of write 2 acks, about: a task takes some 20 ms whatever it does, and these 50."""
 
 Transform = Callable[[DataFrame], DataFrame]
 Sink = Callable[[DataFrame, int], object]
@@ -99,7 +102,8 @@ class BoltBatch:
             self._write(result.mapInArrow(Pack(self._outputs, count=counts), OUT))
         if self._outputs.log is not None:
             acks = InputAcks(self._outputs.component, self._outputs.log, session, batch_id, counts)
-            self._write(inputs.select("partition", "headers").mapInArrow(acks, OUT))
+            tasks = max(1, (counts.values()["executed"] - before["executed"]) // _ACKS_A_TASK)
+            self._write(inputs.select("partition", "headers").coalesce(tasks).mapInArrow(acks, OUT))
         counted = {name: value - before[name] for name, value in counts.values().items()}
         return BatchResult(
             rows=counted["executed"] + counted["dead"],
