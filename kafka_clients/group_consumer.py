@@ -88,6 +88,25 @@ class GroupConsumer:
         except KafkaException as error:
             self._answered(error.args[0], offsets)
 
+    def _commit_and_wait(self, client: Consumer, offsets: list[TopicPartition], seconds: float) -> bool:
+        """Commits through a client, and returns whether it is known that all are committed; a failure is logged.
+
+        While other processes join or leave, a commit may carry the group's last generation instead of its new one. The
+        partitions are still ours then, since a cooperative group moves none that was not revoked: once the client has
+        the new generation, the same commit is accepted.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                with bounded(HANG_S, f"commit() for {self._name}"):
+                    error = first_error(client.commit(offsets=offsets, asynchronous=False) or ())
+            except KafkaException as raised:
+                error = raised.args[0]
+            if error is None or error.code() not in _PASSING or time.monotonic() >= deadline:
+                self._answered(error, ())
+                return error is None
+            time.sleep(_PAUSE_S)
+
     def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         failure = error or first_error(partitions)
         if failure is not None and failure.code() != KafkaError._NO_OFFSET:
@@ -98,22 +117,3 @@ class GroupConsumer:
 
 def first_error(partitions: Iterable[TopicPartition]) -> KafkaError | None:
     return next((each.error for each in partitions if each.error is not None), None)
-
-
-def commit_now(client: Consumer, offsets: Sequence[TopicPartition], name: str, seconds: float) -> KafkaError | None:
-    """Commits and waits; returns why it is not known that all are committed, or None.
-
-    While other processes join or leave, a commit may carry the group's last generation instead of its new one. The
-    partitions are still ours then, since a cooperative group moves none that was not revoked: once the client has the
-    new generation, the same commit is accepted.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            with bounded(HANG_S, f"commit() for {name}"):
-                error = first_error(client.commit(offsets=list(offsets), asynchronous=False) or ())
-        except KafkaException as raised:
-            error = raised.args[0]
-        if error is None or error.code() not in _PASSING or time.monotonic() >= deadline:
-            return error
-        time.sleep(_PAUSE_S)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, commit_now
+from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer
 from kafka_clients.librdkafka_bugs import LOST
 from kafka_clients.log_reader import watermarks
 from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
@@ -78,9 +78,7 @@ class KafkaReader(GroupConsumer):
 
         A failure is logged, and what it covers is read again.
         """
-        error = commit_now(self._consumer, self.positions(offsets), self._topic, seconds) if offsets else None
-        self._answered(error, ())
-        return error is None
+        return not offsets or self._commit_and_wait(self._consumer, self.positions(offsets), seconds)
 
     @property
     def place_in_group(self) -> Any:

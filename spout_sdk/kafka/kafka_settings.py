@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from confluent_kafka.admin import AdminClient
+
 from kafka_clients.client_settings import (
     client_logger,
     for_admin,
@@ -11,6 +13,7 @@ from kafka_clients.client_settings import (
     for_reported,
     for_transactions,
 )
+from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk.errors import SpoutSdkError
 
 _LOGGER: Final = client_logger("spout_sdk")
@@ -66,8 +69,13 @@ def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[
 
 
 def admin_settings(kafka: KafkaSettings) -> dict[str, Any]:
-    """The settings of the client that looks at topics before a component starts."""
+    """The settings of the client that checks topics before a component starts."""
     return {**for_admin(kafka), "logger": _LOGGER}
+
+
+def watching_client(kafka: KafkaSettings) -> AdminClient:
+    """A client for requests that are sent while a component runs."""
+    return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:

@@ -9,19 +9,18 @@ reads the source commits.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.errors import GONE
-from kafka_clients.group_consumer import FINAL, GroupConsumer, commit_now
+from kafka_clients.errors import GONE, REFUSED
+from kafka_clients.group_consumer import FINAL, GroupConsumer, first_error
 from kafka_clients.librdkafka_bugs import LOST
 from kafka_clients.log_reader import watermarks
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka.kafka_checks import watching_client
-from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
+from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 
@@ -57,54 +56,46 @@ class KafkaSource(GroupConsumer):
     def partitions(self, topic: str) -> int:
         try:
             metadata = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
         except KafkaException as error:
-            raise BrokerError(f"source topic {topic} cannot be looked up: {_text(error)}; check the brokers") from error
-        if metadata.error is not None:
-            raise _refused(topic, metadata.error)
+            raise _unreadable(f"source topic {topic}", error.args[0]) from error
         return len(metadata.partitions)
 
     def topic_id(self, topic: str) -> str:
-        admin = watching_client(self._kafka)
+        admin = watching_client(self._kafka)  # kept until the answer has come
         answers = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
         try:
             return str(answers[topic].result().topic_id)
         except KafkaException as error:
-            reason = error.args[0]
-            if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                # Another broker has just described it: this one does not know it yet.
-                raise BrokerError(f"source topic {topic} is not known to all brokers yet") from error
-            raise _refused(topic, reason) from error
+            # Another broker has just described it: one that does not know it yet is asked again.
+            raise _unreadable(f"source topic {topic}", error.args[0], final=()) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         try:
             return watermarks(self._consumer, TopicPartition(*at), ANSWER_SECONDS)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                raise _refused(at.topic, error.args[0]) from error
-            raise BrokerError(f"the offsets of {at} cannot be asked for: {_text(error)}; check the brokers") from error
+            raise _unreadable(f"the end of {at}", error.args[0], final=()) from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
         try:
             answers = self._member.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
+            if error := first_error(answers):
+                raise KafkaException(error)
         except KafkaException as error:
-            raise self._unreadable_offsets(error.args[0]) from error
-        commits = {}
-        for answer in answers:
-            if answer.error is not None:
-                raise self._unreadable_offsets(answer.error)
-            if answer.offset >= 0:
-                commits[SourcePartition(answer.topic, answer.partition)] = Commit.read(answer.offset, answer.metadata)
-        return commits
+            raise _unreadable(f"offsets of group {self._group}", error.args[0], final=()) from error
+        return {
+            SourcePartition(each.topic, each.partition): Commit.read(each.offset, each.metadata)
+            for each in answers
+            if each.offset >= 0
+        }
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
         if commits:
             self._begin_commit(self._member, _positions(commits))
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        error = commit_now(self._member, _positions(commits), self._name, ANSWER_SECONDS)
-        if error is not None:
-            logger.warning("offsets of group %s were not committed: %s", self._group, error.str())
-        return error is None
+        return self._commit_and_wait(self._member, _positions(commits), ANSWER_SECONDS)
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         self._started.update(positions)
@@ -157,7 +148,7 @@ class KafkaSource(GroupConsumer):
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 out_of_range.append(self._restarted(message, error))
             elif error.fatal() or error.code() in FINAL or error.code() in GONE:
-                raise _refused(message.topic() or "", error)
+                raise _unreadable(f"source topic {message.topic()}", error)
             elif (now := time.monotonic()) >= self._log_at:
                 self._log_at = now + _LOG_SECONDS
                 logger.warning("reading %s[%s]: %s", message.topic(), message.partition(), error.str())
@@ -179,23 +170,13 @@ class KafkaSource(GroupConsumer):
         self._started[at] = first
         return OffsetOutOfRange(at, expected, first)
 
-    def _unreadable_offsets(self, error: KafkaError) -> BrokerError:
-        if error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-            return AccessError(f"the offsets of group {self._group} may not be read by this user: {remedy()}")
-        return BrokerError(f"the offsets of group {self._group} cannot be read: {error.str()}; check the brokers")
 
-
-def _refused(topic: str, error: KafkaError) -> BrokerError:
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return AccessError(f"source topic {topic} may not be read by this user: {remedy()}")
-    if error.code() in GONE:
-        return TopicsError(f"source topic {topic} does not exist, or has lost partitions: create it, or name another")
-    return BrokerError(f"source topic {topic} cannot be read: {error.str()}; check the brokers and the settings")
-
-
-def _text(error: KafkaException) -> Any:
-    reason = error.args[0]
-    return reason.str() if isinstance(reason, KafkaError) else reason
+def _unreadable(what: str, error: KafkaError, final: Collection[int] = GONE) -> BrokerError:
+    if error.code() in REFUSED:
+        return AccessError(f"{what} may not be read by this user: {remedy()}")
+    if error.code() in final:
+        return TopicsError(f"{what} does not exist, or has lost partitions: create it, or name another")
+    return BrokerError(f"{what} cannot be read: {error.str()}; check the brokers and the settings")
 
 
 def _positions(commits: Mapping[SourcePartition, Commit]) -> list[TopicPartition]:

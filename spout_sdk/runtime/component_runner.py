@@ -14,8 +14,8 @@ from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, Deli
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
-from spout_sdk.kafka.kafka_checks import check_topics, topics_of, watching_client
-from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
+from spout_sdk.kafka.kafka_checks import check_topics, topics_of
+from spout_sdk.kafka.kafka_settings import KafkaSettings, checked, watching_client
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.runtime.bolt_loop import BoltLoop

@@ -161,7 +161,7 @@ def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, mon
     monkeypatch.setattr("spout_sdk.kafka_spout.kafka_source.ANSWER_SECONDS", 0.2)
     unreachable = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "group", None, lambda: None)
     try:
-        with pytest.raises(BrokerError, match="source topic any cannot be looked up"):
+        with pytest.raises(BrokerError, match="source topic any cannot be read"):
             unreachable.partitions("any")
     finally:
         unreachable.close()
