@@ -14,11 +14,10 @@ import argparse
 import io
 import sys
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import fastavro
 import fastavro.schema
@@ -29,7 +28,7 @@ from benchmarks import sdk
 from benchmarks.ledger import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from benchmarks.topics import payloads
 from benchmarks.topologies import STREAM
-from tuple_tree.messages import AckBatch, encode_ack_batch, schema_directory
+from tuple_tree.messages import encode_ack_batch, schema_directory
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
 ROUNDS: Final = 9
@@ -77,23 +76,8 @@ def arrow_round() -> Round:
 
 def _log(window: Window, entries: int) -> tuple[list[LogRecord], int]:
     """A log of encoded batches of so many entries, and how many records open the window."""
-    session, values = uuid.uuid4().bytes, list[bytes]()
-
-    def append(writer: str, **columns: Any) -> None:
-        values.append(encode_ack_batch(AckBatch(writer, session, len(values), **columns)))
-
-    def init(trees: slice) -> None:
-        append("spout/0", spout=SPOUT, init_roots=window.roots[trees], init_vals=window.vals[trees])
-
-    for start in range(0, window.pending, BATCH):
-        init(slice(start, min(start + BATCH, window.pending)))
-    opening = len(values)
-    for start in range(0, window.turns, entries):
-        end = min(start + entries, window.turns)
-        acked = window.order[start:end]
-        append("bolt/0", ack_roots=window.roots[acked], ack_vals=window.vals[acked])
-        init(slice(window.pending + start, window.pending + end))
-    return [LogRecord(offset, 1_000_000, value) for offset, value in enumerate(values)], opening
+    values = map(encode_ack_batch, window.batches(entries, SPOUT))
+    return [LogRecord(offset, 1_000_000, value) for offset, value in enumerate(values)], -(-window.pending // BATCH)
 
 
 def fold_round(window: Window, entries: int) -> Round:

@@ -34,10 +34,6 @@ class BenchmarkError(Exception):
     """A run that measures nothing; the message says what to do."""
 
 
-class NotSetUpError(BenchmarkError):
-    """A peer is missing, or could not be fetched."""
-
-
 @dataclass(frozen=True, slots=True)
 class Spread:
     """The median of several rounds, the lowest and the highest, and each in order."""

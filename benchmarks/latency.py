@@ -1,26 +1,31 @@
-"""Complete latency: from the time at which a tuple was to be emitted until its spout's `ack`.
+"""Latency of a topology: from the time at which a tuple was to be emitted until it is executed, and until it is acked.
 
-    python -m benchmarks.latency
+    python -m benchmarks.latency                 # complete latency over three hops, at 1,000 trees a second
+    python -m benchmarks.latency --guarantees    # of the three guarantees through two bolts, at 20 and 500 a second
     python -m benchmarks.latency --rate 5000 --seconds 30
     python -m benchmarks.latency --quick
 
-By the method of Storm's `ThroughputVsLatency`: 1,000 trees a second over three hops (the spout and three bolts, a
-process each, and an acker worker), and latency counts from the *intended* emit. The spout emits by a timetable and
-never waits, so all tuples that were due during a stall include it, as they include what the spout itself is late by.
+By the method of Storm's `ThroughputVsLatency`: over three hops, the spout and three bolts, a process each, and an acker
+worker, latency counts from the *intended* emit. The spout emits by a timetable and never waits, so all tuples that were
+due during a stall include it, as they include what the spout itself is late by.
 """
 
+import argparse
 import json
 import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.processes import running_topology
 from benchmarks.topics import Topics, broker
-from benchmarks.topologies import Plan, running_plan
+from benchmarks.topologies import TRANSFORM, Plan
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
@@ -34,86 +39,108 @@ def quantiles(latencies: Sequence[float]) -> dict[str, float]:
     return {name: ordered[min(last, int(share * len(ordered)))] for name, share in QUANTILES.items()}
 
 
-def measure(
-    topics: Topics,
-    rate: float,
-    seconds: float,
-    warm: float,
-    *,
-    hops: int = 3,
-    guarantee: Guarantee = "at_least_once",
-    ack_partitions: int = DEFAULT_ACK_PARTITIONS,
-) -> dict[str, Any]:
-    """A round of a topology at so many tuples a second; the first `warm` seconds do not count.
+def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
+    """A round of a plan with a timetable; its first `warm` seconds do not count.
 
     Returns:
         `delivery_ms`, from the intended emit to the `execute` of the last bolt, and `complete_ms`, to the spout's
         `ack` (empty where no trees are tracked), each in the order in which they completed; `failed`; `latest_emit_ms`.
     """
+    # In the order in which they completed, which is nearly that of their emits.
+    first, expected = int(plan.rate * warm), int(plan.rate * plan.seconds)
+    tracked = plan.guarantee != "at_most_once"
     with tempfile.TemporaryDirectory() as directory:
-        plan = Plan(
-            f"latency-{uuid.uuid4().hex[:8]}",
-            guarantee,
-            "paced",
-            hops,
-            ack_partitions=ack_partitions,
-            rate=rate,
-            seconds=warm + seconds,
-            directory=directory,
-        )
-        expected, tracked = int(rate * plan.seconds), guarantee != "at_most_once"
-        with running_plan(topics, plan) as running:
+        plan = replace(plan, name=f"latency-{uuid.uuid4().hex[:8]}", directory=directory)
+        with running_topology(topics, TRANSFORM, plan.environment) as running:
             deadline = time.monotonic() + plan.seconds + _DRAIN_SECONDS
-            while True:
+            done = 0
+            while done < expected:
+                time.sleep(0.2)
                 stats = running.runner.stats()
                 source, done = stats["source"], stats["sink"].executed
                 if tracked:
                     done = min(done, source.acked + sum(source.failed.values()))
-                if done >= expected:
-                    break
                 running.check()
                 if time.monotonic() > deadline:
                     raise BenchmarkError(
                         f"{expected - done} of {expected} tuples were not complete {_DRAIN_SECONDS:g} s after the end"
                     )
-                time.sleep(0.2)
         result: dict[str, Any] = json.loads(Path(directory, "source").read_text())
         delivery = json.loads(Path(directory, "sink").read_text())
-    # In the order in which they completed, which is nearly that of their emits.
-    first = int(rate * warm)
-    complete = result["complete_ms"][first:] if tracked else []
-    return {**result, "complete_ms": complete, "delivery_ms": delivery[first:]}
+    return {**result, "complete_ms": result["complete_ms"][first:] if tracked else [], "delivery_ms": delivery[first:]}
+
+
+def over_three_hops(topics: Topics, given: argparse.Namespace) -> list[dict[str, Any]]:
+    rate = given.rate or 1_000
+    plan = Plan("", ack_partitions=given.ack_partitions, hops=3, rate=rate, seconds=given.warm + given.seconds)
+    results = harness.in_turn(
+        {"latency": partial(measure, topics, plan, given.warm)},
+        given.rounds,
+        shown=lambda result: str(quantiles(result["complete_ms"])),
+    )["latency"]
+    measured = [quantiles(each["complete_ms"]) for each in results]
+    return [
+        {
+            "rate": rate,
+            "hops": plan.hops,
+            "trees": sum(len(each["complete_ms"]) for each in results),
+            "failed": sum(each["failed"] for each in results),
+            "latest_emit_ms": max(each["latest_emit_ms"] for each in results),
+            **{f"{name}_ms": Spread.of([each[name] for each in measured], 2) for name in QUANTILES},
+        }
+    ]
+
+
+def by_guarantee(topics: Topics, given: argparse.Namespace) -> list[dict[str, Any]]:
+    def shown(latencies: list[float]) -> dict[str, float] | None:
+        return {name: round(quantiles(latencies)[name], 1) for name in ("p50", "p99")} if latencies else None
+
+    rows = []
+    for rate in [given.rate] if given.rate else [20.0] if given.quick else [20.0, 500.0]:
+        for guarantee in get_args(Guarantee):
+            harness.say(f"latency at {rate:g}/s: {guarantee}")
+            plan = Plan(
+                "", guarantee, ack_partitions=given.ack_partitions, rate=rate, seconds=given.warm + given.seconds
+            )
+            result = measure(topics, plan, given.warm)
+            rows.append(
+                {
+                    "guarantee": guarantee,
+                    "rate": rate,
+                    "tuples": len(result["delivery_ms"]),
+                    "delivery_ms": shown(result["delivery_ms"]),
+                    "complete_ms": shown(result["complete_ms"]),
+                    "failed": result["failed"],
+                }
+            )
+    return rows
 
 
 def main() -> None:
     parser = harness.parser(__doc__, "one short round")
-    parser.add_argument("--rate", type=float, default=1_000, help="trees a second")
-    parser.add_argument("--seconds", type=float, help="of a round; 60 unless given")
-    parser.add_argument("--warm", type=float, help="seconds before, which do not count; 10 unless given")
-    parser.add_argument("--rounds", type=int, help="3 unless given")
+    parser.add_argument("--guarantees", action="store_true", help="of the three guarantees; each is one round")
+    parser.add_argument("--rate", type=float, help="tuples a second")
+    parser.add_argument("--seconds", type=float, help="of a round; 60 unless given, 15 with --guarantees")
+    parser.add_argument(
+        "--warm", type=float, help="seconds before, which do not count; 10 unless given, 2 of a guarantee"
+    )
+    parser.add_argument("--rounds", type=int, help="over three hops; 3 unless given")
     parser.add_argument("--ack-partitions", type=int, default=DEFAULT_ACK_PARTITIONS, help="of the ack log")
     given = parser.parse_args()
-    seconds = given.seconds or (5.0 if given.quick else 60.0)
-    warm = given.warm or (2.0 if given.quick else 10.0)
-    rounds = given.rounds or (1 if given.quick else 3)
+    given.seconds = given.seconds or (5.0 if given.quick else 15.0 if given.guarantees else 60.0)
+    given.warm = given.warm or (2.0 if given.quick or given.guarantees else 10.0)
+    given.rounds = given.rounds or (1 if given.quick or given.guarantees else 3)
     host = harness.machine()
     with broker() as topics:
-        results = harness.in_turn(
-            {"latency": lambda: measure(topics, given.rate, seconds, warm, ack_partitions=given.ack_partitions)},
-            rounds,
-            shown=lambda result: str(quantiles(result["complete_ms"])),
-        )["latency"]
-    measured = [quantiles(each["complete_ms"]) for each in results]
-    row = {
-        "rate": given.rate,
-        "hops": 3,
-        "trees": sum(len(each["complete_ms"]) for each in results),
-        "failed": sum(each["failed"] for each in results),
-        "latest_emit_ms": max(each["latest_emit_ms"] for each in results),
-        **{f"{name}_ms": Spread.of([each[name] for each in measured], 2) for name in QUANTILES},
+        rows = (by_guarantee if given.guarantees else over_three_hops)(topics, given)
+    settings = {
+        "seconds": given.seconds,
+        "warm_seconds": given.warm,
+        "rounds": given.rounds,
+        "ack_partitions": given.ack_partitions,
     }
-    settings = {"seconds": seconds, "warm_seconds": warm, "rounds": rounds, "ack_partitions": given.ack_partitions}
-    harness.publish("latency", host, [row], settings, harness.directory(given))
+    benchmark = "exactly_once" if given.guarantees else "latency"
+    harness.publish(benchmark, host, rows, settings, harness.directory(given))
 
 
 if __name__ == "__main__":

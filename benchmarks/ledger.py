@@ -7,21 +7,23 @@
 
 All get a sliding window of trees: in turn, a batch of old trees is acked, in another order, and a batch of new ones is
 initialised, so that every ack completes a tree. Our ledger gets each batch as two columns, as it does from the log;
-Storm's `Acker.execute` gets Storm's tuples one by one; a plain dict in Python is a yardstick that needs no setting up.
-Each side is a process of its own, and they take turns, round by round. docs/performance.md describes what is fair.
+Storm's `Acker.execute`, in a JVM, gets Storm's tuples one by one; a plain dict in Python is a yardstick that needs no
+setting up. They take turns, round by round. docs/performance.md describes what is fair.
 """
 
+import contextlib
+import itertools
 import json
-import os
+import multiprocessing
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -34,7 +36,7 @@ from benchmarks.harness import BenchmarkError, Spread
 from benchmarks.processes import resident_bytes
 from benchmarks.setup import ACKER_WINDOW, require_storm, storm_program
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutAddress
 
 BATCH: Final = 4_096
 SETTINGS: Final = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
@@ -86,12 +88,22 @@ class Window:
             for column in (self.roots, self.vals, self.order):
                 column.astype("<u8").tofile(out)
 
-    @classmethod
-    def load(cls, file: Path, pending: int, turns: int) -> "Window":
-        """Maps what `save` wrote, which is not in memory before it is used."""
-        ids: IdColumn = np.memmap(file, dtype="<u8", mode="r")
-        roots, vals, order = np.split(ids, [pending + turns, 2 * (pending + turns)])
-        return cls(pending, turns, roots, vals, order.view(np.int64))
+    def batches(self, entries: int, spout: SpoutAddress) -> Iterator[AckBatch]:
+        """The window in batches of `BATCH` inits, then, in turn, one of so many acks and one of as many inits."""
+        session, sequence = uuid.uuid4().bytes, itertools.count()
+
+        def init(trees: slice) -> AckBatch:
+            roots, vals = self.roots[trees], self.vals[trees]
+            return AckBatch("spout/0", session, next(sequence), spout=spout, init_roots=roots, init_vals=vals)
+
+        for start in range(0, self.pending, BATCH):
+            yield init(slice(start, min(start + BATCH, self.pending)))
+        for start in range(0, self.turns, entries):
+            end = min(start + entries, self.turns)
+            acked = self.order[start:end]
+            roots, vals = self.roots[acked], self.vals[acked]
+            yield AckBatch("bolt/0", session, next(sequence), ack_roots=roots, ack_vals=vals)
+            yield init(slice(self.pending + start, self.pending + end))
 
 
 def apply(ledger: Ledger, stage: Stage, rule: int, roots: IdColumn, vals: IdColumn) -> int:
@@ -153,93 +165,81 @@ def dict_round(window: Window, clock: Callable[[], float]) -> Round:
     return run
 
 
-class Side:
-    """A process with one side of the comparison, which runs a round for each line that it is sent.
+class StormAcker:
+    """Storm's `Acker.execute` in a JVM, which runs a round for each line that it is sent.
 
-    The command writes a JSON object on one line when it is `ready`: versions, and bytes a tree; and one for each line
-    that it reads.
+    It writes a JSON object on one line when it is ready, and one for each line that it reads. Raises `BenchmarkError`
+    if Storm was not fetched.
     """
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
-        self._name = name
+    def __init__(self, file: Path, window: Window) -> None:
+        # Room for two windows and all tuples of a round, three times over: G1 begins to mark, beside the program, once
+        # 45 % of the heap are taken, and our tuples must not bring that about.
+        heap_mb = 512 + 3 * (2 * 120 * window.pending + 2 * 160 * window.turns) // 2**20
+        arguments = [str(file), str(window.pending), str(window.turns), str(BATCH)]
+        command = storm_program(ACKER_WINDOW, heap_mb, *arguments)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.ready = self._read()
+        ready = self._read()
+        self.bytes_per_tree: float = ready["bytes_per_tree"]
+        self.versions = {name: text for name, text in ready["versions"].items() if name != "heap_mb"}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is not None:
-            self._process.kill()
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
         self._process.communicate()
 
     def round(self) -> float:
         """Runs a round; returns messages a second."""
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # the end of its output raises
             self._process.stdin.write(b"\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the end of its output raises
         return float(self._read()["messages_per_second"])
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise BenchmarkError(f"{self._name} ended with exit code {self._process.wait()}: see what it wrote above")
+            raise BenchmarkError(f"Storm's Acker ended with exit code {self._process.wait()}: see what it wrote above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
 
-def storm_side(file: Path, window: Window) -> Side:
-    """Storm's `Acker.execute`. Raises `NotSetUpError` if Storm was not fetched."""
-    # Room for two windows and all tuples of a round, three times over: G1 begins to mark, beside the program, once 45 %
-    # of the heap are taken, and our tuples must not bring that about.
-    heap_mb = 512 + 3 * (2 * 120 * window.pending + 2 * 160 * window.turns) // 2**20
-    arguments = [str(file), str(window.pending), str(window.turns), str(BATCH)]
-    return Side("Storm's Acker", storm_program(ACKER_WINDOW, heap_mb, *arguments))
-
-
-def storm_versions(storm: Side) -> dict[str, str]:
-    return {name: text for name, text in storm.ready["versions"].items() if name != "heap_mb"}
-
-
 def measure(pending: int, turns: int, rounds: int, with_storm: bool) -> tuple[dict[str, Any], dict[str, str]]:
     """The row of one size, and the versions of Storm."""
-    with tempfile.TemporaryDirectory(prefix="bench-ledger-") as directory, ExitStack() as stack:
-        window = Window.drawn(pending, max(turns, pending))
-        fewer = Window.drawn(pending, min(window.turns, _DICT_TURNS))
-        sides = {}
-        for name, trees in (("ledger", window), ("dict", fewer)):
-            trees.save(Path(directory, name))
-            arguments = [name, str(Path(directory, name)), str(trees.pending), str(trees.turns)]
-            command = [sys.executable, "-m", "benchmarks.ledger", "--side", *arguments]
-            sides[name] = stack.enter_context(Side(name, command))
-        if with_storm:
-            sides["storm"] = stack.enter_context(storm_side(Path(directory, "ledger"), window))
-        contestants = {name: side.round for name, side in sides.items()}
-        rounds_of = harness.in_turn(contestants, rounds, warm=WARM_ROUNDS, shown="{:,.0f}/s".format)
-    rates = {name: Spread.of(each) for name, each in rounds_of.items()}
-    ledger, plain, storm = rates["ledger"], rates["dict"], rates.get("storm")
-    ours = sides["ledger"].ready
-    of_storm = sides["storm"].ready["bytes_per_tree"] if storm else None
+    window = Window.drawn(pending, max(turns, pending))
+    fewer = Window.drawn(pending, min(window.turns, _DICT_TURNS))
+    with tempfile.TemporaryDirectory(prefix="bench-ledger-") as directory:
+        file = Path(directory, "ids")
+        window.save(file)
+        # A process of its own, so that nothing but the ledger takes memory.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
+            taken = own.submit(memory, file, pending, window.turns).result()
+        sides = {"ledger": ledger_round(window, time.perf_counter), "dict": dict_round(fewer, time.perf_counter)}
+        with StormAcker(file, window) if with_storm else nullcontext() as storm:
+            if storm is not None:
+                sides["storm"] = storm.round
+            taken_turns = harness.in_turn(sides, rounds, warm=WARM_ROUNDS, shown="{:,.0f}/s".format)
+    rates = {name: Spread.of(each) for name, each in taken_turns.items()}
     row = {
         "pending": pending,
-        "ledger": ledger,
-        "storm": storm,
-        "dict": plain,
-        "speed_ratio": round(ledger.median / storm.median, 2) if storm else None,
-        "dict_ratio": round(ledger.median / plain.median, 1),
-        **ours,
-        "storm_bytes_per_tree": of_storm,
-        "memory_ratio": round(ours["bytes_per_tree"] / of_storm, 3) if of_storm else None,
+        "ledger": rates["ledger"],
+        "storm": rates.get("storm"),
+        "dict": rates["dict"],
+        "speed_ratio": round(rates["ledger"].median / rates["storm"].median, 2) if storm else None,
+        "dict_ratio": round(rates["ledger"].median / rates["dict"].median, 1),
+        **taken,
+        "storm_bytes_per_tree": storm.bytes_per_tree if storm else None,
+        "memory_ratio": round(taken["bytes_per_tree"] / storm.bytes_per_tree, 3) if storm else None,
     }
-    return row, storm_versions(sides["storm"]) if storm else {}
+    return row, storm.versions if storm else {}
 
 
 def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
     """What the window takes: resident memory before the first tree, and with all of them pending."""
+    warm_up()
     with open(file, "rb") as ids:
 
         def batch_at(index: int, count: int) -> IdColumn:
@@ -249,11 +249,11 @@ def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
 
         ledger, stage = Ledger(SETTINGS), Stage()
         batch_at(0, BATCH)
-        before = resident_bytes(os.getpid())
+        before = resident_bytes()
         for start in range(0, pending, BATCH):
             count = min(BATCH, pending - start)
             apply(ledger, stage, INIT, batch_at(start, count), batch_at(pending + turns + start, count))
-        after, peak = resident_bytes(os.getpid()), resident_bytes(os.getpid(), peak=True)
+        after, peak = resident_bytes(), resident_bytes(peak=True)
     assert len(ledger) == pending
     return {
         "bytes_per_tree": round((after - before) / pending, 1),
@@ -261,19 +261,6 @@ def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
         "peak_bytes_per_tree": round((peak - before) / pending, 1),
         "table_load": round(ledger.load, 3),
     }
-
-
-def serve(side: str, file: Path, pending: int, turns: int) -> None:
-    """One of our sides: a round for each line of standard input."""
-    ready: dict[str, Any] = {}
-    if side == "ledger":
-        warm_up()
-        ready = memory(file, pending, turns)
-    window = Window.load(file, pending, turns)
-    run = (ledger_round if side == "ledger" else dict_round)(window, time.perf_counter)
-    print(json.dumps(ready), flush=True)
-    for _ in sys.stdin:
-        print(json.dumps({"messages_per_second": round(run())}), flush=True)
 
 
 def main() -> None:
@@ -298,7 +285,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--side"]:
-        serve(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
-    else:
-        harness.run(main)
+    harness.run(main)

@@ -1,72 +1,146 @@
-"""The processes of a benchmark: topologies, components and peers, started and stopped, and what the kernel counts."""
+"""The processes of a benchmark: topologies, acker workers and programs, started, stopped, and measured from outside."""
 
 import contextlib
-import logging
+import math
 import os
 import re
-import signal
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
 from acker_cli.processes.acker_pool import AckerPool
 from benchmarks.harness import BenchmarkError
-from benchmarks.setup import FRAMEWORKS
+from benchmarks.topics import Topics
 from spout_sdk import TopologyRunner, load_topology
-from spout_sdk.runtime.launch import Launch, start
 
-PEERS: Final = Path(__file__).with_name("peers")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _STOP_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 120.0
+_SAMPLE_SECONDS: Final = 0.02
+_QUIET_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 120.0
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and all its threads, to 10 ms; 0 if it has ended."""
-    try:
-        # The name, in brackets, may hold spaces.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """User and system time of processes and all their threads, to 10 ms each; 0 of one that has ended."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # The name, in brackets, may hold spaces.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / _TICKS
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
     """Processes, and all that they have started and that have not ended."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry.name))
+        if entry.name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
     family = list(dict.fromkeys(pids))
     for pid in family:
         family += [child for child in children.get(pid, ()) if child not in family]
     return family
 
 
-def resident_bytes(pid: int, *, peak: bool = False) -> int:
-    """Resident memory of a process, now or at its highest so far; 0 if it has ended."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    # A process that has ended and was not waited for has no memory any more.
-    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", status, re.MULTILINE)
+def resident_bytes(*, peak: bool = False) -> int:
+    """Resident memory of this process, now or at its highest so far."""
+    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", Path("/proc/self/status").read_text(), re.M)
     return int(kibibytes[1]) * 1024 if kibibytes else 0
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """What was done at a time, and figures that only grow, CPU seconds among them; or the difference of two samples."""
+
+    at: float
+    done: float
+    figures: Mapping[str, float]
+
+
+def watch(
+    done: Callable[[], int],
+    pids: Mapping[str, Sequence[int]],
+    check: Callable[[], None],
+    *,
+    counts: Callable[[], Mapping[str, float]] = dict,
+    total: int | None = None,
+    longest: float = math.inf,
+) -> list[Sample]:
+    """Watches until all is done: a sample for each time that something was done, and one before the first.
+
+    Args:
+        done: returns how much is done.
+        pids: name → processes; the CPU seconds of these and of what they have started are a figure of that name.
+        check: raises if what is measured does not run any more.
+        counts: returns other figures.
+        total: what is done at the end; None if that is not known: then the end is where nothing is done for a second.
+        longest: seconds after the first progress, which end it as well.
+
+    Raises:
+        BenchmarkError: if nothing is done for two minutes.
+    """
+
+    def progressed(latest: float) -> None:
+        check()
+        if time.monotonic() - latest > _PATIENCE_SECONDS:
+            raise BenchmarkError(f"{done():,} are done, and no more for {_PATIENCE_SECONDS:g} s")
+        time.sleep(_SAMPLE_SECONDS)
+
+    began = before = time.monotonic()
+    while not done():
+        before = time.monotonic()
+        progressed(began)
+    # What was spent before it was known which processes spend it counts as start-up.
+    families = {name: descendants(each) for name, each in pids.items()}
+
+    def sample(number: int) -> Sample:
+        cpu = {name: cpu_seconds(each) for name, each in families.items()}
+        return Sample(time.monotonic(), number, {**cpu, **counts()})
+
+    samples = [replace(sample(0), at=before)]
+    while True:
+        if (number := done()) > samples[-1].done:
+            samples.append(sample(number))
+        now, latest = time.monotonic(), samples[-1].at
+        if number >= (total or math.inf) or now - before >= longest:
+            return samples
+        if total is None and now - latest >= _QUIET_SECONDS:
+            return samples
+        progressed(latest)
+
+
+def steady(samples: Sequence[Sample], first: float, last: float) -> Sample:
+    """The difference between when `first` and when `last` was done; progress between two samples counts as even."""
+    begin, end = (_between(samples, done) for done in (first, last))
+    if end.at <= begin.at:
+        raise BenchmarkError("a round was over before it was sampled: make it longer")
+    grown = {name: value - begin.figures[name] for name, value in end.figures.items()}
+    return Sample(end.at - begin.at, last - first, grown)
+
+
+def _between(samples: Sequence[Sample], done: float) -> Sample:
+    """The sample when so much was done, interpolated."""
+    for before, after in pairwise(samples):
+        if before.done <= done <= after.done:
+            share = (done - before.done) / (after.done - before.done)
+            figures = {name: old + share * (after.figures[name] - old) for name, old in before.figures.items()}
+            return Sample(before.at + share * (after.at - before.at), done, figures)
+    raise BenchmarkError("a round was over before it was sampled: make it longer")
+
+
+@dataclass(frozen=True, slots=True)
 class RunningTopology:
-    """The processes of a topology, and its acker workers; None where no trees are tracked."""
+    """The processes of a topology, and its acker worker; None where no trees are tracked."""
 
     runner: TopologyRunner
     ackers: AckerPool | None
@@ -88,35 +162,29 @@ class RunningTopology:
 
 
 @contextlib.contextmanager
-def running_topology(
-    servers: str,
-    reference: str,
-    variables: Mapping[str, str],
-    processes: Mapping[str, int] | None = None,
-    ackers: int = 1,
-) -> Iterator[RunningTopology]:
-    """Runs all components of a topology, and acker workers where trees are tracked; yields when all are ready.
+def running_topology(topics: Topics, reference: str, variables: Mapping[str, str]) -> Iterator[RunningTopology]:
+    """Makes the topics of a topology, and runs all its components, one process each, and an acker worker for trees.
 
-    `variables` are of the environment of its processes; `processes` is component → how many, one each unless given.
+    `variables` are of the environment of its processes; yields when all are ready.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, variables))
         manifest = load_topology(reference).manifest
+        topics.create_for(manifest)
         pool = None
         if manifest.acking:
             # First: trees that wait for the acker's start would show how it starts, and not what it does.
-            pool = stack.enter_context(running_ackers(servers, manifest.topology, manifest.ack_partitions, ackers))
-        kafka = {"bootstrap.servers": servers}
-        runner = stack.enter_context(TopologyRunner(reference, kafka, processes, restart=False))
+            pool = stack.enter_context(running_ackers(topics, manifest.topology, manifest.ack_partitions))
+        runner = stack.enter_context(TopologyRunner(reference, topics.kafka, restart=False))
         if not runner.wait_ready(_READY_SECONDS):
             raise BenchmarkError(f"the topology {manifest.topology} was not ready within {_READY_SECONDS:g} s")
         yield RunningTopology(runner, pool)
 
 
 @contextlib.contextmanager
-def running_ackers(servers: str, topology: str, partitions: int, workers: int) -> Iterator[AckerPool]:
+def running_ackers(topics: Topics, topology: str, partitions: int, workers: int = 1) -> Iterator[AckerPool]:
     """Runs acker workers; yields when they own all partitions."""
-    with AckerPool(topology, {"bootstrap.servers": servers}, workers) as pool:
+    with AckerPool(topology, topics.kafka, workers) as pool:
         deadline = time.monotonic() + _READY_SECONDS
         while pool.stats().partitions < partitions:
             pool.check()
@@ -127,66 +195,41 @@ def running_ackers(servers: str, topology: str, partitions: int, workers: int) -
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
-    """A process that is measured; `output` returns the end of what it has written."""
+class Program:
+    """A program of its own, and the files that it writes its output and its errors to."""
 
     name: str
-    pid: int
-    is_running: Callable[[], bool]
-    output: Callable[[], str]
+    process: subprocess.Popen[bytes]
+    output: Path
+    errors: Path
 
     def check(self) -> None:
         """Raises if it has ended."""
-        if not self.is_running():
-            raise BenchmarkError(f"{self.name} has ended: {self.output()}")
+        if self.process.poll() is not None:
+            written = "".join(file.read_text(errors="replace") for file in (self.output, self.errors))
+            raise BenchmarkError(f"{self.name} has ended: {written[-2_000:]}")
 
 
 @contextlib.contextmanager
-def running_component(servers: str, reference: str, variables: Mapping[str, str], name: str) -> Iterator[Process]:
-    """Runs one component of a topology in a process."""
-    with patch.dict(os.environ, variables):
-        launch = Launch({"bootstrap.servers": servers}, slot=f"{name}-0", log_level=logging.WARNING)
-        child = start(reference, name, launch, {})
-    errors: list[str] = []
-    reports = (report["error"] for report in child.reports() if "error" in report)
-    reader = threading.Thread(target=errors.extend, args=(reports,), daemon=True)
-    reader.start()
-    try:
-        yield Process(name, child.pid, lambda: child.is_running, lambda: " ".join(errors))
-    finally:
-        child.signal(signal.SIGTERM)
-        deadline = time.monotonic() + _STOP_SECONDS
-        while child.is_running and time.monotonic() < deadline:
-            time.sleep(0.02)
-        child.signal(signal.SIGKILL)
-        child.wait()
-        reader.join()
-
-
-@contextlib.contextmanager
-def running_peer(name: str, *arguments: str) -> Iterator[Process]:
-    """Runs the program of a framework in its environment, or the `plain` loop in ours."""
-    if name in FRAMEWORKS:
-        python, program = str(FRAMEWORKS[name].python()), PEERS / f"{name}_app.py"
-    else:
-        python, program = sys.executable, PEERS / f"{name}.py"
-    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with tempfile.TemporaryFile() as written:
-        process = subprocess.Popen(
-            [python, str(program), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=written,
-            stderr=written,
-            env=outside,
-            start_new_session=True,
-        )
-
-        def output() -> str:
-            written.seek(0)
-            return written.read().decode(errors="replace")[-2_000:]
-
+def running_program(
+    name: str, command: Sequence[str], variables: Mapping[str, str] | None = None, directory: Path | None = None
+) -> Iterator[Program]:
+    """Runs a program, in a working directory if it needs one of its own; `variables` are of its environment."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | dict(variables or {})
+    with tempfile.TemporaryDirectory() as files:
+        output, errors = Path(files, "output"), Path(files, "errors")
+        with output.open("wb") as out, errors.open("wb") as err:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                cwd=directory,
+                start_new_session=True,
+            )
         try:
-            yield Process(name, process.pid, lambda: process.poll() is None, output)
+            yield Program(name, process, output, errors)
         finally:
             process.terminate()
             try:

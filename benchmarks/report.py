@@ -23,7 +23,7 @@ _TITLES: Final = {
     "worker": "One acker worker",
     "worker_curve": "Workers by batches, partitions and processes",
     "topology": "A topology: one process, and all of them",
-    "exactly_once": "Guarantees: throughput and latency",
+    "exactly_once": "Guarantees: latency",
     "latency": "Complete latency",
     "sdk": "A tuple in the SDK, by stage",
     "spark": "A Spark bolt",

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.harness import Spread
 from benchmarks.topics import payloads, record_headers
-from benchmarks.topologies import STREAM
+from benchmarks.topologies import STREAM, Sink
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -50,27 +50,20 @@ READ: Final = 500
 
 
 class NullSink:
-    """Drops what it is sent, and reports it delivered at once."""
+    """Drops what it is sent, and reports it delivered at once; keeps ack batches, which have the roots of the trees."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
 
     def send(self, *_: Any) -> None:
         pass
 
     def send_reported(self, *record: *Sending) -> None:
+        self.batches.append(record[3] or b"")
         record[-1](None, None)
 
     def flush_acks(self, _seconds: float) -> int:
         return 0
-
-
-class RootSink(NullSink):
-    """Keeps the ack batches, which have the roots of the trees."""
-
-    def __init__(self) -> None:
-        self.batches: list[bytes] = []
-
-    def send_reported(self, *record: *Sending) -> None:
-        self.batches.append(record[3] or b"")
-        record[-1](None, None)
 
 
 class Source(Spout):
@@ -114,17 +107,12 @@ class Basic(BasicBolt):
         collector.emit(tuple_.values)
 
 
-class Last(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        pass
-
-
 def _topology(guarantee: Guarantee, bolt: type[AnyBolt], pending: int) -> Any:
     builder = TopologyBuilder("micro", guarantee=guarantee, max_spout_pending=pending)
     builder.set_spout("source", Source)
     builder.set_bolt("bolt", bolt).shuffle_grouping("source")
     if bolt.streams:
-        builder.set_bolt("last", Last).shuffle_grouping("bolt")
+        builder.set_bolt("last", Sink).shuffle_grouping("bolt")
     return builder.build()
 
 
@@ -161,7 +149,7 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
 
 def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
     """A spout's task: emitting a tuple, and handling the notice that its tree is complete."""
-    sink = RootSink()
+    sink = NullSink()
     task = SpoutTask(_topology(guarantee, Acks, tuples + 1), "source", 0, _environment(sink))
     task.open_session()
     task.open()
@@ -199,7 +187,7 @@ def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
         "ack": acks - nothing,
         "emit": emits - acks,
         "bolt": bolt(guarantee, Basic, tuples),
-        "last bolt": bolt(guarantee, Last, tuples),
+        "last bolt": bolt(guarantee, Sink, tuples),
         "spout emit": emitting,
         "notice": handling,
     }

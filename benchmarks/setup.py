@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness import NotSetUpError
+from benchmarks.harness import BenchmarkError
 from local_kafka.java import find_java
 
 _HERE: Final = Path(__file__).parent
@@ -25,6 +25,7 @@ _FETCHED: Final = _HERE.parent / ".bench"
 _STORM: Final = _FETCHED / "storm"
 ACKER_WINDOW: Final = "AckerWindow"
 WORD_COUNT: Final = "WordCount"
+PEERS: Final = _HERE / "peers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Environment:
         pip = [str(self._directory / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
         for command in (make, [*pip, "install", "--quiet", "--requirement", str(self._requirements)]):
             if subprocess.run(command, check=False).returncode:
-                raise NotSetUpError(f"{self.package} could not be installed into {self._directory}: see above")
+                raise BenchmarkError(f"{self.package} could not be installed into {self._directory}: see above")
         listed = subprocess.run([*pip, "list", "--format", "json"], check=True, stdout=subprocess.PIPE).stdout
         versions = {package["name"]: package["version"] for package in json.loads(listed)}
         # Written last: an installation that was interrupted begins anew.
@@ -52,7 +53,7 @@ class Environment:
     def python(self) -> Path:
         """Its interpreter."""
         if not self._is_there():
-            raise NotSetUpError(f"{self.package} is not there, or in another version: run make bench-setup")
+            raise BenchmarkError(f"{self.package} is not there, or in another version: run make bench-setup")
         return self._directory / "bin" / "python"
 
     def versions(self) -> dict[str, str]:
@@ -84,23 +85,29 @@ PLOTS: Final = Environment("plots", "matplotlib")
 FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "bytewax", "pystorm")}
 
 
+def peer_program(name: str, *arguments: str) -> list[str]:
+    """The command that runs the program of a framework in its environment, or the `plain` loop in ours."""
+    python = str(FRAMEWORKS[name].python()) if name in FRAMEWORKS else sys.executable
+    return [python, "-m", f"benchmarks.peers.{name}_peer", *arguments]
+
+
 def fetch_storm() -> None:
     """Fetches Storm and compiles the programs."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise NotSetUpError("No `mvn` found, which fetches Apache Storm. Install Apache Maven 3.6 or newer")
+        raise BenchmarkError("No `mvn` found, which fetches Apache Storm. Install Apache Maven 3.6 or newer")
     command = [maven, "--batch-mode", "--quiet", "--file", str(_HERE / "storm" / "pom.xml")]
     # What an older program or version left must not be found again.
     shutil.rmtree(_STORM, ignore_errors=True)
     command += [f"-Dbench.directory={_STORM}", "compile", "dependency:copy-dependencies"]
     if subprocess.run(command, check=False).returncode:
-        raise NotSetUpError("Maven could not fetch Apache Storm or compile its programs: see above")
+        raise BenchmarkError("Maven could not fetch Apache Storm or compile its programs: see above")
 
 
 def require_storm() -> None:
-    """Raises `NotSetUpError` if Storm was not fetched."""
+    """Raises `BenchmarkError` if Storm was not fetched."""
     if not all((_STORM / "classes" / f"{program}.class").exists() for program in (ACKER_WINDOW, WORD_COUNT)):
-        raise NotSetUpError("Apache Storm is not there, or in part: run make bench-setup")
+        raise BenchmarkError("Apache Storm is not there, or in part: run make bench-setup")
 
 
 def storm_program(name: str, heap_mb: int, *arguments: str, options: Sequence[str] = ()) -> list[str]:
@@ -124,7 +131,7 @@ def main() -> None:
         print(f"{name} …", flush=True)
         try:
             peers[name]()
-        except NotSetUpError as error:
+        except BenchmarkError as error:
             sys.exit(f"{name}: {error}")
 
 

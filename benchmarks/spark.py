@@ -12,7 +12,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -26,8 +26,7 @@ import spark_jobs
 from benchmarks import harness
 from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
-from benchmarks.topics import Topics
-from local_kafka import LocalKafka
+from benchmarks.topics import Topics, broker
 from spark_jobs.entries import OUT, KafkaSender
 from spark_jobs.frames import StreamFrame
 from spark_jobs.kafka_options import sink_options, source_options
@@ -44,6 +43,8 @@ PARTITIONS: Final = 4
 PACK: Final = 250
 TEXT: Final = "the quick brown fox jumps over the lazy dog, and then some more of it, up to about a hundred bytes "
 LINE: Final = declare({"text": str, "number": int})
+_SINGLES: Final = "singles"
+_COPY: Final = "copy"
 _ROW: Final = "text string, number bigint, _source string, _tracking binary"
 
 
@@ -65,12 +66,7 @@ def grouped(rows: DataFrame) -> DataFrame:
     return tens.agg(F.first("text").alias("text"), spark_jobs.merge_tracking().alias("_tracking"))
 
 
-TRANSFORMS: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
-    "select": select,
-    "where": where,
-    "explode": explode,
-    "groupBy": grouped,
-}
+TRANSFORMS: Final = {"select": select, "where": where, "explode": explode, "groupBy": grouped}
 
 
 def manifest() -> Manifest:
@@ -99,30 +95,17 @@ class Bench:
     directory: Path
     rows: int
 
-    @property
-    def kafka(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self.topics.servers}
-
-    @property
-    def copy(self) -> str:
-        return f"copy-{self.topology.topology}"
-
-    @property
-    def singles(self) -> str:
-        return f"singles-{self.topology.topology}"
-
     def checkpoint(self) -> str:
         return str(self.directory / uuid.uuid4().hex)
 
     def read(self, topic: str, limit: int) -> DataFrame:
-        options = {**source_options(self.kafka), "startingOffsets": "earliest", "includeHeaders": "true"}
+        options = {**source_options(self.topics.kafka), "startingOffsets": "earliest", "includeHeaders": "true"}
         source = self.spark.readStream.format("kafka").options(**options, subscribe=topic)
         return source.option("maxOffsetsPerTrigger", str(limit)).load()
 
 
 def fill(bench: Bench) -> None:
     bench.topics.create_for(bench.topology)
-    bench.topics.create({bench.copy: PARTITIONS, bench.singles: PARTITIONS})
     codec, next_id = payload_codec(LINE), random_ids().__next__
 
     def packs() -> Iterator[tuple[bytes, int, list[Any]]]:
@@ -132,8 +115,6 @@ def fill(bench: Bench) -> None:
             yield encode_tuples(codec, [(TEXT, number) for number in numbers]), pack % PARTITIONS, headers
 
     bench.topics.write(tuples_topic(bench.topology.topology, "work"), packs())
-    singles = ((f"{TEXT}{number}".encode(), number % PARTITIONS, None) for number in range(bench.rows))
-    bench.topics.write(bench.singles, singles)
 
 
 def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> list[float]:
@@ -143,7 +124,7 @@ def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: in
         bench.topology,
         "work",
         transform,
-        kafka=bench.kafka,
+        kafka=bench.topics.kafka,
         checkpoint=bench.checkpoint(),
         max_rows=max(PARTITIONS, rows // PACK),
         trigger={"availableNow": True},
@@ -154,10 +135,10 @@ def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: in
 
 def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
     name, inbox = bench.topology.topology, tuples_topic(bench.topology.topology, "work")
-    kafka = KafkaSender(bench.kafka)
+    kafka = KafkaSender(bench.topics.kafka)
     unpack = Unpack(Sources(name, "work", inbox, {"lines/default": StreamFrame(LINE)}, log=None), kafka)
     pack = Pack(replace(Outputs.of(bench.topology, "work"), log=None))
-    sink = sink_options(bench.kafka)
+    sink = sink_options(bench.topics.kafka)
 
     def each(records: DataFrame, _batch_id: int) -> None:
         inputs = records.select("key", "value", "partition", "offset", "headers")
@@ -170,8 +151,8 @@ def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], row
 
 
 def run_copy(bench: Bench, rows: int) -> None:
-    records = bench.read(bench.singles, rows).select("key", "value", "headers", "partition")
-    writer = records.writeStream.format("kafka").options(**sink_options(bench.kafka)).option("topic", bench.copy)
+    records = bench.read(_SINGLES, rows).select("key", "value", "headers", "partition")
+    writer = records.writeStream.format("kafka").options(**sink_options(bench.topics.kafka)).option("topic", _COPY)
     writer.option("checkpointLocation", bench.checkpoint()).trigger(availableNow=True).start().awaitTermination()
 
 
@@ -181,8 +162,8 @@ def run_spout(bench: Bench, rows: int) -> None:
         bench.spark,
         bench.topology,
         "source",
-        bench.singles,
-        kafka=bench.kafka,
+        _SINGLES,
+        kafka=bench.topics.kafka,
         checkpoint=bench.checkpoint(),
         max_rows=rows,
         trigger={"availableNow": True},
@@ -199,6 +180,9 @@ def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
         jobs[f"untracked {name}"] = partial(run_untracked, bench, transform, max_rows)
     jobs["tuned_copy"] = partial(run_copy, bench, max_rows)
     jobs["spout"] = partial(run_spout, bench, max_rows)
+    bench.topics.create({_COPY: PARTITIONS, _SINGLES: PARTITIONS})
+    singles = ((f"{TEXT}{number}".encode(), number % PARTITIONS, None) for number in range(bench.rows))
+    bench.topics.write(_SINGLES, singles)
     small = replace(bench, topology=manifest(), rows=bench.rows // 10)
     fill(small)
     jobs["bolt_small select"] = partial(run_bolt, small, select, 10_000)
@@ -227,7 +211,7 @@ def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
 
 def cpu_of_spark(broker: int) -> float:
     # This process, Java, and Python's workers.
-    return sum(cpu_seconds(pid) for pid in descendants([os.getpid()]) if pid != broker)
+    return cpu_seconds(pid for pid in descendants([os.getpid()]) if pid != broker)
 
 
 def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -261,13 +245,11 @@ def main() -> None:
     spark = spark_jobs.session("benchmark", "local[2]", conf)
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        with LocalKafka() as kafka, tempfile.TemporaryDirectory() as directory:
-            topics = Topics(kafka.bootstrap_servers, kafka.pid or 0)
+        with broker() as topics, tempfile.TemporaryDirectory() as directory:
             bench = Bench(spark, topics, manifest(), Path(directory), number)
             fill(bench)
             rows = measure(bench, given.batch, rounds)
             batch_s = latency(bench, 8_000 if given.quick else 30_000)
-            topics.close()
     finally:
         spark.stop()
     settings = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}

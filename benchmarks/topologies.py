@@ -1,28 +1,38 @@
-"""The topologies of the benchmarks: a source, bolts that transform, and a sink; the environment has the plan."""
+"""The topologies of the benchmarks; each process builds its own from the plan in its environment.
+
+`transform`: a source, bolts that turn payloads into upper case, and a sink. `word_count`: lines (2 tasks) ──shuffle──▶
+split (2 tasks) ──fields: word──▶ count (2 tasks). Its text is that of the demo, each line as its words with a blank
+between them, without the lines that have none: so every contestant finds the same words with the cheapest split that
+its language has.
+"""
 
 import json
 import os
 import time
+import uuid
 from array import array
-from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.processes import RunningTopology, running_topology
-from benchmarks.topics import Topics, payloads
+from acker_cli.demo import text
+from benchmarks.topics import payloads
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
     BasicBolt,
     BasicCollector,
+    BatchBolt,
     Failure,
     KafkaSpout,
+    OutputCollector,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -33,30 +43,37 @@ from spout_sdk import (
 )
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
-REFERENCE: Final = "benchmarks.topologies:planned"
+TRANSFORM: Final = "benchmarks.topologies:transform"
+WORD_COUNT: Final = "benchmarks.topologies:word_count"
 STREAM: Final = declare({"payload": bytes})
+LINES: Final = "lines"
+SPLIT: Final = "split"
+COUNT: Final = "count"
+TASKS: Final = 2
+"""Of each component of the word count in Storm, in pystorm and in ours."""
+_LINE: Final = declare({"line": str})
+_WORD: Final = declare({"word": str})
 _PLAN: Final = "ACKER_BENCHMARK_PLAN"
 _STAMP_BYTES: Final = 20
-
-Source = Literal["prepared", "topic", "paced"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: `prepared` payloads at full speed, the records of a topic, or payloads by a timetable for a time."""
+    """What to run: the records of a topic, or, without one, payloads by a timetable or so many lines."""
 
     name: str
     guarantee: Guarantee = "at_least_once"
-    source: Source = "prepared"
-    hops: int = 2
     max_spout_pending: int = 20_000
     ack_partitions: int = DEFAULT_ACK_PARTITIONS
     topic: str = ""
-    rate: float = 0.0
-    seconds: float = 0.0
-    directory: str = ""
-    """Where the paced source and its sink write their latencies."""
     columns: bool = False
+    directory: str = ""
+    """Of the latencies of a timetable, or of the counts of words."""
+    hops: int = 2
+    rate: float = 0.0
+    """Payloads a second, for so many seconds."""
+    seconds: float = 0.0
+    lines: int = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -66,58 +83,37 @@ class Plan:
     def from_environment(cls) -> Self:
         return cls(**json.loads(os.environ[_PLAN]))
 
-    def topology(self) -> Topology:
-        builder = TopologyBuilder(
+    def builder(self, message_timeout: float) -> TopologyBuilder:
+        return TopologyBuilder(
             self.name,
             guarantee=self.guarantee,
             ack_partitions=self.ack_partitions,
             max_spout_pending=self.max_spout_pending,
-            message_timeout=60.0,
+            message_timeout=message_timeout,
         )
-        paced, source = self.source == "paced", "source"
-        spout = Paced if paced else Prepared
-        builder.set_spout(source, KafkaSpout(self.topic, streams=(STREAM,)) if self.source == "topic" else spout)
-        for number in range(self.hops - 1):
-            bolt = f"transform{number or ''}"
-            builder.set_bolt(bolt, TransformColumns if self.columns else Transform).shuffle_grouping(source)
-            source = bolt
-        builder.set_bolt("sink", TimedSink if paced else Sink).shuffle_grouping(source)
-        return builder.build()
 
 
-def planned() -> Topology:
-    """The topology of this process's plan."""
-    return Plan.from_environment().topology()
+def transform() -> Topology:
+    """The source, so many hops behind it, and the sink of this process's plan."""
+    plan = Plan.from_environment()
+    builder, source = plan.builder(60.0), "source"
+    builder.set_spout(source, KafkaSpout(plan.topic, streams=(STREAM,)) if plan.topic else Paced)
+    for number in range(plan.hops - 1):
+        bolt = f"transform{number or ''}"
+        builder.set_bolt(bolt, TransformColumns if plan.columns else Transform).shuffle_grouping(source)
+        source = bolt
+    builder.set_bolt("sink", Sink if plan.topic else TimedSink).shuffle_grouping(source)
+    return builder.build()
 
 
-@contextmanager
-def running_plan(topics: Topics, plan: Plan) -> Iterator[RunningTopology]:
-    """Makes the topics of a plan, and runs all its components, one process each, and one acker worker."""
-    topics.create_for(plan.topology().manifest)
-    with running_topology(topics.servers, REFERENCE, plan.environment) as running:
-        yield running
-
-
-class Prepared(Spout):
-    """Payloads that are ready, at full speed: a source that costs nothing."""
-
-    streams = (STREAM,)
-
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.collector = collector
-        self.values = [(payload,) for payload in payloads()]
-        self.again: deque[int] = deque()
-        self.number = 0
-
-    def next_tuple(self) -> None:
-        if self.again:
-            number = self.again.popleft()
-        else:
-            number = self.number = self.number + 1
-        self.collector.emit(self.values[number % len(self.values)], message_id=number)
-
-    def fail(self, message_id: Any, reason: Failure) -> None:
-        self.again.append(message_id)
+def word_count() -> Topology:
+    """The word count of this process's plan."""
+    plan = Plan.from_environment()
+    builder = plan.builder(30.0)
+    builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
+    builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
+    builder.set_bolt(COUNT, ColumnCount if plan.columns else Count, tasks=TASKS).fields_grouping(SPLIT, "word")
+    return builder.build()
 
 
 class Paced(Spout):
@@ -204,3 +200,102 @@ class TimedSink(BasicBolt):
 
 def _milliseconds(seconds: Iterable[float]) -> list[float]:
     return [round(each * 1e3, 3) for each in seconds]
+
+
+@cache
+def lines() -> tuple[str, ...]:
+    """The lines of the text."""
+    return tuple(" ".join(words) for words in map(text.words, text.lines()) if words)
+
+
+@cache
+def plain_count(count: int) -> Counter[str]:
+    """The words of so many lines, counted in one go; after the last line the text begins anew."""
+    return Counter(word for line in islice(cycle(lines()), count) for word in line.split())
+
+
+class Lines(Spout):
+    """The lines that fall to its task, from the beginning of the text again after its end; what fails comes again."""
+
+    streams = (_LINE,)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        plan = Plan.from_environment()
+        self.collector = collector
+        self.text = lines()
+        self.new = iter(range(context.task, plan.lines, context.tasks))
+        self.again: deque[int] = deque()
+        self.go = Path(plan.directory, "go")
+        self.gone = False
+
+    def next_tuple(self) -> None:
+        # A task that moved while processes start would emit its first lines twice.
+        if not self.gone:
+            self.gone = self.go.exists()
+            return
+        number = self.again.popleft() if self.again else next(self.new, None)
+        if number is not None:
+            self.collector.emit((self.text[number % len(self.text)],), message_id=number)
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.again.append(message_id)
+
+
+class Split(BasicBolt):
+    streams = (_WORD,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_.values[0].split():
+            collector.emit((word,))
+
+
+class ColumnSplit(ArrowBolt):
+    streams = (_WORD,)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        words = pc.utf8_split_whitespace(batch.column("line"))
+        collector.emit({"word": pc.list_flatten(words)}, anchors=pc.list_parent_indices(words))
+        collector.ack()
+
+
+class Count(BatchBolt):
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.counts: Counter[str] = Counter()
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        self.counts.update([tuple_.values[0] for tuple_ in tuples])
+        self.collector.ack_all(tuples)
+
+    def cleanup(self) -> None:
+        write_counts(self.counts)
+
+
+class ColumnCount(ArrowBolt):
+    def prepare(self, context: TaskContext) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        counted = pc.value_counts(batch.column("word"))
+        words, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
+        self.counts.update(dict(zip(words, counts, strict=True)))
+        collector.ack()
+
+    def cleanup(self) -> None:
+        write_counts(self.counts)
+
+
+def write_counts(counts: Mapping[str, int]) -> None:
+    """Writes the counts of a task into a file of its own."""
+    rows = "".join(f"{word} {count}\n" for word, count in counts.items())
+    Path(Plan.from_environment().directory, f"count-{uuid.uuid4().hex}").write_text(rows)
+
+
+def read_counts(directory: Path) -> Counter[str]:
+    """The counts of all tasks together, ours or Storm's."""
+    total: Counter[str] = Counter()
+    for file in directory.glob("count-*"):
+        for row in file.read_text().splitlines():
+            word, count = row.split(" ")
+            total[word] += int(count)
+    return total

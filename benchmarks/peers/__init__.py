@@ -1,8 +1,8 @@
 """The same work in other people's frameworks: source topic → upper-case → sink topic, or a word count, at least once.
 
-Each is a program of its own, run by the interpreter of its own environment, so none imports anything of ours:
+Each is a program of its own, run by the interpreter of its own environment, and imports its command line only:
 
-    python benchmarks/peers/NAME.py SERVERS SOURCE SINK GROUP [--tuned] [--words DIRECTORY]
+    python -m benchmarks.peers.NAME_peer SERVERS SOURCE SINK GROUP [--tuned] [--words DIRECTORY]
 
 It reads SOURCE from its beginning as GROUP and works until SIGTERM. Without `--tuned` it has the framework's own
 settings; with it, what the framework's documentation or its source says to turn for throughput. Nothing that costs the

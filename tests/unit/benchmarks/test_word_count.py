@@ -5,11 +5,12 @@ from collections import Counter
 import pytest
 
 from acker_cli.demo import text
+from benchmarks.contestants import Contestant, Counted, Ours
 from benchmarks.harness import BenchmarkError, Spread, publish
+from benchmarks.processes import Sample, steady
 from benchmarks.report import word_count_table
-from benchmarks.word_count.contestants import Contestant, Counted, Ours
-from benchmarks.word_count.rounds import Round, Sample, Steady, check, row, steady
-from benchmarks.word_count.topology import lines, plain_count
+from benchmarks.topologies import lines, plain_count
+from benchmarks.word_count import Round, check, row
 
 
 def contestant() -> Contestant:
@@ -24,11 +25,14 @@ def test_lines_are_those_of_the_demo_and_repeat() -> None:
         assert plain_count(count) == counted, count
 
 
-def test_the_steady_part_is_between_the_first_and_the_last_tenth() -> None:
-    samples = [Sample(0, 0, 0, 0), Sample(5, 200, 4, 1), Sample(7, 600, 8, 3), Sample(8, 1_000, 9, 4)]
-    assert steady(samples, 1_000) == Steady(5.25, 6.75, 3.25)
-    with pytest.raises(BenchmarkError, match="take more --lines"):
-        steady([Sample(0, 400), Sample(1, 1_000)], 1_000)
+def test_the_steady_part_is_interpolated_between_samples() -> None:
+    samples = [
+        Sample(at, done, {"contestant": cpu, "broker": broker})
+        for at, done, cpu, broker in ((0, 0, 0, 0), (5, 200, 4, 1), (7, 600, 8, 3), (8, 1_000, 9, 4))
+    ]
+    assert steady(samples, 100, 900) == Sample(5.25, 800, {"contestant": 6.75, "broker": 3.25})
+    with pytest.raises(BenchmarkError, match="make it longer"):
+        steady(samples[1:], 100, 900)
 
 
 def test_a_wrong_count_and_a_failed_tree_are_errors() -> None:
@@ -44,7 +48,15 @@ def test_a_wrong_count_and_a_failed_tree_are_errors() -> None:
 
 def test_a_row_and_the_short_table() -> None:
     rounds = [
-        Round(100, 1_000, Steady(seconds, 0.008, 0.008), 2 * seconds, Counted(Counter(), 0, 2.0, 9.5), {"acks": 500})
+        Round(
+            lines=100,
+            tuples=1_000,
+            steady=Sample(seconds, 80, {"contestant": 0.008, "broker": 0.008}),
+            share=0.8,
+            seconds=2 * seconds,
+            counted=Counted(Counter(), 0, {"p50_ms": 2.0, "p99_ms": 9.5}),
+            bytes={"acks": 500},
+        )
         for seconds in (2.0, 4.0, 1.0)
     ]
     made = row(contestant(), rounds)

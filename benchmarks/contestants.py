@@ -3,29 +3,28 @@
 import contextlib
 import itertools
 import json
-import os
 import subprocess
-import tempfile
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
+
+from confluent_kafka import Message
 
 from acker_cli.demo import text
 from acker_cli.demo.stores import counted_words
 from acker_cli.demo.word_count import REFERENCE as DEMO
 from acker_cli.demo.word_count import Parameters
 from benchmarks.harness import BenchmarkError
-from benchmarks.processes import PEERS, RunningTopology, running_peer, running_topology
-from benchmarks.setup import FRAMEWORKS, WORD_COUNT, require_storm, storm_program
+from benchmarks.processes import Program, running_program, running_topology
+from benchmarks.setup import FRAMEWORKS, PEERS, WORD_COUNT, peer_program, require_storm, storm_program
 from benchmarks.topics import Topics
-from benchmarks.word_count.topology import LINES, REFERENCE, TASKS, Words, lines, plain_count, read_counts
-from spout_sdk import LatencyHistogram, load_topology
+from benchmarks.topologies import LINES, TASKS, Plan, lines, plain_count, read_counts
+from benchmarks.topologies import WORD_COUNT as OURS
+from spout_sdk import LatencyHistogram
 
 FIRST: Final = 0.1
 """Share of a round with which its steady part begins, unless the contestant has another."""
@@ -51,9 +50,6 @@ class Setting:
     lines: int
     pending: int
     """Open trees of a task of a spout, where that is not the contestant's own."""
-    processes: Mapping[str, int]
-    """Component of ours → how many; as `ackers` and `ack_partitions` of ours alone."""
-    ackers: int
     ack_partitions: int
 
     def source(self) -> str:
@@ -68,12 +64,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counts of a round, the trees that failed and came again, and the complete latency in the steady part."""
+    """The counts of a round, the trees that failed and came again, and p50 and p99 of the steady part's latencies."""
 
     counts: Counter[str]
     failed: int = 0
-    p50_ms: float | None = None
-    p99_ms: float | None = None
+    latencies: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ class Contestant(ABC):
 
     Attributes:
         name: as in `--only`.
-        lines: of the first, short round, from which the length of a round is calculated.
+        lines: of a round, which take some 12 s on two cores.
         most: lines that there are; None for any number.
         first: share of a round with which its steady part begins.
         window: lines that may be under way at a time, if that is a large part of a round.
@@ -112,7 +107,7 @@ class Contestant(ABC):
         self.lines = lines
 
     def versions(self) -> dict[str, str]:
-        """Of what is not ours. Raises `NotSetUpError` if it is missing."""
+        """Of what is not ours. Raises `BenchmarkError` if it is missing."""
         return {}
 
     @abstractmethod
@@ -134,7 +129,7 @@ class Contestant(ABC):
 
 
 class Ours(Contestant):
-    """The topology of `benchmarks.word_count.topology`: its lines from a topic, its bolts by record batches, or not."""
+    """The word count of `benchmarks.topologies`: its lines from a topic, its bolts by record batches, or not."""
 
     def __init__(self, name: str, lines: int, *, topic: bool = False, columns: bool = False) -> None:
         super().__init__(name, lines)
@@ -142,21 +137,17 @@ class Ours(Contestant):
         self._columns = columns
         self.window = KAFKA_PENDING * TASKS if topic else 0
 
-    @contextlib.contextmanager
-    def run(self, setting: Setting) -> Iterator[Run]:
-        words = Words(
+    def run(self, setting: Setting) -> AbstractContextManager[Run]:
+        plan = Plan(
             setting.name,
-            str(setting.directory),
-            setting.lines,
-            setting.source() if self._topic else "",
-            KAFKA_PENDING if self._topic else setting.pending,
-            setting.ack_partitions,
-            self._columns,
+            max_spout_pending=KAFKA_PENDING if self._topic else setting.pending,
+            ack_partitions=setting.ack_partitions,
+            topic=setting.source() if self._topic else "",
+            columns=self._columns,
+            directory=str(setting.directory),
+            lines=setting.lines,
         )
-        with _running(setting, REFERENCE, words.environment) as running:
-            # The lines begin once all processes are ready.
-            (setting.directory / "go").touch()
-            yield _our_run(running, setting, self.part(setting.lines), read_counts)
+        return _our_run(setting, OURS, plan.environment, self.part(setting.lines), read_counts)
 
 
 class Demo(Contestant):
@@ -164,52 +155,49 @@ class Demo(Contestant):
 
     most = len(text.lines())
 
-    @contextlib.contextmanager
-    def run(self, setting: Setting) -> Iterator[Run]:
+    def run(self, setting: Setting) -> AbstractContextManager[Run]:
         variables = Parameters(setting.name, setting.directory, lines=setting.lines).to_environment()
-        with _running(setting, DEMO, variables) as running:
-            yield _our_run(running, setting, self.part(setting.lines), counted_words)
+        return _our_run(setting, DEMO, variables, self.part(setting.lines), counted_words)
 
     def expected(self, count: int) -> Counter[str]:
         return text.plain_count(count)
 
 
 @contextlib.contextmanager
-def _running(setting: Setting, reference: str, variables: Mapping[str, str]) -> Iterator[RunningTopology]:
-    with patch.dict(os.environ, variables):
-        setting.topics.create_for(load_topology(reference).manifest)
-    servers = setting.topics.servers
-    with running_topology(servers, reference, variables, setting.processes, setting.ackers) as running:
-        yield running
-
-
 def _our_run(
-    running: RunningTopology, setting: Setting, part: tuple[float, float], counts: Callable[[Path], Counter[str]]
-) -> Run:
+    setting: Setting,
+    reference: str,
+    variables: Mapping[str, str],
+    part: tuple[float, float],
+    counts: Callable[[Path], Counter[str]],
+) -> Iterator[Run]:
     """Progress and latencies are those of the stats, twice a second."""
     reports = [(0, LatencyHistogram())]
     failed: dict[str, int] = {}
+    with running_topology(setting.topics, reference, variables) as running:
 
-    def done() -> int:
-        stats = running.runner.stats()[LINES]
-        if stats.acked > reports[-1][0]:
-            reports.append((stats.acked, stats.complete_latency))
-        return stats.acked
+        def done() -> int:
+            stats = running.runner.stats()[LINES]
+            if stats.acked > reports[-1][0]:
+                reports.append((stats.acked, stats.complete_latency))
+            return stats.acked
 
-    def check() -> None:
-        running.check()
-        failed.update(running.failures().get(LINES, {}))
+        def check() -> None:
+            running.check()
+            failed.update(running.failures().get(LINES, {}))
 
-    def counted() -> Counted:
-        first, last = (share * setting.lines for share in part)
-        within = [latency for acked, latency in reports if first <= acked <= last]
-        # Of the acks that were reported in the steady part; of all, where that is between two reports.
-        latency = within[-1].since(within[0]) if len(within) > 1 else reports[-1][1]
-        p50, p99 = (latency.quantile(share) * 1e3 for share in (0.5, 0.99))
-        return Counted(counts(setting.directory), sum(failed.values()), p50, p99)
+        def counted() -> Counted:
+            first, last = (share * setting.lines for share in part)
+            within = [latency for acked, latency in reports if first <= acked <= last]
+            # Of the acks that were reported in the steady part; of all, where that is between two reports.
+            latency = within[-1].since(within[0]) if len(within) > 1 else reports[-1][1]
+            latencies = {f"p{percent}_ms": latency.quantile(percent / 100) * 1e3 for percent in (50, 99)}
+            return Counted(counts(setting.directory), sum(failed.values()), latencies)
 
-    pids = [pid for pids in running.pids().values() for pid in pids]
-    return Run(setting.lines, pids, done, check, counted)
+        # The lines begin once all processes are ready.
+        (setting.directory / "go").touch()
+        pids = [pid for pids in running.pids().values() for pid in pids]
+        yield Run(setting.lines, pids, done, check, counted)
 
 
 class KafkaPeer(Contestant):
@@ -227,32 +215,32 @@ class KafkaPeer(Contestant):
     def run(self, setting: Setting) -> Iterator[Run]:
         topics, source, sink = setting.topics, setting.source(), f"{setting.name}.sink"
         topics.create({sink: PARTITIONS})
+        programs: list[Program] = []
+        counts: Counter[str] = Counter()
+
+        def check() -> None:
+            for program in programs:
+                program.check()
+
+        def take(message: Message) -> None:
+            # A word has a record for each time that it came: the largest count is the last.
+            word, count = (message.key() or b"").decode(), int(message.value() or b"0")
+            counts[word] = max(counts[word], count)
+
+        def counted() -> Counted:
+            topics.read(sink, take, PARTITIONS)
+            return Counted(counts)
+
         with contextlib.ExitStack() as stack:
-            processes = []
             for number in range(self._processes):
                 own = setting.directory / str(number)
                 own.mkdir()
                 arguments = [topics.servers, source, sink, setting.name, "--words", str(own)]
-                processes.append(stack.enter_context(running_peer(self._framework, *arguments)))
-
-            def done() -> int:
-                return sum(topics.end(sink, partition) for partition in range(PARTITIONS))
-
-            def check() -> None:
-                for process in processes:
-                    process.check()
-
-            def counted() -> Counted:
-                counts: Counter[str] = Counter()
-                for partition in range(PARTITIONS):
-                    for message in topics.read(sink, 0, topics.end(sink, partition), partition):
-                        # A word has a record for each time that it came: the largest count is the last.
-                        word, count = (message.key() or b"").decode(), int(message.value() or b"0")
-                        counts[word] = max(counts[word], count)
-                return Counted(counts)
-
-            pids = [process.pid for process in processes]
-            yield Run(plain_count(setting.lines).total(), pids, done, check, counted)
+                command = peer_program(self._framework, *arguments)
+                programs.append(stack.enter_context(running_program(self._framework, command)))
+            pids = [program.process.pid for program in programs]
+            total = plain_count(setting.lines).total()
+            yield Run(total, pids, lambda: topics.end(sink, PARTITIONS), check, counted)
 
     def kind(self, topic: str) -> str:
         return next((kind for kind in ("repartition", "changelog") if topic.startswith(kind)), "sink")
@@ -286,46 +274,29 @@ class Storm(Contestant):
         # Its ZooKeeper and its supervisor keep files; they go with those of the round.
         options = [f"-Djava.io.tmpdir={directory}"]
         command = storm_program(WORD_COUNT, _STORM_HEAP_MB, *map(str, arguments), options=options)
-        # Ten times a second it prints its progress, at its end its latencies and versions.
         progress: dict[str, Any] = {"acked": 0, "failed": 0}
 
-        def follow(output: Iterator[str]) -> None:
-            for line in output:
+        def done() -> int:
+            # Ten times a second it prints its progress, at its end its latencies and versions.
+            for line in program.output.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):
                     progress.update(json.loads(line))
+            return int(progress["acked"])
 
         def check() -> None:
-            if process.poll() is not None and progress["acked"] < setting.lines:
-                errors.seek(0)
-                raise BenchmarkError(f"Storm has ended: {errors.read().decode(errors='replace')[-2_000:]}")
+            if done() < setting.lines:
+                program.check()
 
         def counted() -> Counted:
             if "p50_ms" not in progress:
                 raise BenchmarkError(f"Storm did not print its latencies within {_STORM_STOP_SECONDS:g} s")
-            latencies = progress["p50_ms"], progress["p99_ms"]
-            return Counted(read_counts(directory), progress["failed"], *latencies)
+            latencies = {name: progress[name] for name in ("p50_ms", "p99_ms")}
+            return Counted(read_counts(directory), progress["failed"], latencies)
 
-        with (
-            tempfile.TemporaryFile() as errors,
-            subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,
-                cwd=directory,
-            ) as process,
-        ):
-            reader = threading.Thread(target=follow, args=(process.stdout,), daemon=True)
-            reader.start()
-            try:
-                yield Run(setting.lines, [process.pid], lambda: int(progress["acked"]), check, counted)
-            finally:
-                # It ends once its counts are written.
-                if progress["acked"] >= setting.lines:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(_STORM_STOP_SECONDS)
-                process.kill()
-                reader.join()
-                self._versions = dict(progress.get("versions", {}))
+        with running_program("Storm", command, directory=directory) as program:
+            yield Run(setting.lines, [program.process.pid], done, check, counted)
+            # It ends once its counts are written.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.process.wait(_STORM_STOP_SECONDS)
+            done()
+        self._versions = dict(progress.get("versions", {}))

@@ -7,7 +7,6 @@ Tuned: ten times as many records a poll, since each batch is flushed on its own,
 again sooner: the best of what was tried (2,000 to 20,000 records, with and without compression and a linger).
 """
 
-import argparse
 import signal
 import sys
 import tempfile
@@ -21,6 +20,8 @@ from bytewax.connectors.kafka import operators as kop
 from bytewax.dataflow import Dataflow
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main
+
+from benchmarks.peers import arguments
 
 
 def upper(message: Any) -> Any:
@@ -38,23 +39,15 @@ def to_message(word_and_count: tuple[str, int]) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("servers")
-    parser.add_argument("source")
-    parser.add_argument("sink")
-    parser.add_argument("group")
-    parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--words", type=Path)
-    given = parser.parse_args()
-    tuned = given.tuned or given.words
+    given = arguments.given()
     flow = Dataflow(given.group.replace(".", "-"))
     messages = kop.input(
         "source",
         flow,
         brokers=[given.servers],
         topics=[given.source],
-        add_config={"fetch.queue.backoff.ms": "50"} if tuned else None,
-        batch_size=10_000 if tuned else 1_000,
+        add_config={"fetch.queue.backoff.ms": "50"} if given.tuned else None,
+        batch_size=10_000 if given.tuned else 1_000,
     ).oks
     if given.words:
         words = op.flat_map("split", messages, lambda message: message.value.decode().split())
@@ -62,11 +55,11 @@ def main() -> None:
         written = op.map("to-message", counts, to_message)
     else:
         written = op.map("upper", messages, upper)
-    writing = {"compression.type": "lz4"} if tuned else None
+    writing = {"compression.type": "lz4"} if given.tuned else None
     kop.output("sink", written, brokers=[given.servers], topic=given.sink, add_config=writing)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     with tempfile.TemporaryDirectory() as directory:
-        store = given.words or Path(directory)
+        store = Path(given.words or directory)
         init_db_dir(store, 1)
         cli_main(flow, epoch_interval=timedelta(seconds=1), recovery_config=RecoveryConfig(str(store)))
 

@@ -5,10 +5,11 @@ its count so far; always tuned, with text as the format of all topics. The count
 as is the default, in a changelog topic, from which a process that starts elsewhere restores them.
 """
 
-import argparse
 from typing import Any
 
 from quixstreams import Application
+
+from benchmarks.peers import arguments
 
 
 def count(_word: str, state: Any) -> int:
@@ -18,22 +19,14 @@ def count(_word: str, state: Any) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("servers")
-    parser.add_argument("source")
-    parser.add_argument("sink")
-    parser.add_argument("group")
-    parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--words")
-    given = parser.parse_args()
-    tuned = given.tuned or given.words
+    given = arguments.given()
     application = Application(
         broker_address=given.servers,
         consumer_group=given.group,
         auto_offset_reset="earliest",
         processing_guarantee="at-least-once",
-        consumer_extra_config={"fetch.queue.backoff.ms": 50} if tuned else None,
-        producer_extra_config={"linger.ms": 20, "compression.type": "lz4"} if tuned else None,
+        consumer_extra_config={"fetch.queue.backoff.ms": 50} if given.tuned else None,
+        producer_extra_config={"linger.ms": 20, "compression.type": "lz4"} if given.tuned else None,
         loglevel="ERROR",
         **({"state_dir": given.words} if given.words else {}),
     )

@@ -3,7 +3,6 @@
 Tuned: a full consumer polls again after 50 ms instead of a second, and larger and compressed batches.
 """
 
-import argparse
 import signal
 import sys
 import time
@@ -11,17 +10,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
+from benchmarks.peers import arguments
+
 COMMIT_SECONDS = 1.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("servers")
-    parser.add_argument("source")
-    parser.add_argument("sink")
-    parser.add_argument("group")
-    parser.add_argument("--tuned", action="store_true")
-    given = parser.parse_args()
+    given = arguments.given()
 
     def undelivered(error: Any, _message: Any) -> None:
         if error is not None:

@@ -1,1 +1,0 @@
-"""The word count of the demo's text, ours beside others: `python -m benchmarks.word_count`."""
