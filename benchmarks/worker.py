@@ -158,7 +158,9 @@ class AckLog:
 
     def _group(self) -> ConsumerGroupDescription:
         group = acker_group(self.topology)
-        return self._topics.admin.describe_consumer_groups([group])[group].result(_CONTACT_SECONDS)
+        described = self._topics.admin.describe_consumer_groups([group])[group].result(_CONTACT_SECONDS)
+        assert isinstance(described, ConsumerGroupDescription)
+        return described
 
 
 def row(
