@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewTopic
 
 from benchmarks.harness import BenchmarkError
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.log_reader import LogReader, Stretch
+from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
 from spout_sdk.emitting.ack_buffer import FULL
 from tuple_tree.ids import pack_ids, random_column
@@ -112,14 +112,14 @@ class Topics:
     def end(self, topic: str, partitions: int = 1) -> int:
         """The sum of the end offsets of the first so many partitions."""
         stretches = self._reader.stretches([(topic, partition) for partition in range(partitions)])
-        return sum(stretch.end for stretch in stretches.values())
+        return sum(stretch.stop for stretch in stretches.values())
 
     def read(
         self, topic: str, take: Callable[[Message], None], partitions: int = 1, first: int = 0, last: int | None = None
     ) -> None:
         """Calls `take` with the records of the first so many partitions, from offset `first` to before `last`."""
         stretches = self._reader.stretches([(topic, partition) for partition in range(partitions)])
-        wanted = {place: Stretch(first, stretch.end if last is None else last) for place, stretch in stretches.items()}
+        wanted = {place: range(first, stretch.stop if last is None else last) for place, stretch in stretches.items()}
         self._reader.read(topic, wanted, take)
 
     def tuples(self, topic: str, stream: Stream, first: int, last: int) -> int:
