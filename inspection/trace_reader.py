@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Self
 
 from confluent_kafka import Message, TopicPartition
@@ -12,11 +11,9 @@ from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
-from inspection.previews import Previews
 from inspection.topology_status import GroupCommits, commits_of
 from inspection.trace.families import checksum
-from inspection.trace.records import RootRecords
-from inspection.trace.sightings import Sightings, outcomes_of
+from inspection.trace.records import RootRecords, Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.log_reader import LogReader, Place, Progress
@@ -184,7 +181,7 @@ class TraceReader:
         # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
         # before, and a task sends the children before the ack. What is newer than the log is open in it.
         committed = self._bolts_committed()
-        sightings = Sightings(wanted, self._manifest.ack_partitions)
+        sightings = Sightings(wanted, self._manifest)
         log = self._log.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)
         self._log.read("the ack log", log, lambda message: sightings.see_batch(*_record(message)))
         found = [sightings.found[root] for root in wanted if sightings.found[root].entries]
@@ -202,7 +199,6 @@ class TraceReader:
         return [build_tree(records, committed, spouts) for records in found]
 
     def _read_inboxes(self, sightings: Sightings, found: list[RootRecords], since_ms: int) -> None:
-        previews = Previews(self._manifest)
         bolts = {tuples_topic(self._manifest.topology, bolt.name): bolt for bolt in self._reachable(found)}
         places = [(topic, task) for topic, bolt in bolts.items() for task in range(bolt.tasks)]
         ends = [_end_ms(records) for records in found]
@@ -213,11 +209,7 @@ class TraceReader:
             if not headers:
                 return
             task, offset, at_ms, payload = _record(message)
-            for records, delivery in sightings.see_tuple(
-                bolts[message.topic() or ""].name, task, offset, at_ms, headers
-            ):
-                preview = previews.of(delivery.source, delivery.stream, payload, delivery.index)
-                records.deliveries.append(replace(delivery, preview=preview))
+            sightings.see_tuple(bolts[message.topic() or ""].name, task, offset, at_ms, headers, payload)
 
         self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
 

@@ -55,7 +55,7 @@ def trace(
     from acker_cli.errors import SettingsError
     from acker_cli.views.trace import print_trees
     from inspection.notation import parse_root, since_ms
-    from inspection.trace.as_json import tree_as_json
+    from inspection.trace.output import tree_as_json
     from inspection.trace_reader import TraceReader
     from kafka_clients.catalogue import Catalogue
 

@@ -9,10 +9,9 @@ from rich.tree import Tree as Drawing
 
 from acker_cli.console import unlimited
 from inspection.notation import show_root, show_time
-from inspection.trace.as_json import tuple_name
+from inspection.trace.output import tuple_name, verdict
 from inspection.trace.records import LogEntry
 from inspection.trace.tree import Node, Origin, State, Status, Tree
-from inspection.trace.verdict import verdict
 
 _MOST_SIBLINGS: Final = 20
 """How many children of a tuple are drawn; what is open comes first."""

@@ -1,12 +1,28 @@
-"""The records of one root: its tuples, the entries of the ack log, and notices."""
+"""The records of some roots: tuples, entries of the ack log, and notices, found in ack batches, notices and inboxes."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Final, Literal
 
-from tuple_tree.messages import FailReason, SpoutAddress
+import numpy as np
+
+from acker_worker.sessions import Sessions, Standing
+from inspection.previews import Previews
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
+from tuple_tree.errors import WireError
+from tuple_tree.headers import TRACEPARENT
+from tuple_tree.ids import ID_BYTES, IdColumn
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress, decode_ack_batch, decode_notice_batch
+from tuple_tree.routing import acker_partition
 
 Kind = Literal["init", "ack", "fail", "reset"]
 Dropped = Literal["", "repeated", "superseded", "duplicate"]  # why an acker does not apply an entry; empty if it does
+_DROPPED: Final[dict[Standing, Dropped]] = {
+    Standing.CURRENT: "",
+    Standing.REPEATED: "repeated",
+    Standing.SUPERSEDED: "superseded",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +97,95 @@ class RootRecords:
     deliveries: list[Delivery] = field(default_factory=list)
     entries: list[LogEntry] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+
+
+class Sightings:
+    """`found` has the records of each root.
+
+    Records of the ack log must come in the order of their offsets, from which it follows which batches are repeats.
+    """
+
+    def __init__(self, roots: Iterable[int], manifest: Manifest) -> None:
+        self.found = {root: RootRecords(root) for root in roots}
+        self._partitions = manifest.ack_partitions
+        self._previews = Previews(manifest)
+        self._bytes = {root.to_bytes(ID_BYTES, "big") for root in self.found}
+        self._wanted = np.array(sorted(self.found), dtype=np.uint64)
+        self._sessions: dict[int, Sessions] = {}
+        self._begun: set[int] = set()
+
+    @property
+    def ack_partitions(self) -> set[int]:
+        return {acker_partition(root, self._partitions) for root in self.found}
+
+    def see_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
+        try:
+            batch = decode_ack_batch(value)
+        except WireError:  # An acker skips it too.
+            return
+        sessions = self._sessions.setdefault(partition, Sessions())
+        standing = sessions.judge(batch.writer, batch.session, batch.sequence, opens=batch.opens, offset=offset)
+        if value is not None and self._mentions(value):
+            self._take_batch(batch, (partition, offset, at_ms), _DROPPED[standing])
+
+    def see_notice(self, topic: str, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
+        if value is None or not self._mentions(value):
+            return
+        try:
+            batch = decode_notice_batch(value)
+        except WireError:
+            return
+        for root, reason, message in outcomes_of(batch):
+            if root in self.found:
+                self.found[root].outcomes.append(Outcome(topic, partition, offset, at_ms, reason, message))
+
+    def see_tuple(
+        self, bolt: str, task: int, offset: int, at_ms: int, headers: Sequence[tuple[str, Any]], payload: bytes | None
+    ) -> None:
+        # As for a bolt, the last of a name counts.
+        named = dict(headers)
+        anchors: bytes = named.get(ANCHORS_HEADER) or b""
+        if len(anchors) == PAIR_BYTES:
+            # The common case, and nearly always of another root.
+            if anchors[:ID_BYTES] not in self._bytes:
+                return
+        elif not self._mentions(anchors):
+            return
+        try:
+            edges = edges_of_tuples(anchors, named.get(ANCHOR_COUNTS_HEADER))
+        except WireError:
+            return
+        component, _, stream = (named.get(SOURCE_HEADER) or b"").decode(errors="replace").partition("/")
+        traceparent = (named.get(TRACEPARENT) or b"").decode(errors="replace")
+        for index, each in enumerate(edges):
+            for root in each.keys() & self.found.keys():
+                preview = self._previews.of(component, stream, payload, index)
+                place = bolt, task, offset, at_ms, component, stream
+                delivery = Delivery(*place, each[root], len(each), preview, traceparent, index, len(edges))
+                self.found[root].deliveries.append(delivery)
+
+    def _mentions(self, value: bytes) -> bool:
+        return any(root in value for root in self._bytes)
+
+    def _take_batch(self, batch: AckBatch, at: tuple[int, int, int], dropped: Dropped) -> None:
+        def take(kind: Kind, roots: IdColumn, vals: IdColumn | None = None, messages: Sequence[str] = ()) -> None:
+            for row in np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted)).tolist():
+                root, why, spout = int(roots[row]), dropped, None
+                if kind == "init":
+                    # A second init of an open root is ignored.
+                    why, spout = dropped or ("duplicate" if root in self._begun else ""), batch.spout
+                    if not dropped:
+                        self._begun.add(root)
+                val, message = 0 if vals is None else int(vals[row]), messages[row] if messages else ""
+                self.found[root].entries.append(LogEntry(kind, *at, batch.writer, val, message, spout, why))
+
+        take("init", batch.init_roots, batch.init_vals)
+        take("ack", batch.ack_roots, batch.ack_vals)
+        take("fail", batch.fail_roots, messages=batch.fail_messages)
+        take("reset", batch.reset_roots)
+
+
+def outcomes_of(batch: NoticeBatch) -> list[tuple[int, FailReason | None, str]]:
+    """Root, reason (None if it was acked) and message of each outcome."""
+    failed = zip(batch.failed_roots.tolist(), map(FailReason, batch.fail_reasons), batch.fail_messages, strict=True)
+    return [*((root, None, "") for root in batch.acked_roots.tolist()), *failed]

@@ -7,7 +7,7 @@ from inspection.dashboard.recent import Shown
 from inspection.dashboard.source import Source
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.notation import show_root
-from inspection.trace.as_json import tree_as_json
+from inspection.trace.output import tree_as_json
 from inspection.trace.tree import build_tree
 from kafka_clients.errors import BrokerUnreachableError, UnknownTopologyError
 from tests.unit.inspection.forest import Forest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inspection.errors import MomentError, RootFormError
 from inspection.notation import parse_root, positions_of_message, show_root, since_ms
-from inspection.trace.sightings import Sightings
+from inspection.trace.records import Sightings
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.ids import signed
@@ -70,7 +70,7 @@ def test_invalid_roots_and_messages_are_rejected() -> None:
 
 
 def test_entries_of_a_root_are_found_in_batches() -> None:
-    seen = Sightings([ROOT, 4], 2)
+    seen = Sightings([ROOT, 4], manifest())
     assert seen.ack_partitions == {1, 0}
     of_root, spout, first = ids(ROOT), ("lines/0", b"s" * 16), ("split/0", b"t" * 16)
     init = AckBatch(*spout, 1, True, SPOUT, init_roots=ids(3, ROOT), init_vals=ids(30, 31), reset_roots=of_root)

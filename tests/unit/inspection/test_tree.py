@@ -6,10 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspection.trace.as_json import tree_as_json
+from inspection.trace.output import tree_as_json, verdict
 from inspection.trace.records import LogEntry
 from inspection.trace.tree import Node, Origin, State, Status, Tree, build_tree
-from inspection.trace.verdict import verdict
 from tests.unit.inspection.forest import ROOT, Forest, Grown
 
 OTHER = 7

@@ -1,7 +1,7 @@
 """The verdict of a tree, and the positions of the tasks that have to ack."""
 
+from inspection.trace.output import verdict
 from inspection.trace.tree import Status, build_tree
-from inspection.trace.verdict import verdict
 from tests.unit.inspection.forest import ROOT, Forest, line_of_words
 from tuple_tree.messages import FailReason
 
