@@ -39,25 +39,20 @@ class Family:
     children: tuple[int, ...]  # indices of the tuples that were emitted anchored to these
 
 
-@dataclass(frozen=True, slots=True)
-class Families:
-    """All inits and acks, explained or not."""
+def find_families(
+    deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str
+) -> tuple[list[Family], tuple[LogEntry, ...]]:
+    """Explains the init and the acks of a tree, in the order of the log; none of its tuples is given twice.
 
-    known: tuple[Family, ...]
-    unexplained: tuple[LogEntry, ...]
-
-
-def find_families(deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str) -> Families:
-    """Explains the init and the acks of a tree, in the order of the log; none of its tuples is given twice."""
+    Returns what was explained, and the entries that were not.
+    """
     by_component: dict[str, list[LogEntry]] = defaultdict(list)
     for entry in entries:
         if entry.kind in ("init", "ack"):
             by_component["" if entry.kind == "init" else entry.component].append(entry)
     searches = [_Search(deliveries, component, of, spout) for component, of in by_component.items()]
-    return Families(
-        tuple(family for search in searches for family in search.known),
-        tuple(entry for search in searches for entry in search.left.values()),
-    )
+    left = tuple(entry for search in searches for entry in search.left.values())
+    return [family for search in searches for family in search.known], left
 
 
 def checksum(entries: Iterable[LogEntry]) -> int:

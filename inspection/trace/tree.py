@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from inspection.trace.families import MOST_DIMENSIONS, Basis, Families, checksum, find_families
+from inspection.trace.families import MOST_DIMENSIONS, Basis, Family, checksum, find_families
 from inspection.trace.records import Delivery, Kind, LogEntry, Outcome, RootRecords
 from tuple_tree.messages import FailReason
 
@@ -119,30 +119,31 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
         spout: str | None = init.spout.topic.rpartition(".")[2]
     else:
         spout = next((delivery.source for delivery in deliveries if delivery.source in spouts), None)
-    families = find_families(deliveries, applied, spout or "")
+    known, unexplained = find_families(deliveries, applied, spout or "")
     status, counted = _decided(applied)
     if outcomes:
         status = Status.ACKED if outcomes[0].reason is None else Status.FAILED
     elif init is None:
         status = Status.NO_INIT
-    tuples = _Tuples(deliveries, families, spout)
-    states = tuples.states_of_complete(applied[:counted]) if status is Status.ACKED else tuples.states()
-    if init is not None and status is not Status.ACKED:
-        states = tuples.by_checksum(states, checksum(applied))
+    tuples = _Tuples(deliveries, known, unexplained, spout)
+    if status is Status.ACKED:
+        tuples.decide_by_outcome(applied[:counted])
+    elif init is not None:
+        tuples.decide_by_checksum(checksum(applied))
     commits = committed or {}
-    states = tuples.by_commit(states, commits, {entry.component for entry in applied if entry.kind == "fail"})
+    tuples.decide_by_commit(commits, {entry.component for entry in applied if entry.kind == "fail"})
     nodes = tuple(
         Node(
             delivery,
             tuple(sorted(copy.offset for copy in of_tuple)),
-            states[at],
+            tuples.states[at],
             tuple(tuples.acks.get(at, ())),
             *tuples.parents(at),
             commits.get((delivery.bolt, delivery.task)),
         )
         for at, (delivery, of_tuple) in enumerate(zip(deliveries, copies.values(), strict=True))
     )
-    return Tree(records.root, spout, init, nodes, entries, families.unexplained, outcomes, checksum(applied), status)
+    return Tree(records.root, spout, init, nodes, entries, unexplained, outcomes, checksum(applied), status)
 
 
 def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
@@ -153,108 +154,98 @@ def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
         begun = begun or entry.kind == "init"
         failed = failed or entry.kind == "fail"
         sum_ ^= entry.val
-        if begun and sum_ == 0:
-            return Status.ACKED, number
-        if begun and failed:
-            return Status.FAILED, number
+        if begun and (failed or sum_ == 0):
+            return Status.FAILED if sum_ else Status.ACKED, number
     return Status.OPEN, len(applied)
 
 
 class _Tuples:
-    """The tuples of a tree with what acks say of them; `acks` has those of each."""
+    """The tuples of a tree, and what follows from acks: the `states` of all, and the `acks` of each."""
 
-    def __init__(self, deliveries: list[Delivery], families: Families, spout: str | None) -> None:
+    def __init__(
+        self, deliveries: list[Delivery], known: Iterable[Family], unexplained: Sequence[LogEntry], spout: str | None
+    ) -> None:
         self._deliveries = deliveries
-        self._families = families
+        self._families = list(known)
         self._spout = spout
         self.acks: dict[int, list[LogEntry]] = defaultdict(list)
-        for family in families.known:
+        for family in self._families:
             for at in family.parents:
                 self.acks[at] += family.entries
-        self._reported = {child: family.parents for family in families.known for child in family.children}
-        self._init_is_known = any(entry.kind == "init" for family in families.known for entry in family.entries)
-        unexplained = [entry for entry in families.unexplained if entry.kind == "ack"]
-        self._unexplained = Counter((entry.component, entry.task) for entry in unexplained)
-        self._unclear_components = {entry.component for entry in unexplained}
+        self._reported = {child: family.parents for family in self._families for child in family.children}
+        self._init_is_known = any(entry.kind == "init" for family in self._families for entry in family.entries)
+        self._all_explained = not unexplained
+        # Component and task → acks that may be of any of its tuples; without a task, of those of all tasks.
+        self._unclear = Counter((entry.component, entry.task) for entry in unexplained if entry.kind == "ack")
         self._inboxes: dict[str, list[int]] = defaultdict(list)
         self._open: dict[str, list[int]] = defaultdict(list)
         for at, delivery in enumerate(deliveries):
             self._inboxes[delivery.bolt].append(at)
             if at not in self.acks:
                 self._open[delivery.bolt].append(at)
-
-    def states(self) -> list[State]:
-        return [
+        self.states = [
             State.ACKED if at in self.acks else State.UNCLEAR if self._acks_that_may_be_of(at) else State.OPEN
-            for at in range(len(self._deliveries))
+            for at in range(len(deliveries))
         ]
 
-    def states_of_complete(self, in_time: Iterable[LogEntry]) -> list[State]:
+    def decide_by_outcome(self, in_time: Iterable[LogEntry]) -> None:
         """A complete tree has no open tuple among those whose edges the acker had received in time."""
         applied = {id(entry) for entry in in_time}
         acked = self.acks.keys() | {
             child
-            for family in self._families.known
+            for family in self._families
             if applied.issuperset(map(id, family.entries))
             for child in family.children
         }
         # The others are of an execution that was interrupted, or children in an ack that is not explained.
-        other = State.UNCLEAR if self._families.unexplained else State.OPEN
-        return [State.ACKED if at in acked else other for at in range(len(self._deliveries))]
+        other = State.OPEN if self._all_explained else State.UNCLEAR
+        self.states = [State.ACKED if at in acked else other for at in range(len(self._deliveries))]
 
-    def by_checksum(self, states: list[State], sum_: int) -> list[State]:
+    def decide_by_checksum(self, sum_: int) -> None:
         """Decides what is unclear, if the checksum does: it holds each edge that only one side has sent."""
+        states = self.states
         candidates = [at for at, state in enumerate(states) if state is not State.ACKED or at not in self._reported]
         if State.UNCLEAR not in states or len(candidates) > MOST_DIMENSIONS:
-            return states
+            return
         subset = Basis(self._deliveries[at].edge for at in candidates).add(sum_)
         if subset is None:
-            return states
+            return
         in_sum = {at for bit, at in enumerate(candidates) if subset >> bit & 1}
         if any(states[at] is State.OPEN for at in self._reported.keys() - in_sum):
-            return states
-
-        def decided(at: int, state: State) -> State:
-            # An edge that neither side has sent is that of a tuple whose parent is not acked either.
-            if state is not State.UNCLEAR or at not in self._reported:
-                return state
+            return
+        # An edge that neither side has sent is that of a tuple whose parent is not acked either.
+        for at in self._reported.keys() & {at for at, state in enumerate(states) if state is State.UNCLEAR}:
             if at not in in_sum:
-                return State.ACKED
+                states[at] = State.ACKED
             # If two acks may be of the tuple, its edge can be in the checksum although it was acked.
-            return State.OPEN if self._acks_that_may_be_of(at) < _TWICE else state
+            elif self._acks_that_may_be_of(at) < _TWICE:
+                states[at] = State.OPEN
 
-        return [decided(at, state) for at, state in enumerate(states)]
-
-    def by_commit(self, states: list[State], committed: Committed, failing: set[str]) -> list[State]:
+    def decide_by_commit(self, committed: Committed, failing: set[str]) -> None:
         """Decides what is unclear by what its group committed: what is before that was acked, if nothing was failed."""
-
-        def is_done(delivery: Delivery) -> bool:
-            offset = committed.get((delivery.bolt, delivery.task), 0)
-            return delivery.bolt not in failing and offset > delivery.offset
-
-        return [
-            State.ACKED if state is State.UNCLEAR and is_done(delivery) else state
-            for state, delivery in zip(states, self._deliveries, strict=True)
-        ]
+        for at, each in enumerate(self._deliveries):
+            is_done = each.bolt not in failing and committed.get((each.bolt, each.task), 0) > each.offset
+            if self.states[at] is State.UNCLEAR and is_done:
+                self.states[at] = State.ACKED
 
     def parents(self, at: int) -> tuple[Origin, tuple[int, ...]]:
         if at in self._reported:
             return Origin.REPORTED, self._reported[at]
-        child = self._deliveries[at]
-        if child.source == self._spout:
+        source = self._deliveries[at].source
+        if source == self._spout:
             return (Origin.UNREPORTED if self._init_is_known else Origin.INFERRED), ()
-        inbox, open_ = self._inboxes[child.source], self._open[child.source]
+        inbox, open_ = self._inboxes[source], self._open[source]
         received, waiting = self._before(inbox, at), self._before(open_, at)
         # A tuple whose ack was explained has all its children already.
         if waiting == 1:
             return Origin.INFERRED, (open_[0],)
-        if waiting or not received or child.source in self._unclear_components:
+        if waiting or not received or any(component == source for component, _ in self._unclear):
             return Origin.AMBIGUOUS, ()
         return Origin.UNREPORTED, (inbox[0],) if received == 1 else ()
 
     def _acks_that_may_be_of(self, at: int) -> int:
         delivery = self._deliveries[at]
-        return self._unexplained[delivery.bolt, delivery.task] + self._unexplained[delivery.bolt, None]
+        return self._unclear[delivery.bolt, delivery.task] + self._unclear[delivery.bolt, None]
 
     def _before(self, inbox: list[int], child: int) -> int:
         """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
