@@ -1,6 +1,7 @@
 """Tuple trees in Kafka: the ack log has the time of a tree, so only that part of the inboxes is read."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
@@ -37,6 +38,7 @@ class TraceReader:
                 "TopologyBuilder(guarantee='at_least_once') it would have"
             )
         self._manifest = manifest
+        self._topology = manifest.topology
         self._log = LogReader(kafka, progress)
         self._commits = GroupCommits(kafka)
         self._catalogue = Catalogue(kafka)
@@ -63,7 +65,7 @@ class TraceReader:
         The ledger is folded as a new owner of the partition would do it: from the `rebuild_from` of its commit
         on, or, where there is none, from `since_ms` on.
         """
-        topology, whole_log = self._manifest.topology, range(self._manifest.ack_partitions)
+        topology, whole_log = self._topology, range(self._manifest.ack_partitions)
         chosen = [*(whole_log if partitions is None else partitions)]
         if missing := [each for each in chosen if each not in whole_log]:
             raise TraceError(
@@ -102,8 +104,17 @@ class TraceReader:
             born |= {root: tick * settings.tick_ms for root, tick in each.ledger.oldest(count)}
         return dict(sorted(born.items(), key=lambda item: item[1])[:count])
 
-    def last_failed(self, count: int, since_ms: int) -> dict[int, int]:
-        """The roots that failed last: root → time of its notice in milliseconds, the last one first."""
+    def oldest_trees(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[Tree]:
+        """The trees that are open for longest, the oldest first."""
+        found = self.oldest(count, since_ms, partitions)
+        if not found:
+            return []
+        # A birth is known to within a tick, and an ack may have overtaken its init.
+        begins = min(found.values()) - 2 * self._manifest.tick_ms
+        return self.trees(found, begins, any_of=True)
+
+    def last_failed_trees(self, count: int, since_ms: int) -> list[Tree]:
+        """The trees that failed last, the last one first, without those that retention has deleted."""
         failed: dict[int, int] = {}
 
         def take(message: Message) -> None:
@@ -116,28 +127,13 @@ class TraceReader:
                     failed[root] = max(message.timestamp()[1], failed.get(root, 0))
 
         self._log.read("notices", self._log.stretches(self._notice_places(), since_ms), take)
-        return dict(sorted(failed.items(), key=lambda item: -item[1])[:count])
-
-    def oldest_trees(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[Tree]:
-        """The trees that are open for longest, the oldest first."""
-        found = self.oldest(count, since_ms, partitions)
-        if not found:
-            return []
-        # A birth is known to within a tick, and an ack may have overtaken its init.
-        begins = min(found.values()) - 2 * self._manifest.tick_ms
-        return self.trees(found, begins, any_of=True)
-
-    def last_failed_trees(self, count: int, since_ms: int) -> list[Tree]:
-        """The trees that failed last, the last one first, without those that retention has deleted."""
-        found = self.last_failed(count, since_ms)
-        if not found:
-            return []
-        return self.trees(found, self.begun_since_ms(min(found.values())), any_of=True)
+        last = sorted(failed, key=lambda root: -failed[root])[:count]
+        return self.trees(last, self.begun_since_ms(failed[last[-1]]), any_of=True) if last else []
 
     def roots_of_message(self, text: str) -> list[int]:
         spout, positions = positions_of_message(text, self._manifest)
-        group = component_group(self._manifest.topology, spout)
-        notices = notices_topic(self._manifest.topology, spout)
+        group = component_group(self._topology, spout)
+        notices = notices_topic(self._topology, spout)
         topics = sorted({topic for topic, _ in commits_of(self._catalogue.admin, [group]).get(group, {})} - {notices})
         ids = [found for topic in topics if (found := self._catalogue.topic_id(topic)) is not None]
         if not ids:
@@ -150,7 +146,7 @@ class TraceReader:
 
     def roots_of_tuple(self, text: str) -> list[int]:
         bolt, task, offset, index = place_of_tuple(text, self._manifest)
-        place = (tuples_topic(self._manifest.topology, bolt), task)
+        place = (tuples_topic(self._topology, bolt), task)
         found: list[Message] = []
         kept = self._log.stretches([place])[place]
         if kept.start <= offset < kept.stop:
@@ -199,10 +195,10 @@ class TraceReader:
         return [build_tree(records, committed, spouts) for records in found]
 
     def _read_inboxes(self, sightings: Sightings, found: list[RootRecords], since_ms: int) -> None:
-        bolts = {tuples_topic(self._manifest.topology, bolt.name): bolt for bolt in self._reachable(found)}
+        bolts = {tuples_topic(self._topology, bolt.name): bolt for bolt in self._reachable(found)}
         places = [(topic, task) for topic, bolt in bolts.items() for task in range(bolt.tasks)]
-        ends = [_end_ms(records) for records in found]
-        until = None if None in ends else max(end for end in ends if end is not None) + CLOCK_MS
+        ended_ms = _ended_ms(found)
+        until = None if ended_ms is None else ended_ms + CLOCK_MS
 
         def take(message: Message) -> None:
             headers: Any = message.headers()
@@ -214,50 +210,42 @@ class TraceReader:
         self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
 
     def _reachable(self, found: list[RootRecords]) -> list[BoltManifest]:
-        """The bolts that tuples of the trees' spouts can reach."""
-        topics = {entry.spout.topic for records in found for entry in records.entries if entry.spout is not None}
-        begun = all(any(entry.spout for entry in records.entries) for records in found)
-        topology = self._manifest.topology
+        """The bolts that tuples of the trees' spouts can reach; all of them if an init is not there."""
+        begun_by = [{entry.spout.topic for entry in records.entries if entry.spout is not None} for records in found]
+        topics = set[str]().union(*begun_by)
         return [
             bolt
             for bolt in self._manifest.bolts
-            if any(
-                not begun or notices_topic(topology, spout.name) in topics
+            if not all(begun_by)
+            or any(
+                notices_topic(self._topology, spout.name) in topics
                 for spout in self._manifest.spouts_upstream(bolt.name)
             )
         ]
 
     def _notice_places(self) -> list[Place]:
         return [
-            (notices_topic(self._manifest.topology, spout.name), task)
+            (notices_topic(self._topology, spout.name), task)
             for spout in self._manifest.spouts
             for task in range(spout.tasks)
         ]
 
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
         """Bolt and task → committed offset; without those that keep their offsets elsewhere."""
-        topology = self._manifest.topology
-        bolts = {component_group(topology, bolt.name): bolt for bolt in self._manifest.bolts}
         inboxes = {
-            group: [(tuples_topic(topology, bolt.name), task) for task in range(bolt.tasks)]
-            for group, bolt in bolts.items()
+            (tuples_topic(self._topology, bolt.name), task): bolt
+            for bolt in self._manifest.bolts
+            for task in range(bolt.tasks)
         }
-        commits = self._commits.of(inboxes)
+        read: dict[str, list[Place]] = defaultdict(list)
+        for place, bolt in inboxes.items():
+            read[component_group(self._topology, bolt.name)].append(place)
+        commits = self._commits.of(read)
+        offsets = {place: commit.offset for of_group in commits.values() for place, commit in of_group.items()}
         # Where a group has committed nothing, it reads from the beginning; Spark keeps its offsets in a checkpoint.
-        unread = [
-            place
-            for group, committed in commits.items()
-            if not bolts[group].external
-            for place in inboxes[group]
-            if place not in committed
-        ]
-        starts = {place: stretch.start for place, stretch in self._log.stretches(unread).items()}
-        return {
-            (bolts[group].name, place[1]): offset
-            for group, committed in commits.items()
-            for place in inboxes[group]
-            if (offset := committed[place].offset if place in committed else starts.get(place)) is not None
-        }
+        unread = [at for group in commits for at in read[group] if at not in offsets and not inboxes[at].external]
+        offsets |= {place: stretch.start for place, stretch in self._log.stretches(unread).items()}
+        return {(inboxes[place].name, place[1]): offset for place, offset in offsets.items()}
 
     def _not_found(self, what: str, since_ms: int, log: Mapping[Place, range]) -> RootNotFoundError:
         searched = ", ".join(
@@ -267,7 +255,7 @@ class TraceReader:
             for (topic, partition), stretch in sorted(log.items())
         )
         return RootNotFoundError(
-            f"the ack log of {self._manifest.topology} has no entry of {what} since {show_time(since_ms)} "
+            f"the ack log of {self._topology} has no entry of {what} since {show_time(since_ms)} "
             f"(searched: {searched}). If it is older, search further back: --since 1d; if it is of another topology, "
             "name that: --topology NAME"
         )
@@ -290,10 +278,14 @@ def _reached(commit: TopicPartition | None, log: range) -> Committed | None:
     return reached if reached is not None and reached.clock_ms else None
 
 
-def _end_ms(records: RootRecords) -> int | None:
-    """By the ack log and the notices; None if the tree is open."""
-    applied = [entry for entry in records.entries if not entry.dropped]
-    is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
-    if not (is_complete or records.outcomes):
-        return None
-    return max([entry.at_ms for entry in records.entries] + [outcome.at_ms for outcome in records.outcomes])
+def _ended_ms(found: Iterable[RootRecords]) -> int | None:
+    """When the last of the trees ended, by the ack log and the notices; None if one is open."""
+    last_ms = 0
+    for records in found:
+        applied = [entry for entry in records.entries if not entry.dropped]
+        is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
+        if not (is_complete or records.outcomes):
+            return None
+        times = [entry.at_ms for entry in records.entries] + [outcome.at_ms for outcome in records.outcomes]
+        last_ms = max(last_ms, *times)
+    return last_ms

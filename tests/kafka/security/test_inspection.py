@@ -69,7 +69,7 @@ def test_a_viewer_can_read_everything(secured: SecuredKafka, manifest: Manifest)
     assert [entry.offset for entry in DeadLetterLog(kafka, name).entries() if isinstance(entry, DeadLetter)] == [0]
     with TraceReader(kafka, manifest) as reader:
         assert reader.oldest(1, 0) == {}
-        assert reader.last_failed(1, 0) == {}
+        assert reader.last_failed_trees(1, 0) == []
         with pytest.raises(RootNotFoundError):
             reader.trees([2], 0)
     with closing(Source(kafka)) as source:
