@@ -16,9 +16,8 @@ from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.notation import show_root
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus
-from inspection.trace.as_json import tree_as_json
+from inspection.trace.output import tree_as_json, verdict
 from inspection.trace.tree import Tree
-from inspection.trace.verdict import verdict
 from inspection.trace_reader import TraceReader
 from inspection.tracks import SILENT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
