@@ -7,7 +7,12 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+CLIENT_CLASSES: Final = "client.classes"
+"""A property of ours: by class of confluent-kafka, what is called in its place, for a Kafka in memory."""
 
 # How the names of properties begin.
 _CONSUMER_ONLY: Final = (
@@ -61,6 +66,12 @@ _FIXED_REPORTED: Final = {"enable.idempotence": True, "acks": "all", "delivery.r
 # is refused, thousands a second from each process, until the broker is back. A client that keeps connections to all
 # brokers need not ask for them, and comes back by the backoff.
 _ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False}
+
+
+def new_client(kind: type[T], settings: Mapping[str, Any]) -> T:
+    """A client of a class of confluent-kafka, or of the one that `CLIENT_CLASSES` has in its place."""
+    client: T = settings.get(CLIENT_CLASSES, {}).get(kind, kind)(settings)
+    return client
 
 
 def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:

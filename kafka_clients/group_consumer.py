@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
 
 FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})
@@ -43,7 +44,7 @@ class GroupConsumer:
         self._on_uncommitted = on_uncommitted
         self._raised: Exception | None = None
         self._monitor = BrokerMonitor()
-        self._consumer = Consumer({**settings, **self._monitor.settings, "on_commit": self._answered})
+        self._consumer = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
 
     @property
     def lost(self) -> bool:

@@ -1,7 +1,7 @@
 """What a task knows about itself and its topology; hooks that are called when it emits, executes, acks or fails."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,12 +39,23 @@ class EmitInfo:
         stream: the stream that it was emitted to.
         tasks: who receives a copy.
         message_id: what the spout called it; None for an untracked tuple and for bolts.
+        anchors: of a bolt, the inputs that it is anchored to.
+        root: of a spout, that of the tree; None for an untracked tuple.
     """
 
     values: Sequence[Any]
     stream: str
     tasks: "tuple[TaskId, ...]"
     message_id: Any = None
+    anchors: "Sequence[Tuple]" = field(default=(), compare=False)
+    root: int | None = field(default=None, compare=False)
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Of the trees that it joins; empty for an untracked tuple."""
+        if self.root is not None:
+            return (self.root,)
+        return tuple(dict.fromkeys(root for anchor in self.anchors for root in anchor.roots))
 
 
 class TaskHook:

@@ -1,7 +1,8 @@
 """The rows that an `ArrowBolt` receives, and its collector: columns instead of tuples, by the rules of `collectors`."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +10,12 @@ from numpy.typing import NDArray
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.emitter import Route
 from spout_sdk.errors import EmitError, TopologyError
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.anchors import AnchorColumns, Columns, Rows
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.payloads import PackCodec
-from tuple_tree.streams import DEFAULT_STREAM, Stream, Values
+from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 
 class ArrowInput:
@@ -104,23 +104,6 @@ def row_numbers(rows: Any, size: int) -> Rows:
     return array.astype(np.intp)
 
 
-class Emission(NamedTuple):
-    """What was emitted with one call: a record batch, and which of its rows each task receives."""
-
-    codec: PackCodec
-    batch: Any
-    deliveries: Sequence[tuple[Route, int, Rows | slice]]
-
-    def tuples(self) -> Iterator[tuple[Values, tuple[TaskId, ...]]]:
-        """The values of each row, and the tasks that receive it."""
-        size = self.batch.num_rows
-        receivers: list[tuple[TaskId, ...]] = [()] * size
-        for route, task, rows in self.deliveries:
-            for row in np.arange(size)[rows].tolist():
-                receivers[row] += route.alone[task]
-        return zip(self.codec.readable(self.batch)[0], receivers, strict=True)
-
-
 class ColumnOutput:
     """What all calls of an `ArrowBolt` of a task share; raises `TopologyError` if a stream is not made of packs."""
 
@@ -136,7 +119,7 @@ class ColumnOutput:
         for plan in collector.plans.values():
             check_packed(self.component, plan.stream)
 
-    def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> Emission:
+    def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> None:
         """Sends rows as `ArrowCollector.emit`; anchors are rows of the input, or None for untracked rows."""
         plan = self.collector.plan(stream)
         codec: Any = plan.codec
@@ -163,12 +146,16 @@ class ColumnOutput:
             of_rows = np.empty(0, np.intp) if anchors is None else anchors[rows]
             columns = Columns(part, *self._joined(input_, of_rows, part.num_rows))
             packer.add_columns(route.packs[task], columns, input_.pack.trace_context)
-        emission = Emission(codec, batch, deliveries)
-        if self.hooks:
-            for values, tasks in emission.tuples():
-                for hook in self.hooks:
-                    hook.emit(EmitInfo(values, stream, tasks))
-        return emission
+        if not self.hooks:
+            return
+        receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows
+        for route, task, rows in deliveries:
+            for row in np.arange(batch.num_rows)[rows].tolist():
+                receivers[row] += route.alone[task]
+        parents: Iterable[tuple[Tuple, ...]] = repeat(()) if anchors is None else zip(input_.tuples(anchors))
+        for values, tasks, anchored in zip(codec.readable(batch)[0], receivers, parents, strict=False):
+            for hook in self.hooks:
+                hook.emit(EmitInfo(values, stream, tasks, anchors=anchored))
 
     def acked(self, input_: ArrowInput, rows: Rows) -> None:
         input_.settled[rows] = True

@@ -141,7 +141,7 @@ class OutputCollector(Emitter):
                 raise self.late_emit(anchor)
             trace_context = trace_context or anchor.pack.trace_context
         next_edges = partial(new_child, anchors, self._next_id)
-        return self._deliver(deliveries, row, values, stream, next_edges, trace_context)
+        return self._deliver(deliveries, row, values, stream, next_edges, trace_context, anchors=anchors)
 
     def _warn_unanchored(self) -> None:
         # A forgotten anchor loses tuples silently: a failure downstream is not replayed.

@@ -172,7 +172,7 @@ class Executor:
             self._is_basic
             and pack.size >= FEWEST
             and (pack.ids is not None or not self._is_tracked)
-            and not (self.always_timed or self._collector.is_watched or pack.trace_context)
+            and not (self.always_timed or pack.trace_context)
         )
 
     def _execute_together(self, tuples: list[Tuple]) -> None:

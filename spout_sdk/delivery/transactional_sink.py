@@ -12,6 +12,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_clients.access import remedy
+from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import bounded
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.delivery_reports import ended_by, served
@@ -44,7 +45,8 @@ class TransactionalSink:
         self._broken: str | None = None
         self._unsent: str | None = None
         self._records = 0
-        self._producer = Producer({**settings, "error_cb": self._on_error, "on_delivery": self._on_undelivered})
+        callbacks = {"error_cb": self._on_error, "on_delivery": self._on_undelivered}
+        self._producer = new_client(Producer, {**settings, **callbacks})
         self._step(self._producer.init_transactions, 3 * self.timeout)
         self._begin()
 

@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, choose_for, choose_rows
 from spout_sdk.emitting.packer import OpenPack, Packer
@@ -154,8 +155,6 @@ class Emitter:
         self.scope = scope
         self.plans: dict[str, EmitPlan] = emit_plans(scope.topology, scope.context.component, scope.next_id)
         self.packer = Packer(environment.sink, environment.counters, self._undelivered)
-        # Whether each tuple has to be emitted and acked by a call of its own; the testing kit follows them.
-        self.is_watched = False
         self._context = scope.context
         self._component = scope.context.component
         self._hooks = scope.context.hooks
@@ -200,7 +199,10 @@ class Emitter:
         stream: str,
         next_edges: Callable[[], Edges],
         trace_context: Headers,
+        *,
         message_id: Any = None,
+        anchors: Sequence[Tuple] = (),
+        root: int | None = None,
     ) -> tuple[TaskId, ...]:
         """Adds a tuple to a pack of each task that receives it; `next_edges` makes the edges of one delivery."""
         self._counters.emitted += 1
@@ -212,7 +214,7 @@ class Emitter:
                 sent.append(route.ids[task])
         targets = tuple(sent)
         for hook in self._hooks:
-            hook.emit(EmitInfo(values, stream, targets, message_id))
+            hook.emit(EmitInfo(values, stream, targets, message_id, anchors, root))
         return targets
 
     def _undelivered(self, roots: Sequence[int], tuples: int, error: Any, message: Any) -> None:

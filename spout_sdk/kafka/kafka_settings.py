@@ -12,6 +12,7 @@ from kafka_clients.client_settings import (
     for_producer,
     for_reported,
     for_transactions,
+    new_client,
 )
 from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk.errors import SpoutSdkError
@@ -75,7 +76,7 @@ def admin_settings(kafka: KafkaSettings) -> dict[str, Any]:
 
 def watching_client(kafka: KafkaSettings) -> AdminClient:
     """A client for requests that are sent while a component runs."""
-    return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
+    return new_client(forgettable(AdminClient), {**admin_settings(kafka), "log_level": 2})
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kafka_clients.client_settings import new_client
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
@@ -27,8 +28,8 @@ class KafkaSink:
     def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
         self.error: str | None = None
         callbacks = {"error_cb": self._on_error}
-        self._tuples = Producer({**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks})
-        self._acks = Producer({**ack_producer_settings(kafka), **callbacks})
+        self._tuples = new_client(Producer, {**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks})
+        self._acks = new_client(Producer, {**ack_producer_settings(kafka), **callbacks})
         self._produce_tuple = self._tuples.produce
 
     def send(self, *record: *Sending) -> None:
@@ -45,8 +46,9 @@ class KafkaSink:
         """Sends an ack batch or a dead letter; waits like `send`."""
         self._when_room(self._acks, *record)
 
-    def poll(self) -> None:
-        self._serve(lambda: self._tuples.poll(0))
+    def poll(self, seconds: float = 0.0) -> None:
+        """Serves delivery reports; waits for one for so many seconds."""
+        self._serve(lambda: self._tuples.poll(seconds))
         self._serve(lambda: self._acks.poll(0))
         if self.error is not None:
             raise BrokerError(self.error)

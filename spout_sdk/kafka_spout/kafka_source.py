@@ -15,6 +15,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
 from kafka_clients.access import remedy
+from kafka_clients.client_settings import new_client
 from kafka_clients.errors import GONE, REFUSED
 from kafka_clients.group_consumer import FINAL, GroupConsumer, first_error
 from kafka_clients.librdkafka_bugs import LOST
@@ -191,14 +192,15 @@ class PositionReader:
     """
 
     def __init__(self, kafka: KafkaSettings, group: str) -> None:
-        self._consumer = Consumer(
+        self._consumer = new_client(
+            Consumer,
             {
                 # A round is short, so little is fetched beyond its end, and no fetch that finds nothing lasts.
                 "queued.max.messages.kbytes": 1_024,
                 "fetch.wait.max.ms": 20,
                 **consumer_settings(kafka, group),
                 "enable.partition.eof": True,
-            }
+            },
         )
         self._wanted: dict[SourcePartition, deque[int]] = {}
         self._until = 0.0

@@ -48,50 +48,64 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def pending(self) -> int:
-        return sum(task.open_inputs for task in self._tasks.values())
+        return sum(task.open_inputs for task in self.tasks.values())
 
     @property
     def oldest_input(self) -> tuple[float, str]:
         now = self._clock()
-        return max((task.oldest_input(now) for task in self._tasks.values()), default=NO_INPUT)
+        return max((task.oldest_input(now) for task in self.tasks.values()), default=NO_INPUT)
 
     @property
     def has_work(self) -> bool:
         return self._reader.unread
 
-    def run(self) -> None:
+    @property
+    def _handled(self) -> int:
+        return self._executed
+
+    def start(self) -> None:
         inbox = tuples_topic(self._topology.name, self._component)
         self._reader = self._read(inbox, self._guarantee.on_commit_failed, from_end=False)
-        self._guarantee.attach(self._reader, self._tasks)
-        try:
-            while not self._stopping():
-                try:
-                    self._turn()
-                except RolledBackError as undone:
-                    self._begin_again(str(undone))
-            self._end()
-        finally:
-            self._cleaned_up(self.tasks)
-            self._guarantee.close()
-            self._reader.close()
+        self._guarantee.attach(self._reader, self.tasks)
 
-    def _turn(self) -> None:
-        clock = self._clock
+    def close(self) -> None:
+        self._cleaned_up(tuple(self.tasks))
+        self._guarantee.close()
+        self._reader.close()
+
+    def turn(self) -> bool:
+        try:
+            return self._turn()
+        except RolledBackError as undone:
+            self._begin_again(str(undone))
+            return True
+
+    def flush(self) -> None:
+        super().flush()
+        self._guarantee.on_idle(self._clock())
+
+    def end(self) -> None:
+        try:
+            super().end()
+        except RolledBackError as undone:
+            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
+
+    def _turn(self) -> bool:
         records, self._ahead = self._ahead or self._reader.read(self._limit), []
         if not records:
             seconds = self._flush_timing.wait_seconds(self._executed)
             if not seconds:
-                self._flush(self._executed)
-                self._guarantee.on_idle(clock())
+                self.flush()
             records = self._reader.wait(seconds or _WAIT_SECONDS)
             if not records:
-                return
-        self._read_at = clock()
+                return False
+        self._read_at = self._clock()
         self._guarantee.on_polled(records)
         tuples = self._execute_batches(records) if self._takes_batches else self._execute(records)
         self._executed += tuples
         fitting = self._guarantee.tuples_a_read * len(records) // (tuples or 1)
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
+        return True
 
     def _execute(self, records: Sequence[Message]) -> int:
         read = 0
@@ -100,7 +114,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         while unbegun:
             record = unbegun.popleft()
             partition: int = record.partition()  # type: ignore[assignment]
-            task = self._tasks.get(partition)
+            task = self.tasks.get(partition)
             if task is None:
                 continue  # polled before it was revoked
             tuples = task.read(record)
@@ -108,7 +122,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             rest = iter(tuples)
             while not task.execute(rest, self._tick_at):
                 self._between(self._clock())
-                if self._tasks.get(partition) is not task or self._is_overdue(partition):
+                if self.tasks.get(partition) is not task or self._is_overdue(partition):
                     break
             if self._stopping():
                 self._guarantee.on_unexecuted(unbegun)
@@ -122,7 +136,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         unbegun.extend(sorted(records, key=_partition))
         while unbegun:
             partition = _partition(unbegun[0])
-            task, tuples = self._tasks.get(partition), list[Tuple]()
+            task, tuples = self.tasks.get(partition), list[Tuple]()
             while unbegun and _partition(unbegun[0]) == partition and not self._stopping():
                 record = unbegun.popleft()
                 if task is None:
@@ -146,7 +160,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return read
 
     def _goes_on(self, task: BoltTask, partition: int) -> bool:
-        return self._tasks.get(partition) is task and not self._is_overdue(partition)
+        return self.tasks.get(partition) is task and not self._is_overdue(partition)
 
     def _execute_batch(self, execute: Callable[[B], None], tuples: B) -> B:
         batch = tuples[: self._batch]
@@ -167,13 +181,13 @@ class BoltLoop(TaskLoop[BoltTask]):
         if now - self._read_at < _SLOW_SECONDS:
             return
         self._read_at = now
-        partitions = self._tasks.keys() - self._paused
+        partitions = self.tasks.keys() - self._paused
         self._reader.pause(partitions)
         try:
             # Nothing but of partitions that were assigned in this call.
             self._ahead += self._reader.read(1)
         finally:
-            self._reader.resume(partitions & self._tasks.keys())
+            self._reader.resume(partitions & self.tasks.keys())
 
     def _is_overdue(self, partition: int) -> bool:
         """Whether it was to stop so long ago that it does so even in the middle of a record."""
@@ -188,14 +202,14 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             task.tick(now)
         self._pause_full()
         self._guarantee.on_tick(now)
         self._on_tick(now)
 
     def _pause_full(self) -> None:
-        full = {partition for partition, task in self._tasks.items() if task.is_full}
+        full = {partition for partition, task in self.tasks.items() if task.is_full}
         if full == self._paused:
             return
         for partition in full - self._paused:
@@ -204,10 +218,10 @@ class BoltLoop(TaskLoop[BoltTask]):
                 "ack or fail each input",
                 self._component,
                 partition,
-                self._tasks[partition].open_inputs,
+                self.tasks[partition].open_inputs,
             )
         self._reader.pause(full - self._paused)
-        self._reader.resume((self._paused - full) & self._tasks.keys())
+        self._reader.resume((self._paused - full) & self.tasks.keys())
         self._paused = full
 
     def _assigned(self, partitions: Sequence[int]) -> None:
@@ -220,24 +234,24 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._guarantee.on_assigned(opened)
         for partition, task in opened.items():
             task.prepare()
-            self._tasks[partition] = task
+            self.tasks[partition] = task
             self._takes_batches = task.takes_batches or task.takes_columns
-        logger.info("%s has tasks %s", self._component, sorted(self._tasks))
+        logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
-        held = [partition for partition in partitions if partition in self._tasks]
+        held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
         unbegun = [record for record in self._unbegun if record.partition() in held]
         self._drop_read(held)
         for partition in held:
-            self._tasks[partition].cleanup()
+            self.tasks[partition].cleanup()
         self._guarantee.on_unexecuted(unbegun)
         try:
             self._guarantee.on_revoked(held)
         finally:
             for partition in held:
-                del self._tasks[partition]
+                del self.tasks[partition]
         logger.info("%s released tasks %s", self._component, held)
 
     def _lost(self, partitions: Sequence[int]) -> None:
@@ -246,7 +260,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _begin_again(self, why: str) -> None:
         """Replaces all tasks by new ones, which read on from what is committed."""
-        partitions = self.tasks
+        partitions = tuple(self.tasks)
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
         # First, as what they still ack or emit must be undone too.
         self._cleaned_up(partitions)
@@ -254,16 +268,10 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._reader.rewind(partitions)
         self._assigned(partitions)
 
-    def _end(self) -> None:
-        try:
-            self._released(self.tasks)
-        except RolledBackError as undone:
-            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
-
     def _cleaned_up(self, partitions: Sequence[int]) -> None:
         self._drop_read(partitions)
         for partition in partitions:
-            task = self._tasks.pop(partition, None)
+            task = self.tasks.pop(partition, None)
             if task is not None:
                 task.cleanup()
 

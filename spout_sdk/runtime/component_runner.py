@@ -10,14 +10,13 @@ from confluent_kafka import KafkaException, Producer
 
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
-from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee, ExactlyOnce
+from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, ExactlyOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
 from spout_sdk.kafka.kafka_checks import check_topics, topics_of
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked, watching_client
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.records import Clock, Entropy, Sink
+from spout_sdk.records import Clock, Entropy
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
@@ -111,7 +110,14 @@ class ComponentRunner:
                 *(manifest.topology, "component", self._component),
                 *(Producer(producer_settings(self._kafka)), admin, self._clock()),
             )
-            loop = self._loop = self._make_loop()
+            loop = self._loop = component_loop(
+                ComponentProcess(
+                    *(self._topology, self._component, self._kafka, self._clock, self._entropy, self._counters),
+                    *(self._tick, lambda: self._stopped),
+                ),
+                self._tasks,
+                self._slot,
+            )
             logger.info("%s of %s started", self._component, self._topology.name)
             try:
                 loop.run()
@@ -136,41 +142,13 @@ class ComponentRunner:
         return Stats.snapshot(
             self._component,
             os.getpid(),
-            loop.tasks if loop else (),
+            tuple(loop.tasks) if loop else (),
             loop.pending if loop else 0,
             self._counters,
-            loop.oldest_input if isinstance(loop, BoltLoop) else NO_INPUT,
+            loop.oldest_input if loop else NO_INPUT,
             self._topology.kafka_sources.get(self._component, ()),
             self._stalled,
         )
-
-    def _make_loop(self) -> SpoutLoop | BoltLoop:
-        declared = self._topology.manifest.component(self._component)
-        process = ComponentProcess(
-            *(self._topology, self._component, self._kafka, self._clock, self._tick, lambda: self._stopped)
-        )
-        if not isinstance(declared, SpoutManifest):
-            return BoltLoop(process, self._delivery_guarantee())
-        tasks = range(declared.tasks) if self._tasks is None else self._tasks
-        unknown = [task for task in tasks if not 0 <= task < declared.tasks]
-        if unknown:
-            raise TopologyError(
-                f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
-            )
-        sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
-        return SpoutLoop(process, self._environment(sink), sink, tasks)
-
-    def _delivery_guarantee(self) -> DeliveryGuarantee:
-        guarantee = self._topology.manifest.guarantee
-        if guarantee == "exactly_once":
-            transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
-            return ExactlyOnce(self._environment(transactions), transactions, self._component)
-        sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
-        chosen = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
-        return chosen(self._environment(sink), sink, self._component)
-
-    def _environment(self, sink: Sink) -> TaskEnvironment:
-        return TaskEnvironment(sink, self._counters, self._clock, self._entropy, kafka=self._kafka)
 
     def _tick(self, now: float) -> None:
         if now >= self._stats_at:
@@ -193,3 +171,24 @@ class ComponentRunner:
     def _report(self) -> None:
         if self._on_stats is not None:
             self._on_stats(self.stats)
+
+
+def component_loop(process: ComponentProcess, tasks: Sequence[int] | None, slot: str) -> SpoutLoop | BoltLoop:
+    """The loop of a component, with its producers and its delivery guarantee; see `ComponentRunner` for the rest."""
+    manifest, component, kafka = process.topology.manifest, process.component, process.kafka
+    declared = manifest.component(component)
+    is_spout = isinstance(declared, SpoutManifest)
+    if not is_spout and manifest.guarantee == "exactly_once":
+        transactions = TransactionalSink(kafka, manifest.topology, component, slot)
+        return BoltLoop(process, ExactlyOnce(process.environment(transactions), transactions, component))
+    sink = KafkaSink(kafka, never_twice=not manifest.acking)
+    environment = process.environment(sink)
+    if is_spout:
+        fixed = range(declared.tasks) if tasks is None else tasks
+        if unknown := [task for task in fixed if not 0 <= task < declared.tasks]:
+            raise TopologyError(
+                f"spout {component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
+            )
+        return SpoutLoop(process, environment, sink, fixed)
+    guarantee = AtMostOnce if manifest.guarantee == "at_most_once" else AtLeastOnce
+    return BoltLoop(process, guarantee(environment, sink, component))

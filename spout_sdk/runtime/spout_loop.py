@@ -1,7 +1,6 @@
 """The loop of a spout process: emit, handle outcomes, send."""
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -46,64 +45,64 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._sink = sink
         self._fixed_tasks = fixed_tasks
         self._reader: KafkaReader | None = None
+        self._idle = _SHORTEST_IDLE
 
     @property
     def pending(self) -> int:
-        return sum(task.pending for task in self._tasks.values())
+        return sum(task.pending for task in self.tasks.values())
 
     @property
     def has_work(self) -> bool:
         return self.pending > 0
 
-    def run(self) -> None:
+    @property
+    def _handled(self) -> int:
+        return self._environment.counters.emitted
+
+    def start(self) -> None:
         if self._topology.manifest.acking:
             notices = notices_topic(self._topology.name, self._component)
             # A new session holds no trees, so earlier outcomes concern no task.
             self._reader = self._read(notices, self._uncommitted, from_end=True)
         else:
             self._assigned(self._fixed_tasks)
-        try:
-            self._work()
-            self._released(self.tasks)
-        finally:
-            self._lost(self.tasks)
-            if self._reader is not None:
-                self._reader.close()
 
-    def _work(self) -> None:
-        clock, counters = self._clock, self._environment.counters
-        idle = _SHORTEST_IDLE
-        while not self._stopping():
-            emitted = False
-            for task in tuple(self._tasks.values()):
-                emitted |= task.emit(_CALLS)
-                if task.is_throttled and not self._flush_timing.wait_seconds(counters.emitted):
-                    # No tuple follows until a tree ends.
-                    task.flush()
-            now = clock()
-            if now >= self._tick_at:
-                self._tick(now)
-            handled = self._handle_notices(0)
-            if emitted or handled:
-                idle = _SHORTEST_IDLE
-                continue
-            if seconds := self._flush_timing.wait_seconds(counters.emitted):
-                self._handle_notices(seconds)
-                continue
-            self._flush(counters.emitted)
-            throttled = all(task.is_throttled for task in self._tasks.values())
-            self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
-            idle = min(_LONGEST_IDLE, 2 * idle)
+    def close(self) -> None:
+        self._lost(tuple(self.tasks))
+        if self._reader is not None:
+            self._reader.close()
+
+    def turn(self) -> bool:
+        emitted = False
+        for task in tuple(self.tasks.values()):
+            emitted |= task.emit(_CALLS)
+            if task.is_throttled and not self._flush_timing.wait_seconds(self._handled):
+                # No tuple follows until a tree ends.
+                task.flush()
+        now = self._clock()
+        if now >= self._tick_at:
+            self._tick(now)
+        handled = self._handle_notices(0)
+        if emitted or handled:
+            self._idle = _SHORTEST_IDLE
+            return True
+        if seconds := self._flush_timing.wait_seconds(self._handled):
+            return self._handle_notices(seconds)
+        self.flush()
+        throttled = all(task.is_throttled for task in self.tasks.values())
+        handled = self._handle_notices(_THROTTLED_SECONDS if throttled else self._idle)
+        self._idle = min(_LONGEST_IDLE, 2 * self._idle)
+        return handled
 
     def _handle_notices(self, seconds: float) -> bool:
         """Hands over the outcomes that are there, or that come within so many seconds."""
         if self._reader is None:
             if seconds:
-                time.sleep(seconds)
+                self._sink.poll(seconds)
             return False
         records = self._reader.wait(seconds) if seconds else self._reader.read(_LARGEST_READ)
         for record in records:
-            task = self._tasks.get(record.partition())  # type: ignore[arg-type]
+            task = self.tasks.get(record.partition())  # type: ignore[arg-type]
             if task is not None:
                 task.handle(record)
         return bool(records)
@@ -111,7 +110,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
         self._sink.poll()
-        for task in tuple(self._tasks.values()):
+        for task in tuple(self.tasks.values()):
             task.tick(now)
         self._on_tick(now)
 
@@ -122,14 +121,14 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         open_sessions(self._sink, list(opened.values()))
         for partition, task in opened.items():
             task.open()
-            self._tasks[partition] = task
-        logger.info("%s has tasks %s", self._component, sorted(self._tasks))
+            self.tasks[partition] = task
+        logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
-        held = [partition for partition in partitions if partition in self._tasks]
+        held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
-        released = {partition: self._tasks.pop(partition) for partition in held}
+        released = {partition: self.tasks.pop(partition) for partition in held}
         for partition, task in released.items():
             task.release()
             task.close()
@@ -155,11 +154,11 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return KafkaSource(self._kafka, self._group, member, on_uncommitted)
 
     def _uncommitted(self) -> None:
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             task.uncommitted()
 
     def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
-            task = self._tasks.pop(partition, None)
+            task = self.tasks.pop(partition, None)
             if task is not None:
                 task.close()

@@ -5,12 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.flush_timing import FlushTiming
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
-from spout_sdk.records import Clock
+from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import NO_INPUT
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import component_group
 
@@ -25,24 +29,78 @@ class ComponentProcess:
     component: str
     kafka: KafkaSettings
     clock: Clock
+    entropy: Entropy
+    counters: Counters
     on_tick: Callable[[float], None]
     stopping: Callable[[], bool]
 
+    def environment(self, sink: Sink) -> TaskEnvironment:
+        """The environment of its tasks; a Kafka in memory is not for clients of users."""
+        kafka = {} if CLIENT_CLASSES in self.kafka else self.kafka
+        return TaskEnvironment(sink, self.counters, self.clock, self.entropy, kafka=kafka)
+
 
 class TaskLoop(ABC, Generic[T]):
-    """Runs the tasks of a component; `in_flight` returns how many records are undelivered."""
+    """Runs the tasks of a component; `in_flight` returns how many records are undelivered.
+
+    `run` does it all; the testing kit calls `start`, `turn` and `end` itself.
+    """
 
     def __init__(self, process: ComponentProcess, in_flight: Callable[[], int]) -> None:
         self._topology, self._component, self._kafka = process.topology, process.component, process.kafka
         self._clock, self._on_tick, self._stopping = process.clock, process.on_tick, process.stopping
         self._group = component_group(process.topology.name, process.component)
-        self._tasks: dict[int, T] = {}
+        self.tasks: dict[int, T] = {}  # by partition, as long as the group assigns them
         self._tick_at = 0.0
         self._flush_timing = FlushTiming(process.clock, in_flight)
 
+    def run(self) -> None:
+        """Works until the process is stopping, and then ends its tasks in order."""
+        self.start()
+        try:
+            while not self._stopping():
+                self.turn()
+            self.end()
+        finally:
+            self.close()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Joins the group."""
+
+    @abstractmethod
+    def turn(self) -> bool:
+        """Reads, works and sends once; returns whether there was anything to do."""
+
+    def flush(self) -> None:
+        """Flushes all tasks, as their input is idle; after a tick, whose tuples and acks are sent with the others."""
+        self._tick(self._clock())
+        self._flush_timing.flushed(self._handled)
+        for task in self.tasks.values():
+            task.flush()
+
+    def end(self) -> None:
+        """Ends all tasks in order, before `close`."""
+        self._released(tuple(self.tasks))
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leaves the group."""
+
     @property
-    def tasks(self) -> Sequence[int]:
-        return tuple(self._tasks)
+    def oldest_input(self) -> tuple[float, str]:
+        """The input that is open for longest: for how many seconds, and where it lies."""
+        return NO_INPUT
+
+    @property
+    @abstractmethod
+    def pending(self) -> int:
+        """Open trees of a spout, open inputs of a bolt."""
+
+    @property
+    @abstractmethod
+    def _handled(self) -> int:
+        """Tuples so far, for the timing of flushes."""
 
     @abstractmethod
     def _assigned(self, partitions: Sequence[int]) -> None: ...
@@ -67,10 +125,3 @@ class TaskLoop(ABC, Generic[T]):
             on_lost=self._lost,
             on_uncommitted=on_uncommitted,
         )
-
-    def _flush(self, count: int) -> None:
-        """Flushes all tasks, as their input is idle."""
-        self._flush_timing.flushed(count)
-        for task in self._tasks.values():
-            task.flush()
-        self._tick(self._clock())

@@ -87,7 +87,7 @@ class SpoutCollector(Emitter):
 
     def begin(self, roots: Sequence[int]) -> bool:
         """Called by the SDK: whether tracked tuples with these roots may be emitted with `add`, until `settle`."""
-        alone = self._acks is None or bool(self._hooks) or self.is_watched
+        alone = self._acks is None or bool(self._hooks)
         return not alone and self._pending.has_none(roots)
 
     def add(self, values: Sequence[Any], message_id: Any, stream: str, root: int) -> None:
@@ -186,4 +186,6 @@ class SpoutCollector(Emitter):
             edges = [self._next_id() for _, (_, tasks) in deliveries for _ in tasks]
             self._acks.init(tree, reduce(xor, edges, 0))
             next_edges = ({tree: edge} for edge in edges).__next__
-        return self._deliver(deliveries, row, values, stream, next_edges, trace_context, message_id)
+        return self._deliver(
+            *(deliveries, row, values, stream, next_edges, trace_context), message_id=message_id, root=self.last_root
+        )

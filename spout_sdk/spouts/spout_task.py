@@ -145,7 +145,7 @@ class SpoutTask(Task):
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
-        if self._source is not None and self._acks_at_once and not (self._hooks or self.collector.is_watched):
+        if self._source is not None and self._acks_at_once and not self._hooks:
             self._source.acked([message_id for message_id, _ in trees])
             return
         for message_id, emitted_at in trees:

@@ -7,8 +7,8 @@
         assert cluster.acked("lines") == [0]
 
 - `cluster`: what tests use; `sources`: mocked spouts and other stand-ins; `readable`, `journal`: what can be read.
-- `tasks`: the loops of a process, a turn at a time; `acker`: the real fold, fed from memory.
-- `broker`: topics in memory; `sink`: what tasks send and commit through; `source_topics`: what a `KafkaSpout` reads.
+- `tasks`: the loops of processes, a turn at a time; `acker`: the real fold, fed from memory.
+- `broker`: topics in memory; `clients`: its consumers and producers.
 - `chance`: time and randomness, which repeat.
 
 It is not imported by `spout_sdk`, because the ledger's compiler takes a second to import.

@@ -4,11 +4,11 @@ It keeps everything, and delivers what is sent at once and in order.
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicPartition
 
 from spout_sdk.errors import SpoutSdkError
 from spout_sdk.records import Headers, MadeRecord
@@ -39,6 +39,9 @@ class MemoryRecord(MadeRecord):
     """
 
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
+
+    def error(self) -> None:
+        """None: it is a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,11 @@ class MemoryBroker:
     def commit(self, group: str, topic: str, partition: int, commit: CommittedOffset) -> None:
         """Commits for a group."""
         self._commits[group, topic, partition] = commit
+
+    def commit_all(self, group: str, offsets: Iterable[TopicPartition]) -> None:
+        """Commits for a group, as its consumers do."""
+        for at in offsets:
+            self.commit(group, at.topic, at.partition, CommittedOffset(at.offset, at.metadata or ""))
 
     def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """What a group has committed; None if it has not."""

@@ -1,6 +1,7 @@
 """The simulated cluster: a whole topology in one process, on a broker in memory, with simulated time."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -9,12 +10,12 @@ from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.acker import SimulatedAcker
 from spout_sdk.testing.broker import MemoryBroker, NotIdleError, SimulationError
 from spout_sdk.testing.chance import Chance, SimulatedClock
-from spout_sdk.testing.journal import Journal
+from spout_sdk.testing.journal import Journal, JournalHook
 from spout_sdk.testing.readable import Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
-from spout_sdk.testing.tasks import RunningBolt, RunningSpout, World
+from spout_sdk.testing.tasks import SimulatedProcess
 from spout_sdk.topologies.topology import Factory, Topology
-from tuple_tree.manifest import SpoutManifest, TopicSpec, topic_specs
+from tuple_tree.manifest import TopicSpec, topic_specs
 from tuple_tree.streams import DEFAULT_STREAM
 
 LARGEST_TURN: Final = 16
@@ -71,15 +72,16 @@ class SimulatedCluster(Readable):
         self._step_ms = _millis("step", step)
         self._closed = False
         self._chance = Chance(seed)
-        self._journals = {one.name: Journal(self.clock) for one in manifest.components}
+        self._journals = {one.name: Journal() for one in manifest.components}
+        hooks = (lambda: JournalHook(self._journals, self.clock), *self.topology.hooks)
+        self.topology = replace(self.topology, hooks=hooks)
         self._paused: set[str] = set()
         for name in paused:
             self.pause(name)
         self._retired: dict[str, Stats] = {one.name: Stats(one.name) for one in manifest.components}
         partitions = range(manifest.ack_partitions if manifest.acking else 0)
         self._ackers = [SimulatedAcker(manifest, partition, self.broker, self.clock) for partition in partitions]
-        self._world = World(self.topology, self.broker, self.clock, self._chance, self._journals)
-        self._tasks: dict[tuple[str, int], RunningBolt | RunningSpout] = {}
+        self._tasks: dict[tuple[str, int], SimulatedProcess] = {}
         # Bolts first, as a spout may emit when it is opened.
         for bolt in manifest.bolts:
             for number in range(bolt.tasks):
@@ -248,9 +250,9 @@ class SimulatedCluster(Readable):
             raise SimulationError("the cluster is closed: it can be read, but does not work any more")
 
     def _begin(self, component: str, number: int) -> None:
-        is_spout = isinstance(self.topology.manifest.component(component), SpoutManifest)
-        running = RunningSpout if is_spout else RunningBolt
-        self._tasks[component, number] = running(self._world, component, number)
+        self._tasks[component, number] = SimulatedProcess(
+            *(self.topology, component, number), *(self.broker, self.clock, self._chance.entropy())
+        )
 
     def _retire(self, component: str, number: int) -> None:
         retired = self._task(component, number).stats.retired()

@@ -6,11 +6,13 @@ from functools import reduce
 from typing import Any
 
 from spout_sdk.api.components import Failure
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, SimulationError
 from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.journal import Emitted, Journal, Outcome
-from spout_sdk.testing.tasks import RunningBolt, RunningSpout
+from spout_sdk.testing.tasks import SimulatedProcess
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.headers import PREFIX
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
@@ -51,7 +53,7 @@ class Readable:
     broker: MemoryBroker
     clock: SimulatedClock
     _journals: Mapping[str, Journal]
-    _tasks: dict[tuple[str, int], RunningBolt | RunningSpout]
+    _tasks: dict[tuple[str, int], SimulatedProcess]
     _retired: dict[str, Stats]
 
     @property
@@ -69,7 +71,7 @@ class Readable:
 
     def executed(self, component: str, task: int | None = None) -> list[Values]:
         """The values that a bolt executed, in order; by all its tasks, or by one."""
-        return self._known(component).executed(task)
+        return [values for number, values in self._known(component).executed if task is None or number == task]
 
     def acked(self, component: str) -> list[Any]:
         """The message ids that a spout's `ack` was called with, or the values of a bolt's inputs that were acked."""
@@ -87,7 +89,7 @@ class Readable:
         """The message ids of a spout's open trees, task by task, in the order in which they were emitted."""
         self._known(spout)
         running = [self._spout_task(spout, number) for name, number in self._tasks if name == spout]
-        return [message_id for task in running for message_id in task.task.pending_messages]
+        return [message_id for task in running for message_id in task.pending_messages]
 
     def stats(self, component: str) -> Stats:
         """What a component's tasks have done, those that were killed included."""
@@ -122,14 +124,14 @@ class Readable:
 
     def bolt(self, component: str, task: int = 0) -> Any:
         """The instance of a bolt's task, as your factory made it."""
-        running = self._task(component, task)
-        if not isinstance(running, RunningBolt):
+        running = self._task(component, task).task
+        if not isinstance(running, BoltTask):
             raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
-        return running.task.bolt
+        return running.bolt
 
     def spout(self, component: str, task: int = 0) -> Any:
         """The instance of a spout's task, as your factory made it."""
-        return self._spout_task(component, task).task.spout
+        return self._spout_task(component, task).spout
 
     def _known(self, component: str) -> Journal:
         journal = self._journals.get(component)
@@ -139,7 +141,7 @@ class Readable:
             )
         return journal
 
-    def _task(self, component: str, number: int) -> RunningBolt | RunningSpout:
+    def _task(self, component: str, number: int) -> SimulatedProcess:
         self._known(component)
         running = self._tasks.get((component, number))
         if running is None:
@@ -147,9 +149,9 @@ class Readable:
             raise SimulationError(f"{component!r} has no task {number}: it has {tasks}, numbered from 0")
         return running
 
-    def _spout_task(self, component: str, number: int) -> RunningSpout:
-        running = self._task(component, number)
-        if not isinstance(running, RunningSpout):
+    def _spout_task(self, component: str, number: int) -> SpoutTask:
+        running = self._task(component, number).task
+        if not isinstance(running, SpoutTask):
             raise SimulationError(f"{component!r} is a bolt: this is only known of spouts")
         return running
 

@@ -330,7 +330,7 @@ class SplitColumns(ArrowBolt):
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_a_simulated_cluster_runs_and_kills_an_arrow_bolt(guarantee: Guarantee) -> None:
-    builder = TopologyBuilder("columns", guarantee=guarantee)
+    builder = TopologyBuilder("columns", guarantee=guarantee, pack_tuples=8)
     builder.set_spout("lines", LinesOfKit)
     builder.set_bolt("split", SplitColumns, tasks=2).shuffle_grouping("lines")
     builder.set_bolt("count", Sink, tasks=2).fields_grouping("split", "word")

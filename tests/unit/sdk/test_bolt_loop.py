@@ -202,7 +202,7 @@ class Rig:
         commits = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
         self.loop = BoltLoop(
             ComponentProcess(
-                *(bench.topology, "b", {}, bench.clock, lambda _: None),
+                *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
                 lambda: self.stopping() or not self.consumer.there,
             ),
             commits(bench.environment, sink, "b"),

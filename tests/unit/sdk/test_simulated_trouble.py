@@ -125,7 +125,9 @@ TIMEOUTS: dict[Guarantee, float] = {"at_least_once": 5, "exactly_once": 25}
 def topology(story: Story, guarantee: Guarantee) -> Topology:
     timeout = TIMEOUTS[guarantee]
     settings: dict[str, Any] = {"message_timeout": timeout, "max_tree_age": 4 * timeout, "max_spout_pending": 20}
-    builder = TopologyBuilder("faults", guarantee=guarantee, ack_partitions=3, **settings)
+    # A task dies between two records.
+    pack_tuples = story.chance.choice([1, 4, 1_000])
+    builder = TopologyBuilder("faults", guarantee=guarantee, ack_partitions=3, pack_tuples=pack_tuples, **settings)
     builder.set_spout("numbers", partial(Numbers, story))
     builder.set_bolt("branch", partial(Branch, story), tasks=2).shuffle_grouping("numbers")
     builder.set_bolt("pair", partial(Pair, story), tasks=2).shuffle_grouping("branch")

@@ -1,0 +1,206 @@
+"""Clients on a broker in memory, in place of the consumers, producers and admin clients of confluent-kafka.
+
+They have what spouts, bolts and ackers call of the real ones. No call waits, and none fails.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kafka_clients.client_settings import CLIENT_CLASSES
+from kafka_clients.librdkafka_bugs import forgettable
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
+
+_NEVER_MS: Final = 10**12  # the timeout of a transaction
+
+
+@dataclass(slots=True)
+class MemoryClients:
+    """The clients of one process, of which each group assigns one partition of a topic."""
+
+    broker: MemoryBroker
+    partition: int
+    room: int = 0  # how many records its consumers return until it is set again
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        classes = {
+            Consumer: partial(MemoryConsumer, self),
+            Producer: partial(MemoryProducer, self.broker),
+            forgettable(AdminClient): partial(MemoryAdmin, self.broker),
+        }
+        return {CLIENT_CLASSES: classes, "transaction.timeout.ms": _NEVER_MS}
+
+
+class MemoryConsumer:
+    """A `confluent_kafka.Consumer`; what it subscribes to is assigned by its first `poll` or `consume`."""
+
+    def __init__(self, clients: MemoryClients, settings: Mapping[str, Any]) -> None:
+        self._clients = clients
+        self._broker = clients.broker
+        self._group = settings["group.id"]
+        self._on_commit = settings.get("on_commit", lambda _error, _partitions: None)
+        self._joining: list[Any] = []
+        self._positions: dict[tuple[str, int], int] = {}
+        self._paused: set[tuple[str, int]] = set()
+
+    def subscribe(self, topics: Sequence[str], *, on_assign: Any, **_callbacks: Any) -> None:
+        partitions = [TopicPartition(topic, self._clients.partition) for topic in topics]
+        self._joining = [partial(on_assign, self, partitions)]
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._positions.clear()
+        self.incremental_assign(partitions)
+
+    def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            start = each.offset if each.offset >= 0 else self.committed([each])[0].offset
+            self._positions[each.topic, each.partition] = max(0, start)
+
+    def unassign(self) -> None:
+        self._positions.clear()
+
+    def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            del self._positions[each.topic, each.partition]
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused.update((each.topic, each.partition) for each in partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused.difference_update((each.topic, each.partition) for each in partitions)
+
+    def poll(self, _seconds: float) -> MemoryRecord | None:
+        return next(iter(self.consume(1)), None)
+
+    def consume(self, limit: int, _seconds: float = 0.0) -> list[MemoryRecord]:
+        while self._joining:
+            self._joining.pop()()
+        records: list[MemoryRecord] = []
+        for at, position in self._positions.items():
+            room = min(limit - len(records), self._clients.room)
+            if room > 0 and at not in self._paused:
+                fetched = self._broker.fetch(*at, position, room)
+                self._positions[at] += len(fetched)
+                self._clients.room -= len(fetched)
+                records += fetched
+        return records
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        self._broker.commit_all(self._group, offsets)
+        if asynchronous:
+            self._on_commit(None, offsets)
+        return offsets
+
+    def committed(self, partitions: Iterable[TopicPartition], **_timeout: float) -> list[TopicPartition]:
+        commits = [(at, self._broker.committed(self._group, at.topic, at.partition)) for at in partitions]
+        return [
+            TopicPartition(at.topic, at.partition, OFFSET_INVALID)
+            if commit is None
+            else TopicPartition(at.topic, at.partition, commit.offset, commit.metadata)
+            for at, commit in commits
+        ]
+
+    def position(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        places = [(each.topic, each.partition) for each in partitions]
+        return [TopicPartition(*at, self._positions[at]) for at in places]
+
+    def get_watermark_offsets(self, at: TopicPartition, **_options: Any) -> tuple[int, int]:
+        return 0, self._broker.end(at.topic, at.partition)
+
+    def list_topics(self, topic: str, **_timeout: float) -> SimpleNamespace:
+        described = SimpleNamespace(error=None, partitions=range(self._broker.partitions(topic)))
+        return SimpleNamespace(topics={topic: described})
+
+    def consumer_group_metadata(self) -> str:
+        return self._group  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemoryProducer:
+    """A `confluent_kafka.Producer`: a record is in the log at once, or once its transaction is committed.
+
+    As with librdkafka, delivery reports are only served in `poll` and `flush`, never while something is sent.
+    """
+
+    def __init__(self, broker: MemoryBroker, settings: Mapping[str, Any]) -> None:
+        self._broker = broker
+        self._reports_all = not settings.get("delivery.report.only.error")
+        self._reports: deque[Any] = deque()
+        self._transaction: list[tuple[Any, ...]] | None = None
+        self._offsets: tuple[str, Sequence[TopicPartition]] = ("", ())
+
+    def __len__(self) -> int:
+        return len(self._reports)
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int = -1,
+        on_delivery: Any = None,
+        _timestamp: Any = None,
+        _unused: int = 0,
+        headers: Any = None,
+    ) -> None:
+        record = (topic, partition, key, value, headers)
+        if refused := self._broker.refusal(*record):
+            raise KafkaException(refused)
+        if self._transaction is not None:
+            self._transaction.append(record)
+            return
+        appended, _ = self._broker.append(*record)
+        if self._reports_all:
+            self._reports.append(partial(on_delivery, None, appended))
+
+    def poll(self, _seconds: float = 0.0) -> int:
+        """Calls the delivery reports, and those of what is sent because of them."""
+        served = 0
+        while self._reports:
+            self._reports.popleft()()
+            served += 1
+        return served
+
+    def flush(self, _seconds: float = 0.0) -> int:
+        self.poll()
+        return 0
+
+    def init_transactions(self, _seconds: float) -> None:
+        """There is no transaction of an earlier process: it ended with it."""
+
+    def begin_transaction(self) -> None:
+        self._transaction = []
+
+    def send_offsets_to_transaction(self, offsets: Sequence[TopicPartition], group: str, _seconds: float) -> None:
+        self._offsets = group, offsets
+
+    def commit_transaction(self, _seconds: float) -> None:
+        for record in self._transaction or ():
+            self._broker.append(*record)
+        self._broker.commit_all(*self._offsets)
+
+    def abort_transaction(self, _seconds: float) -> None:
+        self._transaction = None
+
+
+class MemoryAdmin:
+    """A `confluent_kafka.admin.AdminClient`; the id of a topic is its name."""
+
+    def __init__(self, _broker: MemoryBroker, _settings: Mapping[str, Any]) -> None: ...
+
+    def describe_topics(self, topics: TopicCollection, **_timeout: float) -> dict[str, Future[SimpleNamespace]]:
+        described: dict[str, Future[SimpleNamespace]] = {}
+        for topic in topics.topic_names:
+            described[topic] = Future()
+            described[topic].set_result(SimpleNamespace(topic_id=topic))
+        return described
