@@ -150,7 +150,6 @@ def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, c
     command += ["-settings", settings or str(_IVY_SETTINGS), "-cache", str(cache), "-ivy", str(_IVY_FILE)]
     command += ["-confs", "default", "-retrieve", str(jars / "[artifact]-[revision].[ext]")]
     output: list[str] = []
-    unreachable = False
     started = time.monotonic()
     # Ivy inherits the lock: should this process be killed, the next one waits until nothing writes there any more.
     with (
@@ -171,13 +170,12 @@ def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, c
                 if _FETCHED in line:
                     advance()
                 elif settings is None and _UNREACHABLE.search(line):
-                    unreachable = True
-                    ivy.kill()
                     break
-        except BaseException:
-            ivy.kill()
-            raise
-    if unreachable or ivy.returncode != 0:
+            else:
+                ivy.wait()
+        finally:
+            ivy.kill()  # Nothing happens to one that has ended.
+    if ivy.returncode != 0:
         raise DownloadError(_explain(output, settings))
     console.print(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.", highlight=False)
 

@@ -3,14 +3,14 @@
 Arguments: the parent's process id, seconds from SIGTERM to SIGKILL, an inherited descriptor to pass on (a file lock), a
 directory to remove when the parent has ended (or an empty string), and the command.
 
-It starts the command, prints its process id on standard output, and ends with the command's exit status. On standard
-input, `stop` asks the command to end, `kill` ends it, and the end of the input, which comes with the end of the parent,
-does one after the other. It is a script of the standard library alone: it starts in a few milliseconds and does not
-depend on the parent's import path.
+It starts the command, prints its process id on standard output, and ends with the command's exit status. SIGTERM asks
+the command to end, SIGUSR1 kills it, and the end of standard input, which comes with the end of the parent, does one
+after the other. It is a script of the standard library alone: it starts in a few milliseconds and does not depend on
+the parent's import path.
 
-    parent  ──stdin──▶  guardian  ──signals──▶  java
-       dies: end of input, or another parent       │
-                          dies: PR_SET_PDEATHSIG ──┘ (Linux; elsewhere a killed guardian leaves java to the user)
+    parent  ──signals──▶  guardian  ──signals──▶  java
+       dies: end of stdin, or another parent         │
+                            dies: PR_SET_PDEATHSIG ──┘ (Linux; elsewhere a killed guardian leaves java to the user)
 """
 
 import contextlib
@@ -41,11 +41,12 @@ def main() -> int:
         preexec_fn=_tie_to_this_process(),
     )
     signal.signal(signal.SIGTERM, lambda _number, _frame: process.terminate())
-    with contextlib.suppress(BrokenPipeError):  # The parent has died already; _obey will see that.
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: process.kill())
+    with contextlib.suppress(BrokenPipeError):  # The parent has died already, which the thread will detect.
         os.write(1, f"{process.pid}\n".encode())
 
     orphaned = threading.Event()
-    threading.Thread(target=_obey, args=(process, int(parent), float(grace), orphaned), daemon=True).start()
+    threading.Thread(target=_end_with, args=(int(parent), process, float(grace), orphaned), daemon=True).start()
     status = process.wait()
     if temporary and (orphaned.is_set() or os.getppid() != int(parent)):
         shutil.rmtree(temporary, ignore_errors=True)
@@ -67,23 +68,11 @@ def _tie_to_this_process() -> Callable[[], None] | None:
     return tie
 
 
-def _obey(process: subprocess.Popen[bytes], parent: int, grace: float, orphaned: threading.Event) -> None:
-    """Follow the parent's commands; end the process when the parent is gone."""
-    pending = b""
+def _end_with(parent: int, process: subprocess.Popen[bytes], grace: float, orphaned: threading.Event) -> None:
     # Forked children of the parent have the pipe's other end as well and may outlive it, so the end of the input is not
-    # enough: the parent's process id is checked, too.
-    while os.getppid() == parent:
-        if not select.select([_STDIN], [], [], _PARENT_CHECK_SECONDS)[0]:
-            continue
-        received = os.read(_STDIN, 64)
-        if not received:
-            break
-        *commands, pending = (pending + received).split(b"\n")
-        for command in commands:
-            if command == b"stop":
-                process.terminate()
-            elif command == b"kill":
-                process.kill()
+    # enough: the parent's process id is checked, too. Nothing is ever written to the pipe.
+    while os.getppid() == parent and not select.select([_STDIN], [], [], _PARENT_CHECK_SECONDS)[0]:
+        pass
     orphaned.set()
     process.terminate()
     try:

@@ -139,15 +139,7 @@ class BrokerProcess:
     def __init__(self, command: Sequence[str], *, storage: Storage, lock: int, remove_when_orphaned: bool) -> None:
         self._storage = storage
         # Isolated and without site-packages: the guardian needs nothing but the standard library.
-        launch = [
-            sys.executable,
-            "-I",
-            "-S",
-            guardian.__file__,
-            str(os.getpid()),
-            str(_ORPHAN_SECONDS),
-            str(lock),
-        ]
+        launch = [sys.executable, "-I", "-S", guardian.__file__, str(os.getpid()), str(_ORPHAN_SECONDS), str(lock)]
         launch += [str(storage.root) if remove_when_orphaned else "", *command]
         with storage.log_path.open("ab") as log:
             self.log_start = log.tell()  # from here on the log is this broker's, in bytes
@@ -162,11 +154,13 @@ class BrokerProcess:
                 # A session of its own: Ctrl-C in the terminal is for the parent, which still has to stop in order.
                 start_new_session=True,
             )
-        assert self._guardian.stdout is not None  # noqa: S101 - for the type checker
+        assert self._guardian.stdin is not None and self._guardian.stdout is not None  # noqa: S101, PT018 - for mypy
+        self._stdin = self._guardian.stdin
         with self._guardian.stdout as answer:
             line = answer.readline()
         if not line.endswith(b"\n"):
-            self._close()
+            self._stdin.close()
+            self._guardian.wait()
             raise BrokerStartError(f"{command[0]} could not be started", storage.log_path, self.log_start)
         self.pid = int(line)  # of the broker's Java
 
@@ -181,22 +175,22 @@ class BrokerProcess:
 
     def stop(self, timeout: float) -> None:
         """Ask the broker to end; kill it after the timeout, in seconds."""
-        self._command(b"stop\n")
+        self._guardian.terminate()
         try:
-            self._guardian.wait(timeout)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                self._guardian.wait(timeout)
         finally:
             self.kill()
 
     def kill(self) -> None:
         """End the broker at once and return when it is gone."""
-        self._command(b"kill\n")
+        self._guardian.send_signal(signal.SIGUSR1)
         try:
             self._guardian.wait(_KILL_SECONDS)
         except subprocess.TimeoutExpired:
             self._guardian.kill()
-        self._close()
+            self._guardian.wait()
+        self._stdin.close()
         if self._guardian.returncode < 0:
             # With the guardian killed, Java is about to die (Linux), or knows nothing of it (elsewhere). It is alive
             # for as long as it holds the lock, so the process id is still its own.
@@ -205,14 +199,3 @@ class BrokerProcess:
                     break
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
-
-    def _command(self, command: bytes) -> None:
-        stdin = self._guardian.stdin
-        if stdin is not None and not stdin.closed:
-            with suppress(BrokenPipeError):  # It has ended already.
-                stdin.write(command)
-
-    def _close(self) -> None:
-        if self._guardian.stdin is not None:
-            self._guardian.stdin.close()
-        self._guardian.wait()
