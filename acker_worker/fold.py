@@ -14,7 +14,7 @@ import numpy as np
 
 from acker_worker import kernels
 from acker_worker.errors import LedgerError, UnsupportedVersionError
-from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Stage
+from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Run
 from acker_worker.progress import Progress
 from acker_worker.sessions import Sessions, Standing
 from acker_worker.stats import Counters
@@ -26,6 +26,8 @@ _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
 MESSAGE_CHARACTERS: Final = 500
 """How much of a bolt's message is kept for the notice: many of them have to fit into one."""
+FULL: Final = 8_192
+"""Entries at which they are applied: enough for the call not to be noticed, little enough for the caches."""
 _NOTHING: Final = ("", "")
 _NOTICE_ROOTS: Final = 16_384  # most roots in one notice batch: 128 KiB of ids, far from a broker's largest record
 _NOTICE_FAILS: Final = 256
@@ -115,7 +117,10 @@ class PartitionFold:
         self._window: int | None = None
         self._ticks: deque[tuple[int, int]] = deque()
         self._messages: dict[int, tuple[str, str]] = {}
-        self._stage = Stage()
+        # Entries that wait to be applied at once, and how many. They are applied before anything that would notice: a
+        # new tick, the end of a rebuild, the message of a fail, the end of the records.
+        self._runs: list[Run] = []
+        self._waiting = 0
 
     def apply(self, records: Iterable[LogRecord]) -> Step:
         """Folds records in, in the order of their offsets. Raises `UnsupportedVersionError`."""
@@ -125,8 +130,8 @@ class PartitionFold:
                 self._catch_up(step, self._committed)
             if record.append_ms > self.clock_ms:
                 self._move_clock(record.append_ms, step)
-            elif self._stage.full:
-                self._apply_stage(step)
+            elif self._waiting >= FULL:
+                self._apply_runs(step)
             self._mark_tick(record.offset)
             self.counters.records += 1
             try:
@@ -143,7 +148,7 @@ class PartitionFold:
                     reason = error.reason if isinstance(error, WireError) else "ledger"
                     step.rejected.append(Rejected(record, reason, str(error)))
             self.position = record.offset + 1
-        self._apply_stage(step)
+        self._apply_runs(step)
         return step
 
     def advance(self, now_ms: int) -> Step:
@@ -186,32 +191,35 @@ class PartitionFold:
         if standing is Standing.SUPERSEDED:
             counters.superseded_batches += 1
             return
-        stage = self._stage
         if batch.spout is not None and len(batch.init_roots):
             spout = self.ledger.index_of(batch.spout)
             counters.inits += len(batch.init_roots)
-            stage.add(kernels.INIT, batch.init_roots, batch.init_vals, spout)
+            self._add(Run(kernels.INIT, batch.init_roots, batch.init_vals, spout))
         if len(batch.ack_roots):
             counters.acks += len(batch.ack_roots)
-            stage.add(kernels.ACK, batch.ack_roots, batch.ack_vals)
+            self._add(Run(kernels.ACK, batch.ack_roots, batch.ack_vals))
         if len(batch.fail_roots):
             counters.fails += len(batch.fail_roots)
             # A bolt's message is for the outcome of this fail, not for one that was decided before.
-            self._apply_stage(step)
+            self._apply_runs(step)
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
                 self._messages[root] = message[:MESSAGE_CHARACTERS], batch.writer
-            stage.add(kernels.FAIL, batch.fail_roots)
-            self._apply_stage(step)
+            self._add(Run(kernels.FAIL, batch.fail_roots))
+            self._apply_runs(step)
         if len(batch.reset_roots):
             counters.resets += len(batch.reset_roots)
-            stage.add(kernels.RESET, batch.reset_roots)
+            self._add(Run(kernels.RESET, batch.reset_roots))
 
-    def _apply_stage(self, step: Step) -> None:
-        """Applies what is staged; nothing may be read from the ledger before."""
-        if not self._stage.runs:
+    def _add(self, run: Run) -> None:
+        self._runs.append(run)
+        self._waiting += len(run.roots)
+
+    def _apply_runs(self, step: Step) -> None:
+        """Applies the entries that wait; nothing may be read from the ledger before."""
+        if not self._runs:
             return
-        outcomes = self.ledger.apply(self._stage)
-        self._stage.clear()
+        outcomes = self.ledger.apply(self._runs)
+        self._runs, self._waiting = [], 0
         self.counters.duplicate_inits = self.ledger.duplicate_inits
         self._add_outcomes(outcomes, step, notify=not self.rebuilding)
 
@@ -233,7 +241,7 @@ class PartitionFold:
     def _catch_up(self, step: Step, committed: Progress) -> None:
         """Reaches the committed offset: the clock goes where the earlier owner had it; all later notices are sent."""
         self._move_clock(max(committed.clock_ms, self.clock_ms), step)
-        self._apply_stage(step)
+        self._apply_runs(step)
         self._committed = None
 
     def _move_clock(self, now_ms: int, step: Step) -> None:
@@ -244,8 +252,8 @@ class PartitionFold:
         expired there. A second notice is ignored; a missing one would leave a spout waiting.
         """
         tick = self._tick(now_ms)
-        if self._stage.full or tick > self._tick(self.clock_ms):
-            self._apply_stage(step)
+        if self._waiting >= FULL or tick > self._tick(self.clock_ms):
+            self._apply_runs(step)
         self.clock_ms = now_ms
         self._add_outcomes(self.ledger.advance(tick), step, notify=True)
         # By the clock alone, so that an owner that rebuilds forgets a writer where the one before it did.

@@ -3,14 +3,13 @@
 The rules live in `kernels`. A cohort is the set of records that expire at the same tick, so it is a bucket of a
 RotatingMap. Only their sizes are kept; the table is searched for their members when a cohort that is not empty is due.
 
-Entries wait in a `Stage`, because a call of a kernel costs as much as applying a hundred of them. The fold applies them
-before anything that it would notice: a new tick, the end of a rebuild, the message of a fail, the end of the records
-that it was given.
+Many runs are applied at once, because a call of a kernel costs as much as applying a hundred entries.
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,67 +19,6 @@ from acker_worker.errors import LedgerError
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutAddress
-
-FULL: Final = 8_192
-"""Entries at which it is to be applied: enough for the call not to be noticed, little enough for the caches."""
-_MOST: Final = 8 * FULL
-_RUNS: Final = 64
-
-
-class Stage:
-    """Runs of roots, each with the rule by which it is applied.
-
-    Attributes:
-        roots, vals: shape `(>= entries,)`, native u8.
-        rules: shape `(>= runs,)`, u1; `kernels.INIT`, `ACK`, `FAIL` or `RESET`.
-        spouts: shape `(>= runs,)`, u8; index of the owner of inits.
-        ends: shape `(>= runs,)`, i8; how many entries there are up to the end of each run.
-    """
-
-    __slots__ = ("ends", "entries", "roots", "rules", "runs", "spouts", "vals")
-
-    def __init__(self) -> None:
-        self._make_columns(FULL)
-        self.rules = np.empty(_RUNS, dtype=np.uint8)
-        self.spouts = np.empty(_RUNS, dtype=np.uint64)
-        self.ends = np.empty(_RUNS, dtype=np.int64)
-        self.entries = 0
-        self.runs = 0
-
-    @property
-    def full(self) -> bool:
-        return self.entries >= FULL
-
-    def add(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> None:
-        """Adds a run of at least one root, in any byte order; `spout` is the index of the owner of inits."""
-        start, stop = self.entries, self.entries + len(roots)
-        if stop > len(self.roots):
-            held, held_vals = self.roots[:start], self.vals[:start]
-            self._make_columns(2 * stop)
-            self.roots[:start], self.vals[:start] = held, held_vals
-        if self.runs == len(self.rules):
-            self.rules = np.resize(self.rules, 2 * self.runs)
-            self.spouts = np.resize(self.spouts, 2 * self.runs)
-            self.ends = np.resize(self.ends, 2 * self.runs)
-        self.roots[start:stop] = roots
-        if vals is not None:
-            self.vals[start:stop] = vals
-        self.rules[self.runs] = rule
-        self.spouts[self.runs] = spout
-        self.ends[self.runs] = stop
-        self.entries = stop
-        self.runs += 1
-
-    def clear(self) -> None:
-        """Makes it empty; the room that a large batch took is given back."""
-        if len(self.roots) > _MOST:
-            self._make_columns(FULL)
-        self.entries = self.runs = 0
-
-    def _make_columns(self, entries: int) -> None:
-        self.roots: NDArray[np.uint64] = np.empty(entries, dtype=np.uint64)
-        self.vals: NDArray[np.uint64] = np.empty(entries, dtype=np.uint64)
-
 
 MAX_LOAD: Final = 0.66  # share of homes taken at which the table grows
 GROWTH: Final = 1.25  # by how much: the load then lies between 0.53 and 0.66, 36 to 46 bytes a tree
@@ -132,6 +70,15 @@ class LedgerSettings:
     def max_age_ticks(self) -> int:
         """Ticks from the birth of a record to its expiry at the latest."""
         return -(-self.max_age_ms // self.tick_ms) + 1
+
+
+class Run(NamedTuple):
+    """Roots to which a rule is applied, of shape `(n,)`, as are `vals`; of any byte order."""
+
+    rule: int  # `kernels.INIT`, `ACK`, `FAIL` or `RESET`
+    roots: IdColumn
+    vals: IdColumn | None = None  # of inits and acks
+    spout: int = 0  # index of the owner of inits, from `Ledger.index_of`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,18 +135,24 @@ class Ledger:
         self._tick = 0
         self._oldest_tick = 0
 
-    def apply(self, stage: Stage) -> Outcomes:
-        """Applies what is staged by rules 1 to 4, in order; a second init of an open root is ignored."""
+    def apply(self, runs: Sequence[Run]) -> Outcomes:
+        """Applies runs by rules 1 to 4, in order; a second init of an open root is ignored."""
+        roots = np.concatenate([run.roots for run in runs], dtype=_U64)
+        # Vals that are not read are any.
+        vals = np.concatenate([run.roots if run.vals is None else run.vals for run in runs], dtype=_U64)
+        rules = np.array([run.rule for run in runs], np.uint8)
+        spouts = np.array([run.spout for run in runs], _U64)
+        ends = np.cumsum([len(run.roots) for run in runs])
         parts: list[Outcomes] = []
         start = 0
-        while start < stage.entries:
-            stop = min(start + CHUNK, stage.entries)
+        while start < len(roots):
+            stop = min(start + CHUNK, len(roots))
             self._make_room(stop - start)
             applied, count = kernels.apply(
                 self._table,
                 _U64(self._capacity),
                 _MULTIPLIER,
-                *(stage.rules, stage.spouts, stage.ends, stage.roots, stage.vals, start, stop),
+                *(rules, spouts, ends, roots, vals, start, stop),
                 _wrapped(self._tick),
                 _U64(self.settings.max_age_ticks),
                 self._lifetimes,
@@ -217,7 +170,7 @@ class Ledger:
     def advance(self, tick: int) -> Outcomes:
         """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back.
 
-        What is staged must be applied before the tick changes.
+        Entries of earlier ticks must have been applied.
         """
         if tick > self._tick and len(self._spout_index) > self._remembered_spouts:
             self._forget_idle_spouts()
@@ -366,9 +319,7 @@ def warm_up() -> None:
     """Compiles the kernels, or loads them from numba's cache, before the first message comes."""
     ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=2, orphan_timeout_ms=1))
     roots = np.arange(3, dtype=_U64)
-    stage = Stage()
-    stage.add(kernels.INIT, roots, roots, ledger.index_of(SpoutAddress("", 0, 1)))
-    ledger.apply(stage)
+    ledger.apply([Run(kernels.INIT, roots, roots, ledger.index_of(SpoutAddress("", 0, 1)))])
     ledger.advance(10)
     ledger.record(0)
     kernels.misrouted(roots, _U64(8), _U64(0))

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acker_worker.kernels import ACK, INIT
-from acker_worker.ledger import Ledger, LedgerSettings, Stage, warm_up
+from acker_worker.ledger import Ledger, LedgerSettings, Run, warm_up
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Spread
 from benchmarks.processes import resident_bytes
@@ -106,12 +106,9 @@ class Window:
             yield init(slice(self.pending + start, self.pending + end))
 
 
-def apply(ledger: Ledger, stage: Stage, rule: int, roots: IdColumn, vals: IdColumn) -> int:
+def apply(ledger: Ledger, rule: int, roots: IdColumn, vals: IdColumn) -> int:
     """Applies a rule to some roots; returns how many outcomes there are."""
-    stage.add(rule, roots, vals, ledger.index_of(SPOUT))
-    outcomes = ledger.apply(stage)
-    stage.clear()
-    return len(outcomes)
+    return len(ledger.apply([Run(rule, roots, vals, ledger.index_of(SPOUT))]))
 
 
 def ledger_round(window: Window, clock: Callable[[], float]) -> Round:
@@ -120,17 +117,17 @@ def ledger_round(window: Window, clock: Callable[[], float]) -> Round:
     news, new_vals = np.array(window.roots[window.pending :]), np.array(window.vals[window.pending :])
 
     def run() -> float:
-        ledger, stage = Ledger(SETTINGS), Stage()
+        ledger = Ledger(SETTINGS)
         for start in range(0, window.pending, BATCH):
             old = slice(start, min(start + BATCH, window.pending))
-            apply(ledger, stage, INIT, np.array(window.roots[old]), np.array(window.vals[old]))
+            apply(ledger, INIT, np.array(window.roots[old]), np.array(window.vals[old]))
         assert len(ledger) == window.pending
         acked = 0
         began = clock()
         for start in range(0, window.turns, BATCH):
             batch = slice(start, start + BATCH)
-            acked += apply(ledger, stage, ACK, acks[batch], ack_vals[batch])
-            apply(ledger, stage, INIT, news[batch], new_vals[batch])
+            acked += apply(ledger, ACK, acks[batch], ack_vals[batch])
+            apply(ledger, INIT, news[batch], new_vals[batch])
         seconds = clock() - began
         assert acked == window.turns
         assert len(ledger) == window.pending
@@ -247,12 +244,12 @@ def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
             ids.seek(8 * index)
             return np.frombuffer(ids.read(8 * count), dtype=np.uint64)
 
-        ledger, stage = Ledger(SETTINGS), Stage()
+        ledger = Ledger(SETTINGS)
         batch_at(0, BATCH)
         before = resident_bytes()
         for start in range(0, pending, BATCH):
             count = min(BATCH, pending - start)
-            apply(ledger, stage, INIT, batch_at(start, count), batch_at(pending + turns + start, count))
+            apply(ledger, INIT, batch_at(start, count), batch_at(pending + turns + start, count))
         after, peak = resident_bytes(), resident_bytes(peak=True)
     assert len(ledger) == pending
     return {

@@ -6,7 +6,7 @@ import numpy as np
 
 from acker_worker import kernels
 from acker_worker.fold import LogRecord, PartitionFold, Step
-from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Stage
+from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Run
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
@@ -38,10 +38,7 @@ class RuleLedger(Ledger):
         return self._apply_one(kernels.RESET, roots)
 
     def _apply_one(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> Outcomes:
-        stage = Stage()
-        if len(roots):
-            stage.add(rule, roots, vals, spout)
-        return self.apply(stage)
+        return self.apply([Run(rule, roots, vals, spout)])
 
 
 def outcomes(step: Step) -> list[Outcome]:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from acker_worker import kernels
-from acker_worker.ledger import FULL, Ledger, Stage
+from acker_worker.fold import FULL
+from acker_worker.ledger import Ledger, Run
 from tests.unit.acker_worker.folding import SETTINGS, SPOUT, Log, column, new_fold
 from tuple_tree.messages import FailReason
 
@@ -20,18 +21,13 @@ def test_the_message_of_a_fail_survives_an_earlier_outcome() -> None:
     )
 
 
-def test_more_entries_and_runs_than_there_is_room_for() -> None:
-    stage, ledger = Stage(), Ledger(SETTINGS)
+def test_entries_of_many_runs_and_byte_orders() -> None:
+    ledger = Ledger(SETTINGS)
     spout = ledger.index_of(SPOUT)
     roots = np.arange(1, 20 * FULL, dtype=np.uint64)
-    for root in range(1, 300):
-        stage.add(kernels.INIT, column(root), column(root), spout)
-    stage.add(kernels.INIT, roots[299:].astype(">u8"), roots[299:].astype(">u8"), spout)
-    assert stage.entries == len(roots)
-    assert not len(ledger.apply(stage))
+    runs = [Run(kernels.INIT, column(root), column(root), spout) for root in range(1, 300)]
+    others = roots[299:].astype(">u8")
+    assert not len(ledger.apply([*runs, Run(kernels.INIT, others, others, spout)]))
     assert len(ledger) == len(roots)
-    stage.clear()
-    assert len(stage.roots) == FULL
-    stage.add(kernels.ACK, roots, roots)
-    assert ledger.apply(stage).roots.tolist() == roots.tolist()
+    assert ledger.apply([Run(kernels.ACK, roots, roots)]).roots.tolist() == roots.tolist()
     assert not len(ledger)
