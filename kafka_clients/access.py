@@ -4,7 +4,7 @@ Read and Write imply Describe, so that is no permission of its own.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal
@@ -76,17 +76,10 @@ class Role:
     note: str = ""  # what cannot be known from the topology
 
     @property
-    def topics(self) -> dict[str, Operations]:
-        """Its operations on the topics that are named one by one."""
-        return {each.name: each.operations for each in self._topics()}
-
-    @property
     def needed_topics(self) -> dict[str, Operations]:
-        """Those that it cannot do without."""
-        return {each.name: each.operations for each in self._topics() if not each.optional}
-
-    def _topics(self) -> Iterator[Permission]:
-        return (each for each in self.permissions if each.resource == "topic" and not each.prefixed)
+        """Its operations on the topics that are named one by one and that it cannot do without."""
+        topics = (each for each in self.permissions if each.resource == "topic" and not each.prefixed)
+        return {each.name: each.operations for each in topics if not each.optional}
 
 
 def roles(

@@ -209,8 +209,8 @@ FAULTS: Final = (
     Fault(
         "codec: a column is lost",
         "tuple_tree/messages.py",
-        "_packed(getattr(batch, name)) for name in _ACK_COLUMNS",
-        '_packed(getattr(batch, name)) if name != "reset_roots" else b"" for name in _ACK_COLUMNS',
+        "pack_ids(getattr(batch, name)) for name in _ACK_COLUMNS",
+        'pack_ids(getattr(batch, name)) if name != "reset_roots" else b"" for name in _ACK_COLUMNS',
         "tests/unit/tuple_tree/test_codec.py::test_the_pinned_batches",
     ),
     Fault(

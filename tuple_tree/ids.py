@@ -6,7 +6,7 @@ A root id names a tuple tree, an edge id one delivery of one tuple. Other langua
 import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from sys import byteorder
 from typing import Final
 
@@ -28,7 +28,8 @@ def random_ids(entropy: Callable[[int], bytes] = os.urandom) -> Iterator[int]:
 
     Pass a seeded source of random bytes to repeat a run.
     """
-    return chain.from_iterable(_blocks(entropy))
+    # By the block, so that drawing one runs Python code only once a block.
+    return chain.from_iterable(random_column(_DRAW, entropy).tolist() for _ in repeat(None))
 
 
 def random_column(size: int, entropy: Callable[[int], bytes] = os.urandom) -> IdColumn:
@@ -37,13 +38,6 @@ def random_column(size: int, entropy: Callable[[int], bytes] = os.urandom) -> Id
     while not drawn.all():
         drawn = np.where(drawn == 0, np.frombuffer(entropy(ID_BYTES * size), np.uint64), drawn)
     return drawn
-
-
-def _blocks(entropy: Callable[[int], bytes]) -> Iterator[list[int]]:
-    """Ids by the block: so drawing one runs Python code only once a block."""
-    while True:
-        drawn = np.frombuffer(entropy(_DRAW * ID_BYTES), dtype=np.uint64)
-        yield drawn[drawn != 0].tolist()
 
 
 def signed(id_: int) -> int:
@@ -59,7 +53,7 @@ def unsigned(id_: int) -> int:
 def pack_ids(ids: Sequence[int] | IdColumn) -> bytes:
     """Packs ids big-endian, back to back: `8 * len(ids)` bytes."""
     if isinstance(ids, np.ndarray):
-        return ids.astype(_WIRE_ID).tobytes()
+        return ids.astype(_WIRE_ID, copy=False).tobytes()
     column = array("Q", ids)
     if byteorder == "little":
         column.byteswap()

@@ -21,7 +21,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from numpy.typing import NDArray
 
 from tuple_tree.errors import VersionError, WireError
-from tuple_tree.ids import NO_IDS, IdColumn, unpack_ids
+from tuple_tree.ids import NO_IDS, IdColumn, pack_ids, unpack_ids
 
 SESSION_BYTES: Final = 16
 
@@ -179,10 +179,6 @@ ACK_BATCH: Final = _load("ack_batch")
 NOTICE_BATCH: Final = _load("notice_batch")
 
 
-def _packed(column: IdColumn) -> bytes:
-    return column.astype(">u8", copy=False).tobytes()
-
-
 def _texts(messages: Sequence[str]) -> list[str]:
     # A bolt's message may hold half a surrogate pair, from a file name for example, which UTF-8 cannot carry.
     return [message.encode(errors="backslashreplace").decode() for message in messages]
@@ -198,7 +194,7 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
             "opens": batch.opens,
             "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
             "fail_messages": _texts(batch.fail_messages),
-            **{name: _packed(getattr(batch, name)) for name in _ACK_COLUMNS},
+            **{name: pack_ids(getattr(batch, name)) for name in _ACK_COLUMNS},
         }
     )
 
@@ -231,7 +227,7 @@ def encode_notice_batch(batch: NoticeBatch) -> bytes:
             "acks_offset": batch.acks_offset,
             "fail_reasons": batch.fail_reasons.tobytes(),
             "fail_messages": _texts(batch.fail_messages),
-            **{name: _packed(getattr(batch, name)) for name in _NOTICE_COLUMNS},
+            **{name: pack_ids(getattr(batch, name)) for name in _NOTICE_COLUMNS},
         }
     )
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-_COMPACT: Final = 4096  # entries that were passed, before they are let go of
+_COMPACT: Final = 4096  # entries that were passed, before they are deleted
 
 
 class OffsetManager:
@@ -16,29 +16,35 @@ class OffsetManager:
 
     `start` and `done` cost amortised O(1). Memory is one entry for each offset behind the first open one, and for those
     that were passed at most as many more, or some thousand.
+
+    Attributes:
+        committable: the offset to commit: one after the last before which all are done; None before the first start,
+            and that of the first start as long as it is open. As in Storm, a gap in the log is only passed by what lies
+            behind it and is done: a reader from before the gap and one from behind it read the same.
+        last_started: the last offset that was started; -1 if none was.
     """
 
-    __slots__ = ("_ahead", "_committable", "_first", "_open", "_started")
+    __slots__ = ("_ahead", "_first", "_open", "committable", "last_started")
 
     def __init__(self) -> None:
         # A list and where it begins, not a deque: a run of offsets is compared, and passed, in one go.
         self._open: list[int] = []
         self._first = 0
         self._ahead: set[int] = set()
-        self._committable: int | None = None
-        self._started = -1
+        self.committable: int | None = None
+        self.last_started = -1
 
     def start(self, offset: int) -> None:
         """Opens an offset; they must come in rising order.
 
         Raises `ValueError` if the offset is not above all that were started.
         """
-        if offset <= self._started:
-            raise ValueError(f"offset {offset} was started after offset {self._started}: offsets must rise")
-        self._started = offset
+        if offset <= self.last_started:
+            raise ValueError(f"offset {offset} was started after offset {self.last_started}: offsets must rise")
+        self.last_started = offset
         self._open.append(offset)
-        if self._committable is None:
-            self._committable = offset
+        if self.committable is None:
+            self.committable = offset
 
     def done(self, offset: int) -> None:
         """Closes an offset that was started; it is counted as committable once all before it are closed."""
@@ -66,20 +72,11 @@ class OffsetManager:
             self.done(offset)
 
     def _pass(self, first: int) -> None:
-        self._committable = self._open[first - 1] + 1
+        self.committable = self._open[first - 1] + 1
         if first >= _COMPACT and 2 * first >= len(self._open):
             del self._open[:first]
             first = 0
         self._first = first
-
-    @property
-    def committable(self) -> int | None:
-        """The offset to commit: one after the last before which all are done; None before the first start.
-
-        That of the first start as long as it is open. As in Storm, a gap in the log is only passed by what lies behind
-        it and is done: a reader from before the gap and one from behind it read the same.
-        """
-        return self._committable
 
     @property
     def oldest_open(self) -> int | None:
@@ -89,11 +86,6 @@ class OffsetManager:
         open_ = self._open
         behind = bisect_right(open_, offset, self._first)
         return [each for each in open_[self._first : behind] if each not in self._ahead]
-
-    @property
-    def last_started(self) -> int:
-        """The last offset that was started; -1 if none was."""
-        return self._started
 
     @property
     def done_ahead(self) -> int:

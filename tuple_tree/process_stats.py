@@ -68,9 +68,8 @@ def filter_known_fields(values: Mapping[str, Any], empty: object) -> dict[str, A
         if field_.name not in values:
             continue
         value, like = values[field_.name], getattr(empty, field_.name)
-        if isinstance(like, int | float) and not isinstance(value, int | float):
-            raise ValueError(f"{field_.name} is {value!r}")
-        if isinstance(like, str) and not isinstance(value, str):
-            raise ValueError(f"{field_.name} is {value!r}")
+        for kind in (int | float, str):
+            if isinstance(like, kind) and not isinstance(value, kind):
+                raise ValueError(f"{field_.name} is {value!r}")
         known[field_.name] = value
     return known
