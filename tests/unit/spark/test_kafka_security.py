@@ -157,4 +157,4 @@ def test_the_error_about_an_unsupported_key_has_the_conversion(authority: Author
 
 def test_the_role_of_a_spout_lands_its_rows_where_the_job_does() -> None:
     of_files = manifest(spout("files", external=True), topology="t")
-    assert replay_topic("t", "files") in component_role(of_files, "files").topics
+    assert replay_topic("t", "files") in component_role(of_files, "files").needed_topics
