@@ -28,10 +28,9 @@ from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics, broker
 from spark_jobs.entries import OUT, KafkaSender
-from spark_jobs.frames import StreamFrame
+from spark_jobs.inbox import Unpack
 from spark_jobs.kafka_options import sink_options, source_options
-from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources, Unpack
+from spark_jobs.packing import Pack
 from tuple_tree.anchors import anchor_headers
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
@@ -134,10 +133,11 @@ def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: in
 
 
 def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
-    name, inbox = bench.topology.topology, tuples_topic(bench.topology.topology, "work")
-    kafka = KafkaSender(bench.topics.kafka)
-    unpack = Unpack(Sources(name, "work", inbox, {"lines/default": StreamFrame(LINE)}, log=None), kafka)
-    pack = Pack(replace(Outputs.of(bench.topology, "work"), log=None))
+    inbox = tuples_topic(bench.topology.topology, "work")
+    untracked = bench.topology.model_copy(update={"guarantee": "at_most_once"})
+    (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
+    unpack = Unpack(untracked, work, KafkaSender(bench.topics.kafka))
+    pack = Pack(untracked, work)
     sink = sink_options(bench.topics.kafka)
 
     def each(records: DataFrame, _batch_id: int) -> None:

@@ -11,23 +11,21 @@
 
     running = spark_jobs.spout(spark, topology, "lines", "a-topic", kafka={"bootstrap.servers": …}, checkpoint=…)
 
-- `packages`: the session and what it needs; `bolt`, `spout`, `emit`: what users call; `tracking`: the column that
-  `transform` keeps; `components`: what a topology gives a job to run.
+- `packages`: the session and what it needs; `bolts`, `spouts`, `emit`: what users call; `transform`: what a bolt's
+  function receives and returns; `components`: what a topology gives a job to run.
 - `submit` and `main`: a component under spark-submit, from both sides.
-- `running_query`: progress and stopping; `checkpoint`: its owner and its offsets; `kafka_options`, `kafka_security`:
-  settings; `counts`, `driver_stats`: what a driver publishes.
-- Of a bolt: `micro_batch`: its two writes; `records_in`: records into rows; `results`: checks of what
-  `transform` returned; `input_acks`: acks of the inputs.
+- `running_query`: progress and stopping; `checkpoint`: its owner and its offsets; `kafka_options`:
+  settings; `driver_stats`: what a driver counts and publishes.
+- Of a bolt: `bolts`: its micro-batches; `inbox`: records into rows, and their acks.
 - Of both: `packing`: rows into packs; `entries`: the ack log and dead letters; `frames`: streams as columns.
-- Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `outcomes`: which trees are open;
-  `spout_loop`: reads notices, commits, and delivers again what failed; `spout_offsets`: its committed offsets;
-  `spout_landing`: a source that cannot be read by position.
+- Of a spout: `delivering`: messages into packs; `outcomes`: which trees are open; `spout_loop`: reads notices, commits,
+  and delivers again what failed.
 - `python_worker`: what makes tasks begin sooner. `errors`: the hierarchy.
 """
 
-from spark_jobs.bolt import bolt
+from spark_jobs.bolts import bolt
 from spark_jobs.components import Source, SourceFunction
-from spark_jobs.counts import BatchResult
+from spark_jobs.driver_stats import BatchResult
 from spark_jobs.emit import emit
 from spark_jobs.errors import (
     CheckpointRefusedError,
@@ -37,12 +35,11 @@ from spark_jobs.errors import (
     TopicsRefusedError,
     TransformRefusedError,
 )
-from spark_jobs.micro_batch import Sink, Transform
 from spark_jobs.packages import packages, required_settings, session
 from spark_jobs.python_worker import prepare_worker
 from spark_jobs.running_query import RunningQuery
-from spark_jobs.spout import RunningSpout, spout
-from spark_jobs.tracking import mark_failed, merge_tracking
+from spark_jobs.spouts import RunningSpout, spout
+from spark_jobs.transform import Sink, Transform, mark_failed, merge_tracking
 
 __all__ = [
     "BatchResult",

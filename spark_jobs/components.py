@@ -7,10 +7,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from kafka_clients.access import component_role
 from spark_jobs.errors import ComponentRefusedError, first_line
 from tuple_tree.errors import InvalidNameError
-from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
-from tuple_tree.names import acks_topic, check_topic, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest, topic_specs
+from tuple_tree.names import check_topic
 
 DEFAULT_RETRY_LIMIT: Final = 10
 
@@ -51,17 +52,8 @@ def _component(manifest: Manifest, name: str) -> Component:
 
 def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
     """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
-    topics = {}
-    if isinstance(component, BoltManifest):
-        topics[tuples_topic(manifest.topology, component.name)] = component.tasks
-    elif manifest.acking:
-        topics[notices_topic(manifest.topology, component.name)] = component.tasks
-    for receiver in manifest.bolts:
-        if any(subscription.source == component.name for subscription in receiver.subscriptions):
-            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
-    if manifest.acking:
-        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
-    return {**topics, dead_letters_topic(manifest.topology): 1}
+    needed = component_role(manifest, component.name).needed_topics
+    return {spec.name: spec.partitions for spec in topic_specs(manifest) if spec.name in needed}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,39 @@
-"""What a driver publishes: counts in `{topology}.stats` and to Prometheus, and the offsets of a bolt's group.
+"""What micro-batches have written, and what a driver publishes of it: in `{topology}.stats`, and to Prometheus.
 
-A failure here is logged, and does not end the query.
+A failure to publish is logged, and does not end the query.
 """
 
 import json
 import logging
+import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from pyspark import Accumulator, SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from kafka_clients.client_settings import for_admin, for_consumer
+from kafka_clients.client_settings import for_admin
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
-from spark_jobs.spout_offsets import commit
+from spark_jobs.outcomes import Outcomes
 from tuple_tree.latency import LatencyHistogram
+from tuple_tree.manifest import Component
+from tuple_tree.messages import FailReason
+from tuple_tree.names import component_group
 
 logger = logging.getLogger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
-_COUNTED: Final = {
+_COUNTED: Final = ("executed", "acks", "dead", "emitted", "transferred", "failed")
+_COUNTERS: Final = {
     "emitted": "Rows or messages that were emitted.",
     "transferred": "Tuples that were sent.",
     "executed": "Inputs of a bolt.",
@@ -37,54 +45,123 @@ _POWERS: Final = range(10, 28)
 """Bounds of the complete latency, powers of two of a microsecond: 1.024 ms to 134 s."""
 _LABELS: Final = ["topology", "component"]
 
-
-class InboxOffsets:
-    """Commits where micro-batches ended, so that Kafka's tools show the lag of a bolt, which goes by its checkpoint."""
-
-    def __init__(self, kafka: Mapping[str, Any], group: str) -> None:
-        self._settings = {"log_level": 2, **for_consumer(kafka), "group.id": group, "enable.auto.commit": False}
-        self._group = group
-        self._consumer: Consumer | None = None
-        self._ends: Mapping[str, Mapping[str, int]] = {}
-        self._committed: Mapping[str, Mapping[str, int]] = {}
-        self._failed = False
-
-    def reached(self, ends: Mapping[str, Mapping[str, int]]) -> None:
-        """Takes where a micro-batch ended: topic → partition → offset."""
-        self._ends = ends
-
-    def commit(self) -> None:
-        """Commits new offsets; for one thread. Only the first failure is logged."""
-        ends = self._ends
-        if ends == self._committed:
-            return
-        try:
-            self._consumer = self._consumer or Consumer(self._settings)
-            offsets = [
-                TopicPartition(topic, int(number), int(offset))
-                for topic, partitions in ends.items()
-                for number, offset in partitions.items()
-            ]
-            commit(self._consumer, offsets)
-        except KafkaException as error:
-            if not self._failed:
-                logger.warning(
-                    "the lag of %s will not be shown, its offsets cannot be committed: %s", self._group, error
-                )
-            self._failed = True
-        else:
-            self._committed, self._failed = ends, False
-
-    def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
+EndOffsets = Mapping[str, Mapping[str, int]]
+"""Topic → partition → offset."""
 
 
-class DriverStats:
-    """A thread that publishes once a second until the component has ended.
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What came of a micro-batch.
 
-    It is not the thread that writes: a micro-batch may take minutes, and a driver that publishes nothing for ten
-    seconds is shown as gone. `counts` and `is_running` are called in the thread; a bolt's offsets are committed there.
+    Attributes:
+        rows: inputs.
+        tuples: deliveries, one for each recipient of each row.
+        acks: anchors of the inputs, each with an entry in the ack log.
+        failed: rows that `transform` marked, or that could not be encoded.
+        dead: inputs that could not be used.
+        seconds: how long writing took.
+        emitted: rows that were emitted.
+        acked: inputs of a bolt that were acked; None where rows failed, and it is not known how many inputs these are.
+    """
+
+    rows: int
+    tuples: int
+    acks: int
+    failed: int
+    dead: int
+    seconds: float
+    emitted: int
+    acked: int | None = None
+
+
+class Counts:
+    """What executors count; a task that is tried again may be counted twice."""
+
+    def __init__(self, spark: SparkContext) -> None:
+        self._counted: dict[str, Accumulator[int]] = {name: spark.accumulator(0) for name in _COUNTED}
+
+    def __call__(self, name: str, more: int) -> None:
+        """Called on executors."""
+        self._counted[name].add(more)
+
+    def values(self) -> Counter[str]:
+        return Counter({name: each.value for name, each in self._counted.items()})
+
+
+class Tally:
+    """The totals of a component, in the form of `spout_sdk.Stats`; thread-safe.
+
+    A micro-batch counts when it is written. One that a driver wrote, and died before Spark noted its end, is written
+    and counted by the next driver as well.
+    """
+
+    def __init__(self, component: Component) -> None:
+        self._component = component
+        self._lock = threading.Lock()
+        self._totals: Counter[str] = Counter()
+        # None from the first micro-batch on whose count is not known.
+        self._acked: int | None = 0
+
+    def add(self, result: BatchResult) -> None:
+        with self._lock:
+            self._totals.update(
+                emitted=result.emitted,
+                transferred=result.tuples,
+                executed=result.rows - result.dead,
+                failed=result.failed,
+                dead_letters=result.dead,
+            )
+            self._acked = None if self._acked is None or result.acked is None else self._acked + result.acked
+
+    def stats(self) -> dict[str, Any]:
+        """The counts, without those that are not known; `failed` are rows of the result."""
+        with self._lock:
+            totals, acked = self._totals.copy(), self._acked
+        failed = totals.pop("failed", 0)
+        return {
+            "component": self._component.name,
+            "pids": [os.getpid()],
+            # One driver does the work of all tasks.
+            "tasks": list(range(self._component.tasks)),
+            # Readers of earlier versions need latencies, also where none are measured.
+            "complete_latency": {},
+            "execute_latency": {},
+            "process_latency": {},
+            **dict.fromkeys(("emitted", "transferred", "executed", "dead_letters"), 0),
+            **totals,
+            **({} if acked is None else {"acked": acked}),
+            "failed": {FailReason.FAILED.word: failed} if failed else {},
+        }
+
+
+class SpoutTally(Tally):
+    """The totals of a spout, with the outcomes of its trees; without acking, what is emitted is acked."""
+
+    def __init__(self, component: Component, acking: bool, outcomes: Outcomes) -> None:
+        super().__init__(component)
+        self._acking = acking
+        self._outcomes = outcomes
+        # The driver before has counted what was read in recovery.
+        self._before = outcomes.stats()
+
+    def stats(self) -> dict[str, Any]:
+        before, now, stats = self._before, self._outcomes.stats(), super().stats()
+        return {
+            **stats,
+            **now,
+            "executed": 0,
+            "acked": now["acked"] - before["acked"] if self._acking else stats["emitted"],
+            "failed": dict(Counter(now["failed"]) - Counter(before["failed"])),
+            "ignored_notices": now["ignored_notices"] - before["ignored_notices"],
+        }
+
+
+class DriverStats(Collector):
+    """A thread that publishes once a second until the component has ended; and a collector for Prometheus.
+
+    The thread is not that which writes: a micro-batch may take minutes, and a driver that publishes nothing for ten
+    seconds is shown as gone. Of a bolt, it commits where the last micro-batch ended, so that Kafka's tools show its
+    lag; the bolt itself goes by its checkpoint. `counts`, `progress` and `is_running` are called in this thread too.
     """
 
     def __init__(
@@ -93,16 +170,21 @@ class DriverStats:
         topology: str,
         component: str,
         counts: Callable[[], Mapping[str, Any]],
+        progress: Callable[[], StreamingQueryProgress | None],
         is_running: Callable[[], bool],
-        inbox: InboxOffsets | None = None,
+        *,
+        is_bolt: bool = False,
     ) -> None:
-        self.topology = topology
-        self.counts = counts
+        self._topology = topology
+        self._counts = counts
+        self._progress = progress
         self._kafka = kafka
         self._component = component
         self._began = time.monotonic()
         self._is_running = is_running
-        self._inbox = inbox
+        self._is_bolt = is_bolt
+        self._committed: EndOffsets | None = None
+        self._cannot_commit = False
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stats of {topology}.{component}", daemon=True)
 
@@ -115,43 +197,48 @@ class DriverStats:
         self._thread.join(2 * LAST_SECONDS)
 
     def _run(self) -> None:
-        commit_inbox = self._inbox.commit if self._inbox else lambda: None
         try:
             # The clients are made here, so that invalid settings do not end the query either.
             producer = Producer(producer_settings(self._kafka))
             admin = forgettable(AdminClient)({**for_admin(self._kafka), "log_level": 2})
-            publisher = StatsPublisher(self.topology, "component", self._component, producer, admin, self._began)
+            publisher = StatsPublisher(self._topology, "component", self._component, producer, admin, self._began)
             while not self._ending.wait(_LOOK_SECONDS) and self._is_running():
-                publisher.look(time.monotonic(), self.counts)
-                commit_inbox()
-            publisher.end(time.monotonic(), self.counts())
-            commit_inbox()
+                publisher.look(time.monotonic(), self._counts)
+                self._commit(admin)
+            publisher.end(time.monotonic(), self._counts())
+            self._commit(admin)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query does not need it
-            name = f"{self.topology}.{self._component}"
+            name = f"{self._topology}.{self._component}"
             logger.warning("acker top and the dashboard will not show %s: %s", name, error)
-        finally:
-            if self._inbox:
-                self._inbox.close()
 
-
-class QueryCollector(Collector):
-    """Shows a query; register it with a `prometheus_client` registry."""
-
-    def __init__(
-        self,
-        topology: str,
-        stats: Callable[[], Mapping[str, Any]],
-        progress: Callable[[], StreamingQueryProgress | None],
-    ) -> None:
-        self._topology = topology
-        self._stats = stats
-        self._progress = progress
+    def _commit(self, admin: AdminClient) -> None:
+        """Commits where the last micro-batch of a bolt ended. Only the first failure is logged."""
+        progress, group = self._progress(), component_group(self._topology, self._component)
+        ends = end_offsets(progress) if progress is not None and self._is_bolt else None
+        if ends is None or ends == self._committed:
+            return
+        offsets = [
+            TopicPartition(topic, int(number), offset)
+            for topic, partitions in ends.items()
+            for number, offset in partitions.items()
+        ]
+        try:
+            asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
+            for each in asked[group].result().topic_partitions:
+                if each.error is not None:
+                    raise KafkaException(each.error)
+        except KafkaException as error:
+            if not self._cannot_commit:
+                logger.warning("the lag of %s will not be shown, its offsets cannot be committed: %s", group, error)
+            self._cannot_commit = True
+        else:
+            self._committed, self._cannot_commit = ends, False
 
     def collect(self) -> Iterator[Metric]:
         """One family for each count that is known."""
-        stats, progress = self._stats(), self._progress()
-        labels = [self._topology, stats["component"]]
-        for name, documentation in _COUNTED.items():
+        stats, progress = self._counts(), self._progress()
+        labels = [self._topology, self._component]
+        for name, documentation in _COUNTERS.items():
             if name in stats:
                 counter = CounterMetricFamily(f"acker_component_{name}_total", documentation, labels=_LABELS)
                 counter.add_metric(labels, stats[name])
@@ -186,14 +273,20 @@ class QueryCollector(Collector):
             yield family
 
 
+def end_offsets(progress: StreamingQueryProgress, which: str = "endOffset") -> EndOffsets | None:
+    """Where a micro-batch ended, or the `latestOffset`s when Spark planned it; None if that is not known."""
+    source: Mapping[str, Any] = next(iter(json.loads(progress.json)["sources"]), {})
+    offsets = source.get(which)
+    return offsets if isinstance(offsets, dict) else None
+
+
 def unread_records(progress: StreamingQueryProgress) -> int | None:
     """Records that lay behind the end of a micro-batch when Spark planned it; None if that is not known."""
-    source: Mapping[str, Any] = next(iter(json.loads(progress.json)["sources"]), {})
-    latest, end = source.get("latestOffset"), source.get("endOffset")
-    if not (isinstance(latest, dict) and isinstance(end, dict)):
+    latest, ends = end_offsets(progress, "latestOffset"), end_offsets(progress)
+    if latest is None or ends is None:
         return None
     return sum(
-        max(0, int(offset) - int(end.get(topic, {}).get(partition, 0)))
+        max(0, int(offset) - int(ends.get(topic, {}).get(partition, 0)))
         for topic, partitions in latest.items()
         for partition, offset in partitions.items()
     )

@@ -2,25 +2,24 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from pyspark.sql import DataFrame
 
 from spark_jobs.components import HasManifest, component_of, topics_of
-from spark_jobs.counts import BatchResult, Counts
+from spark_jobs.driver_stats import BatchResult, Counts
 from spark_jobs.entries import OUT, KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
+from spark_jobs.frames import spark_fields
 from spark_jobs.kafka_options import check_topics, executor_settings, sink_options
 from spark_jobs.packages import check_session
-from spark_jobs.packing import LARGEST, Count, Outputs, Roots, not_counted
-from spark_jobs.results import check_fields, spark_fields
+from spark_jobs.packing import LARGEST, Count, Packing, not_counted
 from spark_jobs.running_query import query_id_of
-from spark_jobs.spout_batch import spout_task
+from spark_jobs.transform import check_fields
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest, SpoutManifest
-from tuple_tree.messages import SpoutAddress
 from tuple_tree.streams import DEFAULT_STREAM
 
 _checked: Final[set[tuple[str, str, str]]] = set()
@@ -31,21 +30,22 @@ _checked: Final[set[tuple[str, str, str]]] = set()
 class EmitRows:
     """Makes records of rows, each the root of a tree; for `mapInArrow`."""
 
-    outputs: Outputs
-    spout: SpoutAddress
+    manifest: Manifest
+    spout: SpoutManifest
+    stream: str
     send: Send
     count: Count = not_counted
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Packs batches of rows with the fields of the stream."""
-        roots = Roots(self.outputs, self.spout, self.send, LARGEST, self.count)
+        packing = Packing(self.manifest, self.spout, LARGEST, self.count, self.send)
 
         def add(batch: Any) -> None:
-            unfit = roots.emit(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
+            unfit = packing.begin(self.stream, batch, random_column(batch.num_rows), np.arange(batch.num_rows))
             for message in unfit.values():
                 raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
 
-        return roots.records(batches, add)
+        return packing.records(batches, add)
 
 
 def emit(
@@ -88,21 +88,20 @@ def emit(
     """
     began = time.monotonic()
     manifest, component = component_of(topology, spout, SpoutManifest)
-    outputs = Outputs.of(manifest, spout)
-    if stream not in outputs.streams:
-        declared = ", ".join(outputs.streams) or "none"
+    streams = {each.name: each for each in component.streams}
+    if stream not in streams:
+        declared = ", ".join(streams) or "none"
         raise ComponentRefusedError(f"spout {spout!r} has no stream {stream!r}: it declares {declared}")
-    outputs = replace(outputs, streams={stream: outputs.streams[stream]})
-    types = spark_fields(outputs.streams[stream][0])
-    check_fields(batch_df.schema, stream, types, f"the micro-batch for {spout!r}")
+    emitted = streams[stream]
+    check_fields(batch_df.schema, emitted, f"the micro-batch for {spout!r}")
     check_session(batch_df.sparkSession)
     key = (manifest.topology, spout, query_id_of(batch_df))
     if key not in _checked:
         check_topics(kafka, topics_of(manifest, component))
         _checked.add(key)
     counts = Counts(batch_df.sparkSession.sparkContext)
-    rows = EmitRows(outputs, spout_task(manifest, component), KafkaSender(executor_settings(kafka)), counts)
-    chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in types.items()]
+    rows = EmitRows(manifest, component, stream, KafkaSender(executor_settings(kafka)), counts)
+    chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in spark_fields(emitted).items()]
     batch_df.select(*chosen).mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
     counted = counts.values()
     return BatchResult(

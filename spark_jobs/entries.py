@@ -15,8 +15,9 @@ from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
+from tuple_tree.manifest import Component, Manifest, SpoutManifest
 from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress, encode_ack_batch
-from tuple_tree.names import dead_letters_topic
+from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 ENTRIES: Final = 4096
 """Of a batch, at most."""
@@ -24,14 +25,13 @@ ENTRIES: Final = 4096
 OUT: Final = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
 """Rows of Spark's Kafka sink."""
 
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _OUT: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", pa.list_(_HEADER)),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
 
@@ -53,18 +53,8 @@ _LARGEST_VALUE: Final = 1_000_000
 
 def record_rows(records: Sequence[Record]) -> Any:
     """Records as a record batch of the type `OUT`."""
-    topics, partitions, keys, values, headers = zip(*records, strict=True) if records else ((), (), (), (), ())
-    flat = [header for several in headers for header in several]
-    names = pa.array([name for name, _ in flat], pa.string())
-    pairs = pa.StructArray.from_arrays(
-        [names, pa.array([value for _, value in flat], pa.binary())], fields=list(_HEADER)
-    )
-    ends = np.concatenate(([0], np.cumsum([len(several) for several in headers]))).astype(np.int32)
-    columns = [
-        pa.array(column, field.type)
-        for column, field in zip((topics, partitions, keys, values), list(_OUT)[:-1], strict=True)
-    ]
-    return pa.record_batch([*columns, pa.ListArray.from_arrays(pa.array(ends), pairs, type=pa.list_(_HEADER))], _OUT)
+    columns = list(zip(*records, strict=True)) or [()] * len(_OUT)
+    return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, _OUT, strict=True)], _OUT)
 
 
 def dead_letter(
@@ -89,61 +79,55 @@ Identity = Callable[[int], tuple[str, bytes, int]]
 """Writer, session and sequence number of a batch."""
 
 
-@dataclass(frozen=True)
-class AckLog:
-    """The topic `{topology}.acks`, and P of `root mod P`; picklable."""
+def ack_records(
+    manifest: Manifest,
+    identity: Identity,
+    roots: IdColumn,
+    vals: IdColumn,
+    fails: Sequence[tuple[int, str]] = (),
+    spout: SpoutAddress | None = None,
+) -> Iterator[Record]:
+    """The batches of the ack log with some entries, `ENTRIES` each at most; those of a partition keep their order.
 
-    topic: str
-    partitions: int
-
-    def records(
-        self,
-        identity: Identity,
-        roots: IdColumn,
-        vals: IdColumn,
-        fails: Sequence[tuple[int, str]] = (),
-        spout: SpoutAddress | None = None,
-    ) -> Iterator[Record]:
-        """The batches with some entries, `ENTRIES` each at most; the entries of a partition keep their order.
-
-        `identity` is called with the number of a batch on its partition; `spout` owns inits, and is None for acks.
-        """
-        # Numpy sorts narrow integers by radix, ten times faster.
-        owners = (roots % np.uint64(self.partitions)).astype(np.min_scalar_type(self.partitions))
-        order = np.argsort(owners, kind="stable")
-        ends = np.cumsum(np.bincount(owners, minlength=self.partitions)).tolist()
-        begin = 0
-        for partition, end in enumerate(ends):
-            mine = order[begin:end]
-            begin = end
-            failed = [fail for fail in fails if fail[0] % self.partitions == partition]
-            for number, first in enumerate(range(0, max(len(mine), len(failed)), ENTRIES)):
-                some, fails_here = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
-                kind = "ack" if spout is None else "init"
-                entries: dict[str, Any] = {f"{kind}_roots": roots[some], f"{kind}_vals": vals[some]}
-                writer, session, sequence = identity(number)
-                batch = AckBatch(
-                    writer=writer,
-                    session=session,
-                    sequence=sequence,
-                    spout=spout,
-                    **entries,
-                    fail_roots=np.array([root for root, _ in fails_here], np.uint64),
-                    fail_messages=tuple(message for _, message in fails_here),
-                )
-                yield self.topic, partition, None, encode_ack_batch(batch), ()
+    `identity` is called with the number of a batch on its partition; `spout` owns inits, and is None for acks.
+    """
+    topic, partitions = acks_topic(manifest.topology), manifest.ack_partitions
+    # Numpy sorts narrow integers by radix, ten times faster.
+    owners = (roots % np.uint64(partitions)).astype(np.min_scalar_type(partitions))
+    order = np.argsort(owners, kind="stable")
+    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
+    begin = 0
+    for partition, end in enumerate(ends):
+        mine = order[begin:end]
+        begin = end
+        failed = [fail for fail in fails if fail[0] % partitions == partition]
+        for number, first in enumerate(range(0, max(len(mine), len(failed)), ENTRIES)):
+            some, fails_here = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
+            kind = "ack" if spout is None else "init"
+            entries: dict[str, Any] = {f"{kind}_roots": roots[some], f"{kind}_vals": vals[some]}
+            writer, session, sequence = identity(number)
+            batch = AckBatch(
+                writer=writer,
+                session=session,
+                sequence=sequence,
+                spout=spout,
+                **entries,
+                fail_roots=np.array([root for root, _ in fails_here], np.uint64),
+                fail_messages=tuple(message for _, message in fails_here),
+            )
+            yield topic, partition, None, encode_ack_batch(batch), ()
 
 
 class Entries:
     """Entries of one attempt of a task; each batch has a writer of its own, so none is a repeat of any other.
 
-    With a spout, the entries are its inits; `log` is None where trees are not followed.
+    Those of a spout are inits. Where trees are not followed, there are none.
     """
 
-    def __init__(self, log: AckLog | None, component: str, spout: SpoutAddress | None = None) -> None:
-        self._log = log
-        self._component = component
-        self._spout = spout
+    def __init__(self, manifest: Manifest, component: Component) -> None:
+        self._manifest = manifest
+        self._component = component.name
+        self._spout = spout_task(manifest, component) if isinstance(component, SpoutManifest) else None
         self._roots: list[IdColumn] = []
         self._vals: list[IdColumn] = []
         self._fails: dict[int, str] = {}
@@ -160,15 +144,20 @@ class Entries:
 
     def take(self) -> list[Record]:
         """The batches with all entries since the last call."""
-        if self._log is None or not (self._roots or self._fails):
+        if not self._manifest.acking or not (self._roots or self._fails):
             return []
         roots, vals = merged(self._roots, self._vals, each_once=self._spout is not None)
         fails = list(self._fails.items())
         self._roots, self._vals, self._fails = [], [], {}
-        return list(self._log.records(self._new_writer, roots, vals, fails, self._spout))
+        return list(ack_records(self._manifest, self._new_writer, roots, vals, fails, self._spout))
 
     def _new_writer(self, _number: int) -> tuple[str, bytes, int]:
         return f"{self._component}/spark-{uuid.uuid4().hex[:12]}", new_session(), 0
+
+
+def spout_task(manifest: Manifest, spout: SpoutManifest) -> SpoutAddress:
+    """The receiver of the outcomes of a spout's trees: task 0, because one driver follows all trees."""
+    return SpoutAddress(notices_topic(manifest.topology, spout.name), 0, spout.timeout_ms)
 
 
 def new_session() -> bytes:

@@ -1,99 +1,86 @@
-"""The fields of a stream as columns of a DataFrame: their types in Spark and Arrow, and the way into packs and back."""
+"""The fields of a stream as columns of a DataFrame: their types in Arrow and Spark; payloads into columns, and back."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as spark
 
 from spark_jobs.errors import ComponentRefusedError
 from tuple_tree.errors import WireError
 from tuple_tree.payloads import PackCodec, payload_codec
 from tuple_tree.streams import Stream
 
-_PRIMITIVES: Final = {
-    "string": (pa.string(), "string"),
-    "bytes": (pa.binary(), "binary"),
-    "int": (pa.int32(), "int"),
-    "long": (pa.int64(), "bigint"),
-    "float": (pa.float32(), "float"),
-    "double": (pa.float64(), "double"),
-    "boolean": (pa.bool_(), "boolean"),
+ColumnType = tuple[Any, spark.DataType]
+"""Of Arrow, and of Spark."""
+
+_PRIMITIVES: Final[Mapping[str, ColumnType]] = {
+    "string": (pa.string(), spark.StringType()),
+    "bytes": (pa.binary(), spark.BinaryType()),
+    "int": (pa.int32(), spark.IntegerType()),
+    "long": (pa.int64(), spark.LongType()),
+    "float": (pa.float32(), spark.FloatType()),
+    "double": (pa.float64(), spark.DoubleType()),
+    "boolean": (pa.bool_(), spark.BooleanType()),
 }
-_LOGICAL: Final = {
-    "timestamp-millis": pa.timestamp("us", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "date": pa.date32(),
-    "uuid": pa.string(),
+_LOGICAL: Final[Mapping[str, ColumnType]] = {
+    "timestamp-millis": (pa.timestamp("us", "UTC"), spark.TimestampType()),
+    "timestamp-micros": (pa.timestamp("us", "UTC"), spark.TimestampType()),
+    "date": (pa.date32(), spark.DateType()),
+    "uuid": _PRIMITIVES["string"],
 }
-_DDL: Final[Mapping[Any, str]] = {pa.date32(): "date", **dict(_PRIMITIVES.values())}
 
 
-def frame_type(avro: Any) -> Any:
-    """The Arrow type of a DataFrame's column for an Avro type."""
-    if isinstance(avro, str):
-        if avro in _PRIMITIVES:
-            return _PRIMITIVES[avro][0]
-    elif isinstance(avro, list):
-        others = [branch for branch in avro if branch != "null"]
-        if len(others) == 1:
-            return frame_type(others[0])
-    else:
-        return _complex_type(avro)
+def column_type(avro: Any) -> ColumnType:
+    """The type of a DataFrame's column for an Avro type."""
+    match avro:
+        case str() if avro in _PRIMITIVES:
+            return _PRIMITIVES[avro]
+        case list():
+            others = [branch for branch in avro if branch != "null"]
+            if len(others) == 1:
+                return column_type(others[0])
+        case {"logicalType": "decimal", "precision": precision}:
+            scale = avro.get("scale", 0)
+            return pa.decimal128(precision, scale), spark.DecimalType(precision, scale)
+        case {"logicalType": logical} if logical in _LOGICAL:
+            return _LOGICAL[logical]
+        case {"type": "record", "fields": fields}:
+            members = [(field["name"], *column_type(field["type"])) for field in fields]
+            arrow = pa.struct([(name, type_) for name, type_, _ in members])
+            return arrow, spark.StructType([spark.StructField(name, type_) for name, _, type_ in members])
+        case {"type": "array", "items": items}:
+            item, spark_item = column_type(items)
+            return pa.list_(item), spark.ArrayType(spark_item)
+        case {"type": "map", "values": values}:
+            item, spark_item = column_type(values)
+            return pa.map_(pa.string(), item), spark.MapType(spark.StringType(), spark_item)
+        case {"type": "enum"}:
+            return _PRIMITIVES["string"]
+        case {"type": "fixed"}:
+            return _PRIMITIVES["bytes"]
+        case {"type": kind}:
+            return column_type(kind)
     raise ComponentRefusedError(f"Avro type {avro!r} has no type in Spark: declare one type, with null if need be")
 
 
-def _complex_type(avro: Mapping[str, Any]) -> Any:
-    logical, kind = avro.get("logicalType"), avro.get("type")
-    if logical == "decimal":
-        return pa.decimal128(avro["precision"], avro.get("scale", 0))
-    if logical in _LOGICAL:
-        return _LOGICAL[logical]
-    match kind:
-        case "record":
-            return pa.struct([(field["name"], frame_type(field["type"])) for field in avro["fields"]])
-        case "array":
-            return pa.list_(frame_type(avro["items"]))
-        case "map":
-            return pa.map_(pa.string(), frame_type(avro["values"]))
-        case "enum":
-            return pa.string()
-        case "fixed":
-            return pa.binary()
-        case _:
-            return frame_type(kind)
+def arrow_schema(stream: Stream) -> Any:
+    return pa.schema([(field.name, column_type(field.type)[0]) for field in stream.fields])
 
 
-def ddl_of(type_: Any) -> str:
-    """What Spark calls an Arrow type."""
-    if pa.types.is_timestamp(type_):
-        return "timestamp"
-    if pa.types.is_decimal(type_):
-        return f"decimal({type_.precision},{type_.scale})"
-    if pa.types.is_struct(type_):
-        return f"struct<{', '.join(f'{field.name}: {ddl_of(field.type)}' for field in type_)}>"
-    if pa.types.is_map(type_):
-        return f"map<{ddl_of(type_.key_type)}, {ddl_of(type_.item_type)}>"
-    if pa.types.is_list(type_):
-        return f"array<{ddl_of(type_.value_type)}>"
-    return _DDL[type_]
+def spark_fields(stream: Stream) -> dict[str, spark.DataType]:
+    return {field.name: column_type(field.type)[1] for field in stream.fields}
 
 
-@dataclass(frozen=True)
-class StreamFrame:
-    """A stream as columns of a DataFrame; picklable, for the executors."""
+def is_whole_value(stream: Stream) -> bool:
+    """Whether the only field of a spout's stream is the whole value of a message, text or bytes."""
+    return len(stream.fields) == 1 and stream.fields[0].type in ("string", "bytes")
 
-    stream: Stream
 
-    @property
-    def schema(self) -> Any:
-        """The columns, by name."""
-        return pa.schema([(field.name, frame_type(field.type)) for field in self.stream.fields])
-
-    @property
-    def nullable(self) -> tuple[bool, ...]:
-        """Whether each field may be null."""
-        return tuple(_nullable(field.type) for field in self.stream.fields)
+def without_rows(batch: Any, rows: Collection[int]) -> Any:
+    """A record batch without some of its rows."""
+    return batch.take(pa.array(np.delete(np.arange(batch.num_rows), list(rows)))) if rows else batch
 
 
 class FrameCodec:
@@ -102,10 +89,11 @@ class FrameCodec:
     `packs` has the stream's columns as in a pack, also of a stream with one tuple a record.
     """
 
-    def __init__(self, frame: StreamFrame) -> None:
-        self._schema = frame.schema
-        self._codec = payload_codec(frame.stream)
-        self.packs = PackCodec(frame.stream)
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.schema = arrow_schema(stream)
+        self.packs = PackCodec(stream)
+        self._codec = payload_codec(stream)
         self.is_packed = isinstance(self._codec, PackCodec)
 
     def decode(self, payload: bytes) -> tuple[Any, Mapping[int, WireError]]:
@@ -117,31 +105,30 @@ class FrameCodec:
             rows, errors = self._codec.decode(payload)
             return self._framed(rows), errors
         batch = self.packs.decode_batch(payload)
-        if all(map(_is_native, batch.schema.types, self._schema.types)):
-            return pa.record_batch(list(map(_cast, batch.columns, self._schema.types)), self._schema), {}
+        if all(map(_is_native, batch.schema.types, self.schema.types)):
+            return pa.record_batch(list(map(_cast, batch.columns, self.schema.types)), self.schema), {}
         rows, errors = self.packs.readable(batch)
         return self._framed(rows), errors
 
-    def decode_each(self, payloads: Sequence[bytes | None]) -> tuple[Any, dict[int, WireError]]:
-        """The columns of payloads of one tuple each, and what is wrong with those that cannot be read."""
+    def decode_each(self, payloads: Sequence[bytes | None], *, alone: bool = False) -> tuple[Any, dict[int, str]]:
+        """The columns of payloads of one tuple each, and what is wrong with those that cannot be read.
+
+        `alone` makes columns of each row on its own as well, to find those whose values do not fit.
+        """
         rows: list[Sequence[Any]] = []
-        errors: dict[int, WireError] = {}
+        errors: dict[int, str] = {}
         for number, payload in enumerate(payloads):
             try:
                 rows.append(self._only(payload))
+                if alone:
+                    self._framed(rows[-1:])
             except WireError as error:
-                rows.append(())
-                errors[number] = error
+                rows[number:] = [()]
+                errors[number] = error.detail
         try:
             return self._framed(rows), errors
         except WireError:
-            for number, row in enumerate(rows):
-                try:
-                    self._framed([row])
-                except WireError as error:
-                    rows[number] = ()
-                    errors[number] = error
-            return self._framed(rows), errors
+            return self.decode_each(payloads, alone=True)
 
     def _only(self, payload: bytes | None) -> Sequence[Any]:
         if payload is None:
@@ -154,19 +141,34 @@ class FrameCodec:
         return rows[0]
 
     def _framed(self, rows: Sequence[Sequence[Any]]) -> Any:
-        empty = (None,) * len(self._schema)
-        columns = list(zip(*[row or empty for row in rows], strict=True)) or [()] * len(self._schema)
+        empty = (None,) * len(self.schema)
+        columns = list(zip(*[row or empty for row in rows], strict=True)) or [()] * len(self.schema)
         try:
-            made = [pa.array(values, type=type_) for values, type_ in zip(columns, self._schema.types, strict=True)]
+            made = [pa.array(values, type=type_) for values, type_ in zip(columns, self.schema.types, strict=True)]
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise WireError("bad-payload", f"a value is none of its field: {error}") from error
-        return pa.record_batch(made, schema=self._schema)
+        return pa.record_batch(made, schema=self.schema)
 
-    def pack(self, columns: Any) -> Any:
-        """The record batch of some rows, as packs have them.
+    def pack(self, columns: Any) -> tuple[Any, dict[int, str]]:
+        """The record batch of the rows that fit the stream, as packs have them, and why the others do not fit."""
+        unfit: dict[int, str] = {}
+        for field in self.stream.fields:
+            column = columns.column(field.name)
+            if column.null_count and not _is_nullable(field.type):
+                places = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
+                message = f"field {field.name} of stream {self.stream.name} is null, which it may not be"
+                unfit |= dict.fromkeys(places, message)
+        try:
+            return self._packed(without_rows(columns, unfit)), unfit
+        except Exception:  # noqa: BLE001 - of Arrow and fastavro; which rows it is, is found out one by one
+            for row in set(range(columns.num_rows)) - unfit.keys():
+                try:
+                    self._packed(columns.slice(row, 1))
+                except Exception as error:  # noqa: BLE001 - as above
+                    unfit[row] = f"it does not fit stream {self.stream.name}: {type(error).__name__}: {error}"
+            return self._packed(without_rows(columns, unfit)), unfit
 
-        Raises an exception of Arrow or fastavro if a value does not fit.
-        """
+    def _packed(self, columns: Any) -> Any:
         wanted = self.packs.schema
         made = [
             _cast(column, field.type)
@@ -184,10 +186,12 @@ class FrameCodec:
 
     def payloads(self, batch: Any) -> list[bytes]:
         """The payload of each row of a record batch as `pack` makes it, for records of one tuple."""
+        if self.is_packed:
+            return [self.packs.encode(batch.slice(row, 1)) for row in range(batch.num_rows)]
         return [self._codec.encode([self._codec.row(row)]) for row in self.packs.rows(batch)]
 
 
-def _nullable(avro: Any) -> bool:
+def _is_nullable(avro: Any) -> bool:
     return avro == "null" or (isinstance(avro, list) and "null" in avro)
 
 

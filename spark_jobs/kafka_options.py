@@ -1,8 +1,11 @@
 """Kafka settings, librdkafka's properties as everywhere in this project, for Spark's Java client; checks of topics.
 
-Most names are the same in both. What is written differently is translated, what only librdkafka knows is left out.
+Most names are the same in both. What is written differently is translated, what only librdkafka knows is left out. Of
+TLS and SASL, what Java does not have, or has otherwise, is refused: a setting that was silently left out might be the
+one that a user relies on. Files are read here, on the driver, and passed as text, so that executors need none of them.
 """
 
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +21,6 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import consumers, producers
 from kafka_clients.errors import AccessError, ClusterError
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
-from spark_jobs.kafka_security import PREFIXES, security_options
 
 _RENAMED: Final = {"metadata.broker.list": "bootstrap.servers", "fetch.wait.max.ms": "fetch.max.wait.ms"}
 _LIBRDKAFKA_ONLY: Final = (
@@ -50,6 +52,27 @@ _CONSUMER: Final = {
     "isolation.level": "read_committed",
 }
 _FILES: Final = ("ssl.ca", "ssl.certificate", "ssl.key")
+
+_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
+
+_MODULES: Final = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}
+_REFUSED: Final = {
+    "ssl.cipher.suites": "Java has other names for cipher suites: leave it out, and restrict them on the brokers",
+    "ssl.curves.list": "leave it out, and restrict curves on the brokers",
+    "ssl.sigalgs.list": "leave it out, and restrict signatures on the brokers",
+    "ssl.crl.location": "leave it out, and take a revoked certificate's ACLs away",
+    "ssl.ca.certificate.stores": "name a PEM file with ssl.ca.location",
+    "ssl.engine.location": "name a PEM file with ssl.key.location",
+    "ssl.providers": "leave it out",
+}
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_KEY: Final = "PRIVATE KEY"
+_ENCRYPTED_KEY: Final = "ENCRYPTED PRIVATE KEY"
+_OFF: Final = ("false", "0", "f", "no", "n")
 
 _CONTACT_SECONDS: Final = 10.0
 _KNOWN_SECONDS: Final = 5.0
@@ -141,6 +164,125 @@ def _checked(kafka: Mapping[str, Any]) -> Mapping[str, Any]:
 def _options(kafka: Mapping[str, Any]) -> dict[str, str]:
     options = dict(security_options(kafka))
     for name, value in kafka.items():
-        if not name.startswith((*_LIBRDKAFKA_ONLY, *_SPARKS_OWN, *PREFIXES)):
+        if not name.startswith((*_LIBRDKAFKA_ONLY, *_SPARKS_OWN, *_SECURITY)):
             options[_RENAMED.get(name, name)] = str(value).lower() if isinstance(value, bool) else str(value)
     return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def security_options(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """The Java client's properties that stand for librdkafka's."""
+    if "security.protocol" not in kafka:
+        return {}
+    protocol = str(kafka["security.protocol"]).upper()
+    options = {"security.protocol": protocol}
+    if protocol.startswith("SASL_"):
+        options |= _sasl(kafka)
+    if protocol.endswith("SSL"):
+        options |= _trust(kafka) | _identity(kafka)
+    return options
+
+
+def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
+    mechanism = str(kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", "GSSAPI"))).upper()
+    if mechanism not in _MODULES:
+        raise SparkJobError(
+            f"sasl.mechanism {mechanism} cannot be used in Spark: use one of {', '.join(_MODULES)}, or a certificate "
+            "(security.protocol=SSL)"
+        )
+    login = ""
+    for name in ("username", "password"):
+        if not kafka.get(f"sasl.{name}"):
+            raise SparkJobError(f"sasl.mechanism {mechanism} needs sasl.{name}: set ACKER_KAFKA__SASL_{name.upper()}")
+        # As Java's tokenizer reads a quoted string, which ends one at the end of a line.
+        value = str(kafka[f"sasl.{name}"]).replace("\\", "\\\\").replace('"', '\\"')
+        login += f' {name}="{value}"'.replace("\n", "\\n").replace("\r", "\\r")
+    module = f"org.apache.kafka.common.security.{_MODULES[mechanism]}"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required{login};"}
+
+
+def _trust(kafka: Mapping[str, Any]) -> dict[str, str]:
+    for name, instead in _REFUSED.items():
+        if name in kafka:
+            raise SparkJobError(f"{name} cannot be translated for Spark: {instead}")
+    if str(kafka.get("enable.ssl.certificate.verification", True)).lower() in _OFF:
+        raise SparkJobError(
+            "enable.ssl.certificate.verification=false cannot be translated for Spark, which always verifies: name "
+            "the broker's authority with ssl.ca.location"
+        )
+    options: dict[str, str] = {}
+    algorithm = kafka.get("ssl.endpoint.identification.algorithm")
+    if algorithm is not None:
+        options["ssl.endpoint.identification.algorithm"] = "" if str(algorithm).lower() == "none" else str(algorithm)
+    if kafka.get("ssl.ca.location") == "probe":
+        return options
+    text = _text(kafka, "ssl.ca")
+    if text is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _certificates(text, "ssl.ca")}
+    return options
+
+
+def _identity(kafka: Mapping[str, Any]) -> dict[str, str]:
+    if "ssl.keystore.location" in kafka:
+        # PKCS#12 for librdkafka as well; the one file that executors have to have at the same place.
+        options = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(kafka["ssl.keystore.location"])}
+        if "ssl.keystore.password" in kafka:
+            options["ssl.keystore.password"] = str(kafka["ssl.keystore.password"])
+        return options
+    certificate, key = _text(kafka, "ssl.certificate"), _text(kafka, "ssl.key")
+    if certificate is None and key is None:
+        return {}
+    if certificate is None or key is None:
+        lacking = "ssl.certificate" if certificate is None else "ssl.key"
+        raise SparkJobError(f"a certificate and its key belong together: set {lacking}.location or {lacking}.pem too")
+    block, is_encrypted = _key(key)
+    options = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": _certificates(certificate, "ssl.certificate"),
+        "ssl.keystore.key": block,
+    }
+    if is_encrypted:
+        if not kafka.get("ssl.key.password"):
+            raise SparkJobError("the key of ssl.key is encrypted: set ssl.key.password (ACKER_KAFKA__SSL_KEY_PASSWORD)")
+        # Java would take a key that is not encrypted for one that is, were it given a password.
+        options["ssl.key.password"] = str(kafka["ssl.key.password"])
+    return options
+
+
+def _text(kafka: Mapping[str, Any], name: str) -> str | None:
+    """The value of `name.pem`, or the contents of the file that `name.location` names."""
+    if kafka.get(f"{name}.pem"):
+        return str(kafka[f"{name}.pem"])
+    location = kafka.get(f"{name}.location")
+    if not location:
+        return None
+    path = Path(str(location))
+    if path.is_dir():
+        raise SparkJobError(f"{name}.location {path} is a directory, which cannot be translated for Spark: name a file")
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no PEM"
+        raise SparkJobError(
+            f"{name}.location {path} cannot be read ({why}): it must be a PEM file on the machine of Spark's driver"
+        ) from error
+
+
+def _certificates(text: str, name: str) -> str:
+    blocks = [block[0] for block in _BLOCK.finditer(text) if block[1] == "CERTIFICATE"]
+    if not blocks:
+        raise SparkJobError(f"{name} has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
+    return "\n".join(blocks)
+
+
+def _key(text: str) -> tuple[str, bool]:
+    """The private key, and whether it is encrypted."""
+    keys = [block for block in _BLOCK.finditer(text) if block[1].endswith(_KEY)]
+    if not keys:
+        raise SparkJobError(f"ssl.key has no private key in PEM, which begins with -----BEGIN {_KEY}-----")
+    kind = keys[0][1]
+    if kind not in (_KEY, _ENCRYPTED_KEY):
+        raise SparkJobError(
+            f"the key of ssl.key is a {kind}, and Java takes PKCS#8 alone: openssl pkcs8 -topk8 -in OLD -out NEW "
+            "converts it, and asks for a password; with -nocrypt it does not"
+        )
+    return keys[0][0], kind == _ENCRYPTED_KEY

@@ -6,10 +6,10 @@ never on the command line, which everybody on the machine can read.
 """
 
 import argparse
-import importlib
 import json
 import logging
 import os
+import pkgutil
 import re
 import signal
 import sys
@@ -24,13 +24,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kafka_clients.access import component_role, remedy
-from spark_jobs.bolt import bolt
+from spark_jobs.bolts import bolt
 from spark_jobs.components import HasCode, declared, source_of
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
 from spark_jobs.kafka_options import check_access
 from spark_jobs.packages import session
 from spark_jobs.running_query import RunningQuery
-from spark_jobs.spout import DEFAULT_MAX_ROWS, spout
+from spark_jobs.spouts import DEFAULT_MAX_ROWS, spout
 from spark_jobs.submit import KAFKA_VARIABLE, logger, stop_with_submitter
 from tuple_tree.manifest import SpoutManifest
 
@@ -44,16 +44,11 @@ _NOT_ALLOWED: Final = re.compile(
 
 def load(reference: str) -> HasCode:
     """Imports the topology that `module:attribute` names, and calls it if it is a function."""
-    module_name, _, attribute = reference.partition(":")
-    if not (module_name and attribute):
-        raise SubmitError(f"{reference!r} is no reference: write MODULE:TOPOLOGY")
     try:
-        named = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            named = getattr(named, part)
-    except (ImportError, AttributeError) as error:
+        named: Any = pkgutil.resolve_name(reference)
+    except (ImportError, AttributeError, ValueError) as error:
         raise SubmitError(
-            f"cannot load {reference!r}: {error}; on a cluster give the module with --py-files"
+            f"cannot load {reference!r}: {error}; write MODULE:TOPOLOGY, on a cluster with the module in --py-files"
         ) from error
     built: Any = named() if callable(named) else named
     if not (hasattr(built, "manifest") and hasattr(built, "factories")):
@@ -63,19 +58,18 @@ def load(reference: str) -> HasCode:
 
 
 def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str, Any]:
+    name = file or environment.get(KAFKA_VARIABLE)
+    if name is None:
+        if _SERVERS_VARIABLE not in environment:
+            raise SubmitError(f"there are no Kafka settings: set {_SERVERS_VARIABLE}, or give --kafka-file")
+        return {"bootstrap.servers": environment[_SERVERS_VARIABLE]}
     try:
-        if file is not None:
-            return dict(json.loads(Path(file).read_text()))
-        if KAFKA_VARIABLE in environment:
-            path = Path(environment[KAFKA_VARIABLE])
-            text = path.read_text()
-            path.unlink()
-            return dict(json.loads(text))
+        settings = dict(json.loads(Path(name).read_text()))
+        if file is None:
+            Path(name).unlink()
     except (OSError, ValueError, TypeError) as error:
         raise SubmitError(f"the Kafka settings cannot be read: {error}; give a JSON object") from error
-    if _SERVERS_VARIABLE in environment:
-        return {"bootstrap.servers": environment[_SERVERS_VARIABLE]}
-    raise SubmitError(f"there are no Kafka settings: set {_SERVERS_VARIABLE}, or give --kafka-file")
+    return settings
 
 
 def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, kafka: dict[str, Any]) -> RunningQuery:

@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from spark_jobs.delivering import SourceRange
+from spark_jobs.delivering import SourceRange, SourceRoots
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.positions import ATTEMPT_BITS, MAX_PARTITIONS, OFFSET_BITS, PARTITION_BITS, words_of_roots
-from tuple_tree.source_positions import Prefix, Replays, SourcePositions
+from tuple_tree.positions import MAX_PARTITIONS
+from tuple_tree.source_positions import Offsets, Prefix, Replays, SourcePositions
 
 logger = logging.getLogger("spark_jobs.spout")
 
@@ -39,23 +39,19 @@ class _Notices(NamedTuple):
 class Outcomes:
     """Which positions are open, and whether there is room for more; thread-safe.
 
-    Its spout is an index in the manifest, `limit` how many trees may be open, `clock` in monotonic seconds. `most` is
-    how many were ever open at once, those of an earlier process apart.
+    `limit` is how many trees may be open, `clock` in monotonic seconds. `most` is how many were ever open at once,
+    those of an earlier process apart.
     """
 
     def __init__(
         self,
         positions: SourcePositions,
-        spout: int,
-        topic_key: int,
-        ack_partitions: int,
+        roots: SourceRoots,
         limit: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._positions = positions
-        self._spout = spout
-        self._key = topic_key
-        self._ack_partitions = ack_partitions
+        self._roots = roots
         self._limit = limit
         self._clock = clock
         self._complete_latency = LatencyHistogram()
@@ -66,11 +62,11 @@ class Outcomes:
         self._early: list[_Notices] = []
         self.acked = self.failed = self.ignored = self.lost = self.most = 0
 
-    def recovered(self, ranges: Iterable[SourceRange], mark: int) -> None:
-        """Opens what an earlier process may have delivered."""
+    def recovered(self, ranges: Iterable[tuple[int, Offsets]], mark: int) -> None:
+        """Opens what an earlier process may have delivered, offsets of each partition."""
         with self._changed:
-            for each in ranges:
-                self._positions.delivered(each.partition, each.offsets, mark)
+            for partition, offsets in ranges:
+                self._positions.delivered(partition, offsets, mark)
 
     @contextmanager
     def writing(self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool]) -> Iterator[list[SourceRange]]:
@@ -161,14 +157,12 @@ class Outcomes:
     @property
     def outstanding(self) -> int:
         """Trees that are open."""
-        with self._changed:
-            return self._positions.pending
+        return self._positions.pending
 
     @property
     def due(self) -> int:
         """Messages that have to be delivered again."""
-        with self._changed:
-            return self._positions.due
+        return self._positions.due
 
     @property
     def idle(self) -> bool:
@@ -178,22 +172,11 @@ class Outcomes:
 
     def _notices(self, roots: IdColumn, fails: NoticeBatch | None = None) -> _Notices:
         """The positions of this spout's roots, with the reasons of fails; other roots are ignored."""
-        words = words_of_roots(roots, self._key, self._ack_partitions)
-
-        def part(shift: int, bits: int) -> Any:
-            return (words >> np.uint64(shift) & np.uint64((1 << bits) - 1)).astype(np.int64)
-
-        notices = _Notices(
-            part(OFFSET_BITS + ATTEMPT_BITS, PARTITION_BITS),
-            part(ATTEMPT_BITS, OFFSET_BITS),
-            part(0, ATTEMPT_BITS),
-            None if fails is None else fails.fail_reasons,
-            None if fails is None else np.array(fails.fail_messages, object),
-        )
-        own = words >> np.uint64(PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS) == self._spout
+        is_own, partitions, offsets, attempts = self._roots.positions(roots)
+        why = () if fails is None else (fails.fail_reasons, np.array(fails.fail_messages, object))
         with self._changed:
-            self.ignored += len(words) - int(own.sum())
-        return notices.of(own)
+            self.ignored += len(roots) - int(is_own.sum())
+        return _Notices(partitions, offsets, attempts, *why).of(is_own)
 
     def _apply(self, notices: _Notices) -> None:
         for partition in np.unique(notices.partitions).tolist():
@@ -206,7 +189,9 @@ class Outcomes:
             if own.reasons is None:
                 known, begun = self._positions.done(partition, own.offsets, own.attempts)
                 self.acked += known
-                self._measure(begun)
+                # The trees of a micro-batch began at one moment.
+                for moment, trees in zip(*np.unique(begun, return_counts=True), strict=True):
+                    self._complete_latency.record(self._clock() - float(moment), int(trees))
             else:
                 messages = own.messages.tolist()
                 reasons = self._positions.failed(partition, own.offsets, own.attempts, own.reasons, messages).tolist()
@@ -214,11 +199,3 @@ class Outcomes:
                 self.failed += known
                 self._reasons.update(FailReason(reason).word for reason in reasons)
             self.ignored += len(own.offsets) - known
-
-    def _measure(self, begun: Any) -> None:
-        """Takes the latencies of trees; those of a micro-batch began at one moment."""
-        now = self._clock()
-        for began, trees in zip(*np.unique(begun, return_counts=True), strict=True):
-            each = LatencyHistogram()
-            each.record(now - float(began))
-            self._complete_latency.merge(LatencyHistogram(dict.fromkeys(each.counts, int(trees))))

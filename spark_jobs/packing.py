@@ -4,16 +4,18 @@ Each delivery of a row gets a random edge, and for each root of the row an entry
 same attempt of a task writes both, and is a writer of its own; see ADR 22.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import AckLog, Entries, Record, Send, dead_letter, new_session, record_rows
-from spark_jobs.frames import FrameCodec, StreamFrame
-from spark_jobs.tracking import FAIL, STREAM, TRACKING, roots_of
+from spark_jobs.entries import Entries, Record, Send, dead_letter, new_session, record_rows
+from spark_jobs.frames import FrameCodec
+from spark_jobs.transform import FAIL, STREAM, TRACKING, roots_of
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
@@ -25,20 +27,17 @@ from tuple_tree.anchors import (
     pack_counts,
 )
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
-from tuple_tree.manifest import Manifest, Subscription
-from tuple_tree.messages import SpoutAddress
-from tuple_tree.names import acks_topic, tuples_topic
+from tuple_tree.manifest import BoltManifest, Component, Manifest
+from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import MAX_BYTES, MAX_ROWS
 from tuple_tree.routing import ChooseRows, choose_rows_for, grouping_key
+from tuple_tree.streams import Stream
 
 LARGEST: Final = 950_000
 """Bytes of a record that Kafka takes unless set otherwise, with room for its headers."""
 
 _HELD: Final = 32 * 2**20
 """Bytes of a task's packs that wait for its end."""
-
-Route = tuple[str, int, Subscription]
-"""Bolt, its tasks, its subscription."""
 
 Count = Callable[[str, int], None]
 
@@ -52,104 +51,47 @@ def not_counted(_name: str, _more: int) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What a component emits; picklable."""
-
-    topology: str
-    component: str
-    streams: Mapping[str, tuple[StreamFrame, Sequence[Route]]]  # with their receivers, by name
-    log: AckLog | None  # None where trees are not followed
-
-    @classmethod
-    def of(cls, manifest: Manifest, component: str) -> "Outputs":
-        streams = {
-            stream.name: (
-                StreamFrame(stream),
-                [
-                    (bolt.name, bolt.tasks, subscription)
-                    for bolt in manifest.bolts
-                    for subscription in bolt.subscriptions
-                    if (subscription.source, subscription.stream) == (component, stream.name)
-                ],
-            )
-            for stream in manifest.component(component).streams
-        }
-        log = AckLog(acks_topic(manifest.topology), manifest.ack_partitions) if manifest.acking else None
-        return cls(manifest.topology, component, streams, log)
-
-
-@dataclass(frozen=True)
-class Pack:
-    """Makes records of the rows of `transform`, for `mapInArrow`, as write 1 of a bolt.
-
-    A tuple larger than `largest` bytes is a dead letter, and fails its trees.
-    """
-
-    outputs: Outputs
-    largest: int = LARGEST
-    count: Count = field(default=not_counted)
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        entries = Entries(self.outputs.log, self.outputs.component)
-        packing = Packing(self.outputs, entries, self.largest, self.count)
-        for batch in batches:
-            self._add(packing, entries, batch)
-            # Mostly a task fails because `transform` raises: what was not written by then leaves no tree open.
-            if packing.is_full:
-                yield record_rows(packing.take())
-        packing.end()
-        if records := [*packing.take(), *entries.take()]:
-            yield record_rows(records)
-
-    def _add(self, packing: "Packing", entries: Entries, batch: Any) -> None:
-        anchors = roots_of(batch.column(TRACKING))
-        rows = np.arange(batch.num_rows)
-        unfit: dict[int, str] = {}
-        if FAIL in batch.schema.names:
-            messages = batch.column(FAIL).to_pylist()
-            unfit = {row: messages[row] for row in rows.tolist() if messages[row] is not None}
-            rows = without(rows, unfit)
-        streams = list(self.outputs.streams)
-        if len(streams) == 1:
-            unfit |= packing.emit(streams[0], batch, anchors, rows)
-        elif streams:
-            names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
-            for name in streams:
-                unfit |= packing.emit(name, batch, anchors, rows[names == name])
-            for row in rows[~np.isin(names, streams)].tolist():
-                unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
-        else:
-            self.count("emitted", len(rows))
-        self.count("failed", len(unfit))
-        for row, message in unfit.items():
-            entries.fail(anchors.take(np.array([row]))[0], message)
-
-
 class Packing:
     """Rows of one attempt of a task, on their way into records of `largest` bytes at most.
 
-    `count` is called with how many rows were `emitted`, and how many deliveries were `transferred`.
+    `count` is called with how many rows were `emitted`, and how many deliveries were `transferred`. A bolt's entries
+    are written with its tuples. Those of a spout are inits, which `send` delivers before their tuples leave; see
+    ADR 23.
     """
 
-    def __init__(self, outputs: Outputs, entries: Entries, largest: int, count: Count) -> None:
-        self.outputs = outputs
+    def __init__(
+        self, manifest: Manifest, component: Component, largest: int, count: Count, send: Send | None = None
+    ) -> None:
+        self.manifest = manifest
+        self.component = component
         self.largest = largest
-        self._entries = entries
-        self._count = count
-        self._streams = {name: _StreamOut(outputs, name) for name in outputs.streams}
-        self._inboxes: dict[tuple[str, str, int], _Inbox] = {}
+        self.count = count
+        self.entries = Entries(manifest, component)
+        self.streams = {stream.name: _StreamOut(self, stream) for stream in component.streams}
+        self._send = send
         self._records: list[Record] = []
         self._size = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether as much waits as a task should hold."""
-        return self._size >= _HELD
+    def records(self, batches: Iterable[Any], add: Callable[[Any], object]) -> Iterator[Any]:
+        """Adds batches, and yields what may be written as rows of Spark's Kafka sink."""
+        for batch in batches:
+            add(batch)
+            # Mostly a task fails because `transform` raises: what was not written by then leaves no tree open.
+            if self._size >= _HELD:
+                yield record_rows(self._take())
+        for stream in self.streams.values():
+            stream.end()
+        if records := self._take():
+            yield record_rows(records)
 
-    def take(self) -> list[Record]:
-        """The records since the last call."""
+    def _take(self) -> list[Record]:
+        """The records since the last call; the inits of their trees are delivered."""
         records, self._records, self._size = self._records, [], 0
+        entries = self.entries.take()
+        if self._send is None:
+            return records + entries
+        if entries:
+            self._send(entries)
         return records
 
     def emit(self, name: str, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
@@ -157,14 +99,51 @@ class Packing:
 
         Returns those that do not fit the stream, and why.
         """
-        if not len(rows):
-            return {}
-        stream = self._streams[name]
-        columns, unfit = stream.columns(batch, rows)
-        refused = {int(rows[place]): message for place, message in unfit.items()}
-        rows = np.delete(rows, list(unfit))
-        self._count("emitted", len(rows))
-        for bolt, choose in stream.routes:
+        return self.streams[name].emit(batch, anchors, rows) if len(rows) else {}
+
+    def begin(self, name: str, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
+        """As `emit`, of a spout, each row under its root."""
+        unfit = self.emit(name, batch, AnchorColumns(roots, np.zeros(len(roots), np.uint64), None), rows)
+        # A tuple without receivers begins a tree, too, which is complete at once.
+        begun = roots[without(rows, unfit)]
+        self.entries.add(begun, np.zeros(len(begun), np.uint64))
+        return unfit
+
+    def add(self, record: Record, size: int | None = None) -> None:
+        """Adds a record of any topic; its size is that of its value unless given."""
+        self._records.append(record)
+        self._size += len(record[3] or b"") if size is None else size
+
+
+class _StreamOut:
+    """A stream on its way out of one attempt, with the inboxes of its receivers."""
+
+    def __init__(self, packing: Packing, stream: Stream) -> None:
+        self.packing = packing
+        self.codec = FrameCodec(stream)
+        self.source = f"{packing.component.name}/{stream.name}".encode()
+        self._routes: list[tuple[ChooseRows, list[_Inbox]]] = []
+        start = int.from_bytes(new_session()[:4])
+        for bolt in packing.manifest.bolts:
+            topic = tuples_topic(packing.manifest.topology, bolt.name)
+            for each in bolt.subscriptions:
+                if (each.source, each.stream) != (packing.component.name, stream.name):
+                    continue
+                choose = choose_rows_for(self.codec.packs, each, bolt.tasks, stream.field_names, start)
+                if choose is not None:
+                    keys = [stream.field_names.index(name) for name in each.fields]
+                    self._routes.append((choose, [_Inbox(self, topic, task, keys) for task in range(bolt.tasks)]))
+
+    def emit(self, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
+        packing = self.packing
+        chosen = batch.select(self.codec.schema.names)
+        if len(rows) < batch.num_rows:
+            chosen = chosen.take(pa.array(rows))
+        columns, errors = self.codec.pack(chosen)
+        unfit = {int(rows[place]): message for place, message in errors.items()}
+        rows = np.delete(rows, list(errors))
+        packing.count("emitted", len(rows))
+        for choose, inboxes in self._routes:
             for task, share in choose(columns):
                 part = columns[share] if isinstance(share, slice) else columns.take(pa.array(share))
                 roots, _, counts = anchors.take(rows[share])
@@ -172,79 +151,26 @@ class Packing:
                 spread = edges if counts is None else np.repeat(edges, counts)
                 ids = np.empty(2 * len(roots), np.uint64)
                 ids[::2], ids[1::2] = roots, spread
-                self._entries.add(roots, spread)
-                self._count("transferred", part.num_rows)
-                inbox = self._inboxes.get((name, bolt, task))
-                if inbox is None:
-                    inbox = self._inboxes[name, bolt, task] = _Inbox(self, stream, bolt, task)
-                inbox.add(Columns(part, ids, counts))
-        return refused
+                packing.entries.add(roots, spread)
+                packing.count("transferred", part.num_rows)
+                inboxes[task].add(Columns(part, ids, counts))
+        return unfit
 
     def end(self) -> None:
         """Writes what is left."""
-        for inbox in self._inboxes.values():
-            inbox.write()
-
-    def add(self, record: Record, size: int | None = None) -> None:
-        """Adds a record of any topic; its size is that of its value unless given."""
-        self._records.append(record)
-        self._size += len(record[3] or b"") if size is None else size
-
-    def set_aside(self, topic: str, task: int, size: int, roots: IdColumn) -> None:
-        """A tuple that no record takes: its dead letter tells only where it was to go."""
-        by = self.outputs.component
-        detail = f"a tuple for {topic}[{task}] takes {size:,} bytes with its anchors, and a record {self.largest:,}"
-        self.add(
-            dead_letter(self.outputs.topology, (topic, task, -1), reason="too-large", detail=detail, by=f"{by}/{task}")
-        )
-        self._count("dead", 1)
-        self._entries.fail(roots, f"{by}: {detail}")
-
-
-class Roots:
-    """Rows of a spout, which begin trees, of one attempt of a task; inits are sent before they leave, see ADR 23."""
-
-    def __init__(self, outputs: Outputs, spout: SpoutAddress, send: Send, largest: int, count: Count) -> None:
-        (self._stream,) = outputs.streams
-        self._entries = Entries(outputs.log, outputs.component, spout)
-        self._send = send
-        self.packing = Packing(outputs, self._entries, largest, count)
-
-    def records(self, batches: Iterable[Any], add: Callable[[Any], object]) -> Iterator[Any]:
-        """Adds batches, and yields what may be written as rows of Spark's Kafka sink."""
-        for batch in batches:
-            add(batch)
-            if self.packing.is_full:
-                yield record_rows(self._take())
-        self.packing.end()
-        if records := self._take():
-            yield record_rows(records)
-
-    def emit(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
-        """Emits rows of a batch, each under its root; returns those that do not fit the stream, and why."""
-        none = np.zeros(len(roots), np.uint64)
-        unfit = self.packing.emit(self._stream, batch, AnchorColumns(roots, none, None), rows)
-        # A tuple without receivers begins a tree, too, which is complete at once.
-        begun = roots[without(rows, unfit)]
-        self._entries.add(begun, np.zeros(len(begun), np.uint64))
-        return unfit
-
-    def _take(self) -> list[Record]:
-        """Records that may be written now: the inits of their trees are delivered."""
-        if inits := self._entries.take():
-            self._send(inits)
-        return self.packing.take()
+        for _, inboxes in self._routes:
+            for inbox in inboxes:
+                inbox.write()
 
 
 class _Inbox:
     """Rows of one stream for one task of a bolt that are not written yet."""
 
-    def __init__(self, packing: Packing, stream: "_StreamOut", bolt: str, task: int) -> None:
-        self._packing = packing
+    def __init__(self, stream: _StreamOut, topic: str, task: int, keys: Sequence[int]) -> None:
         self._stream = stream
-        self._bolt = bolt
+        self._topic = topic
         self._task = task
-        self._topic = tuples_topic(packing.outputs.topology, bolt)
+        self._keys = keys  # the fields that the bolt groups by, if it does
         self._columns: list[Columns] = []
         self._rows = 0
 
@@ -259,15 +185,17 @@ class _Inbox:
             return
         whole = concatenated(self._columns)
         self._columns, self._rows = [], 0
-        if self._stream.codec.is_packed:
+        codec = self._stream.codec
+        if codec.is_packed:
             for begin in range(0, len(whole.rows), MAX_ROWS):
                 self._write_pack(whole.part(begin, begin + MAX_ROWS))
             return
-        keys = self._stream.keys(self._bolt, whole.rows)
-        for row, payload in enumerate(self._stream.codec.payloads(whole.rows)):
+        keys = [codec.packs.column(whole.rows, place) for place in self._keys]
+        record_keys = map(grouping_key, zip(*keys, strict=True)) if keys else repeat(None)
+        for row, (key, payload) in enumerate(zip(record_keys, codec.payloads(whole.rows), strict=False)):
             has_one = whole.counts is None
             part = Columns(None, whole.ids[2 * row : 2 * row + 2], None) if has_one else whole.part(row, row + 1)
-            self._send(keys[row], payload, part)
+            self._add(key, payload, part)
 
     def _write_pack(self, part: Columns) -> None:
         payload = self._stream.codec.packs.encode(part.rows)
@@ -276,78 +204,63 @@ class _Inbox:
             self._write_pack(part.part(0, rows // 2))
             self._write_pack(part.part(rows // 2, rows))
         else:
-            self._send(None, payload, part)
+            self._add(None, payload, part)
 
-    def _send(self, key: bytes | None, payload: bytes, part: Columns) -> None:
+    def _add(self, key: bytes | None, payload: bytes, part: Columns) -> None:
+        packing = self._stream.packing
         headers: list[tuple[str, bytes]] = []
-        if self._packing.outputs.log is not None and len(part.ids):
+        if packing.manifest.acking and len(part.ids):
             headers.append((ANCHORS_HEADER, pack_ids(part.ids)))
             if part.counts is not None:
                 headers.append((ANCHOR_COUNTS_HEADER, pack_counts(part.counts.tolist())))
         headers.append((SOURCE_HEADER, self._stream.source))
         size = len(payload) + ID_BYTES * len(part.ids)
-        if size > self._packing.largest:
-            self._packing.set_aside(self._topic, self._task, size, part.ids[::2])
-        else:
-            self._packing.add((self._topic, self._task, key, payload, headers), size)
+        if size <= packing.largest:
+            packing.add((self._topic, self._task, key, payload, headers), size)
+            return
+        # A tuple that no record takes: its dead letter names only its destination.
+        by, topology, place = packing.component.name, packing.manifest.topology, (self._topic, self._task, -1)
+        detail = f"a tuple for {self._topic}[{self._task}] takes {size:,} bytes with its anchors, and a record "
+        detail += f"{packing.largest:,}"
+        packing.add(dead_letter(topology, place, reason="too-large", detail=detail, by=f"{by}/{self._task}"))
+        packing.count("dead", 1)
+        packing.entries.fail(part.ids[::2], f"{by}: {detail}")
 
 
-class _StreamOut:
-    """A stream on its way out of one attempt."""
+@dataclass(frozen=True)
+class Pack:
+    """Makes records of the rows of `transform`, for `mapInArrow`, as write 1 of a bolt.
 
-    def __init__(self, outputs: Outputs, name: str) -> None:
-        frame, routes = outputs.streams[name]
-        self.codec = FrameCodec(frame)
-        self.source = f"{outputs.component}/{name}".encode()
-        self._frame = frame
-        self._names = frame.schema.names
-        self._required = [field for field, nullable in zip(self._names, frame.nullable, strict=True) if not nullable]
-        self._keys = {bolt: subscription.fields for bolt, _, subscription in routes}
-        self.routes: list[tuple[str, ChooseRows]] = []
-        start = int.from_bytes(new_session()[:4])
-        for bolt, tasks, subscription in routes:
-            choose = choose_rows_for(self.codec.packs, subscription, tasks, tuple(self._names), start)
-            if choose is not None:
-                self.routes.append((bolt, choose))
+    A tuple larger than `largest` bytes is a dead letter, and fails its trees.
+    """
 
-    def columns(self, batch: Any, rows: Rows) -> tuple[Any, dict[int, str]]:
-        """The stream's columns of some rows, without those that do not fit, and why these do not, by their place."""
-        chosen = batch.select(self._names)
-        if len(rows) < batch.num_rows:
-            chosen = chosen.take(pa.array(rows))
+    manifest: Manifest
+    bolt: BoltManifest
+    largest: int = LARGEST
+    count: Count = field(default=not_counted)
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        packing = Packing(self.manifest, self.bolt, self.largest, self.count)
+        return packing.records(batches, partial(self._add, packing))
+
+    def _add(self, packing: Packing, batch: Any) -> None:
+        anchors = roots_of(batch.column(TRACKING))
+        rows = np.arange(batch.num_rows)
         unfit: dict[int, str] = {}
-        stream = self._frame.stream.name
-        for name in self._required:
-            column = chosen.column(name)
-            if column.null_count:
-                places = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
-                unfit |= dict.fromkeys(places, f"field {name} of stream {stream} is null, which it may not be")
-        if unfit:
-            chosen = _without(chosen, unfit)
-        try:
-            return self.codec.pack(chosen), unfit
-        except Exception:  # noqa: BLE001 - of Arrow and fastavro; which rows it is, is found out one by one
-            return self._one_by_one(chosen, unfit)
-
-    def _one_by_one(self, chosen: Any, unfit: dict[int, str]) -> tuple[Any, dict[int, str]]:
-        places = [place for place in range(chosen.num_rows + len(unfit)) if place not in unfit]
-        bad: dict[int, str] = {}
-        for row, place in enumerate(places):
-            try:
-                self.codec.pack(chosen.slice(row, 1))
-            except Exception as error:  # noqa: BLE001 - as above
-                bad[row] = f"{type(error).__name__}: {error}"
-                unfit[place] = f"it does not fit stream {self._frame.stream.name}: {bad[row]}"
-        return self.codec.pack(_without(chosen, bad)), unfit
-
-    def keys(self, bolt: str, rows: Any) -> Sequence[bytes | None]:
-        """The record key of each row: that of the fields which the bolt groups by, if it does."""
-        fields = self._keys[bolt]
-        if not fields:
-            return [None] * len(rows)
-        columns = [self.codec.packs.column(rows, self._names.index(name)) for name in fields]
-        return [grouping_key(values) for values in zip(*columns, strict=True)]
-
-
-def _without(batch: Any, places: Mapping[int, str]) -> Any:
-    return batch.take(pa.array([row for row in range(batch.num_rows) if row not in places], pa.int64()))
+        if FAIL in batch.schema.names:
+            unfit = {row: why for row, why in enumerate(batch.column(FAIL).to_pylist()) if why is not None}
+            rows = without(rows, unfit)
+        streams = list(packing.streams)
+        if len(streams) == 1:
+            unfit |= packing.emit(streams[0], batch, anchors, rows)
+        elif streams:
+            names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
+            for name in streams:
+                unfit |= packing.emit(name, batch, anchors, rows[names == name])
+            for row in rows[~np.isin(names, streams)].tolist():
+                unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
+        else:
+            self.count("emitted", len(rows))
+        self.count("failed", len(unfit))
+        for row, message in unfit.items():
+            packing.entries.fail(anchors.take(np.array([row]))[0], message)

@@ -1,6 +1,5 @@
 """A query that runs: its micro-batches, a line in the log about each, and how it is stopped between two of them."""
 
-import json
 import logging
 import math
 import threading
@@ -9,6 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from prometheus_client.registry import Collector
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -21,8 +21,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.counts import BatchResult
-from spark_jobs.driver_stats import DriverStats, QueryCollector, unread_records
+from spark_jobs.driver_stats import BatchResult, DriverStats, unread_records
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 
 logger = logging.getLogger("spark_jobs.progress")
@@ -33,9 +32,6 @@ _SHORTEST_SECONDS: Final = 0.001
 _INTERRUPTION_SECONDS: Final = 30.0
 _LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
-
-EndOffsets = Mapping[str, Mapping[str, int]]
-"""Topic → partition → offset."""
 
 
 class BatchRunner(StreamingQueryListener):
@@ -55,7 +51,6 @@ class BatchRunner(StreamingQueryListener):
         self.progress: StreamingQueryProgress | None = None
         # What a spout waits for, as a part of the line.
         self.outstanding: Callable[[], str | None] = lambda: None
-        self.on_end_offsets: Callable[[EndOffsets], object] = lambda _offsets: None
 
     def start(
         self, spark: SparkSession, read: Mapping[str, str], checkpoint: str, trigger: Mapping[str, Any] | None
@@ -118,9 +113,6 @@ class BatchRunner(StreamingQueryListener):
         result = self.written.get(progress.batchId)
         if result is not None and progress.numInputRows:
             logger.info("%s: batch %d, %s", self.name, progress.batchId, self._line(result, progress))
-        sources = json.loads(progress.json)["sources"]
-        if sources and isinstance(end := sources[0].get("endOffset"), dict):
-            self.on_end_offsets(end)
 
     def _line(self, result: BatchResult, progress: StreamingQueryProgress) -> str:
         unread, outstanding = unread_records(progress), self.outstanding()
@@ -161,7 +153,7 @@ class RunningQuery:
         self.query = query
         self._runner = runner
         self._stats = stats
-        self.metrics = QueryCollector(stats.topology, stats.counts, lambda: self.progress)
+        self.metrics: Collector = stats
         stats.start()
 
     @property

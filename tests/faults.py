@@ -257,16 +257,16 @@ FAULTS: Final = (
     ),
     Fault(
         "Spark: the edge of an input is left out of its ack",
-        "spark_jobs/input_acks.py",
-        "partition), ids[::2], ids[1::2])",
-        "partition), ids[::2], np.zeros_like(ids[1::2]))",
+        "spark_jobs/inbox.py",
+        "identity, ids[::2], ids[1::2])",
+        "identity, ids[::2], np.zeros_like(ids[1::2]))",
         "tests/unit/spark/test_two_writes.py::test_rows_arrive_and_trees_complete",
     ),
     Fault(
         "Spark spout: inits follow their tuples",
         "spark_jobs/packing.py",
-        "            if self.packing.is_full:\n                yield record_rows(self._take())",
-        "            if self.packing.is_full:\n                yield record_rows(self.packing.take())",
+        "            if self._size >= _HELD:\n                yield record_rows(self._take())",
+        "            if self._size >= _HELD:\n                yield record_rows(self._records)",
         "tests/unit/spark/test_spout_writes.py::test_inits_come_before_their_tuples",
     ),
     Fault(

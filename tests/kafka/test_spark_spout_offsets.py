@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_jobs.spout_offsets import SpoutOffsets
+from spark_jobs.spout_loop import SpoutOffsets
 from tests.topics import create_topics
 from tuple_tree.source_positions import Prefix
 
@@ -24,7 +24,7 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_they_expire(
     before.commit(written)
     before.close()
 
-    monkeypatch.setattr("spark_jobs.spout_offsets._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("spark_jobs.spout_loop._REFRESH_SECONDS", 0.0)
     offsets = SpoutOffsets(kafka, group, source, (source, 0))
     try:
         assert offsets.committed([0, 1]) == {0: written[0], 1: written[1]}

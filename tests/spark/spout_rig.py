@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_jobs.kafka_options import topic_id
-from spark_jobs.spout import RunningSpout, spout
+from spark_jobs.spouts import RunningSpout, spout
 from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, Tuple
 from tests.kafka.sdk_rig import in_threads, progress, write
 from tests.spark.rig import Topics, topology_name

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_jobs
-from spark_jobs import micro_batch, spout_batch
+from spark_jobs import bolts, delivering
 from spark_jobs.delivering import Deliver
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
@@ -152,8 +152,8 @@ class CutOff:
 def test_tasks_of_each_write_of_a_bolt_are_killed(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
-    whole = getattr(micro_batch, write)
-    monkeypatch.setattr(micro_batch, write, lambda *given, **named: CutOff(whole(*given, **named)))
+    whole = getattr(bolts, write)
+    monkeypatch.setattr(bolts, write, lambda *given, **named: CutOff(whole(*given, **named)))
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(10_000)])
     stage.drain(spark, explode)
@@ -176,7 +176,7 @@ def test_tasks_of_a_spout_are_killed(
     """
     kills = tmp_path / "kills"
     kills.mkdir()
-    monkeypatch.setattr(spout_batch, "Deliver", lambda *given: CutOff(Deliver(*given), kills))
+    monkeypatch.setattr(delivering, "Deliver", lambda *given: CutOff(Deliver(*given), kills))
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
     messages = lines(600)
     stage.feed(messages)
@@ -234,14 +234,14 @@ def kill_running_tasks(spark: SparkSession, since: int) -> int:
 def bolt_alone(servers: str, checkpoints: str, *, is_killed: bool) -> None:
     """A driver of a bolt, which kills itself and its Java between the writes of its first micro-batch."""
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)
-    write = micro_batch.BoltBatch._write
+    write = bolts.BoltBatch._write
 
-    def written(self: micro_batch.BoltBatch, records: DataFrame) -> None:
+    def written(self: bolts.BoltBatch, records: DataFrame) -> None:
         write(self, records)
         if is_killed:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    micro_batch.BoltBatch._write = written  # type: ignore[method-assign]
+    bolts.BoltBatch._write = written  # type: ignore[method-assign]
     manifest = manifest_of(os.environ[submitted.NAME], ack_partitions=3)
     kafka, checkpoint = {"bootstrap.servers": servers}, f"{checkpoints}/split"
     trigger = {"availableNow": True}

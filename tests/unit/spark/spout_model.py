@@ -1,28 +1,42 @@
 """A spout in Spark without Spark, and a plain model of its tuples and their trees."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.delivering import Deliver, Messages, SourceRange
-from spark_jobs.frames import StreamFrame
-from spark_jobs.packing import Outputs
+from spark_jobs.delivering import Deliver, SourceRange, SourceRoots
 from spout_sdk import Stream
-from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, ids
-from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
+from tests.manifests import manifest
+from tests.spark.topologies import subscription
+from tests.unit.spark.test_two_writes import PARTITIONS, Log, ids
+from tuple_tree.manifest import BoltManifest, Grouping, Manifest, SpoutManifest
+from tuple_tree.messages import AckBatch, encode_ack_batch
 from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.streams import declare
 
 LINES = declare({"line": str})
 PAIRS = declare({"n": int, "word": str})
 KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
-TASK = SpoutAddress("t.notices.lines", 0, 30_000)
 EXPIRED_MS = 200_000
 """Longer than any tree without progress, and any entry without an init, is kept."""
+
+
+def topology(stream: Stream, bolts: Sequence[tuple[str, Grouping]], **settings: Any) -> tuple[Manifest, SpoutManifest]:
+    """lines → each of the bolts, and the spout."""
+    lines = SpoutManifest(name="lines", streams=(stream,), timeout_ms=30_000)
+    receivers = [
+        BoltManifest(
+            name=name,
+            tasks=2,
+            subscriptions=(subscription("lines", grouping, *(["line"] if grouping == "fields" else [])),),
+        )
+        for name, grouping in bolts
+    ]
+    return manifest(lines, *receivers, topology="t", ack_partitions=PARTITIONS, **settings), lines
 
 
 def deliver(
@@ -32,17 +46,10 @@ def deliver(
     bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
     report: Callable[[list[SourceRange]], object] = lambda found: None,
     form: Any = "value",
+    settings: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
 ) -> Deliver:
-    routes = [
-        (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping, fields=("line",)))
-        if grouping == "fields"
-        else (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping))
-        for bolt, grouping in bolts
-    ]
-    frame = StreamFrame(stream)
-    outputs = Outputs("t", "lines", {"default": (frame, routes)}, more.pop("log", LOG))
-    return Deliver(outputs, Messages(frame, form, 1, KEY, PARTITIONS), TASK, send, report, **more)
+    return Deliver(*topology(stream, bolts, **settings), form, SourceRoots(1, KEY, PARTITIONS), send, report, **more)
 
 
 def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:

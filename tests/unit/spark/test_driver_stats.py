@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spark_jobs.counts import SpoutTally
-from spark_jobs.delivering import SourceRange
-from spark_jobs.driver_stats import DriverStats, QueryCollector
+from spark_jobs.delivering import SourceRange, SourceRoots
+from spark_jobs.driver_stats import DriverStats, SpoutTally
 from spark_jobs.outcomes import Outcomes
 from spout_sdk.statistics.stats import Stats
 from tests.spark.topologies import manifest_of
@@ -22,7 +21,7 @@ KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
 
 def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     now = 100.0
-    outcomes = Outcomes(SourcePositions(1_000.0, now), 0, KEY, 8, 100, lambda: now)
+    outcomes = Outcomes(SourcePositions(1_000.0, now), SourceRoots(0, KEY, 8), 100, lambda: now)
     tally = SpoutTally(manifest_of("words").component("lines"), True, outcomes)
     with outcomes.writing(2, lambda: 0, lambda: False) as delivered:
         delivered.append(SourceRange(2, np.array([10, 11]), dead=np.empty(0, np.int64), tuples=0))
@@ -47,7 +46,7 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     assert message.complete_latency.quantile(1.0) == pytest.approx(20, rel=0.125), "since the replay"
 
     registry = CollectorRegistry()
-    registry.register(QueryCollector("words", tally.stats, lambda: None))
+    registry.register(DriverStats({}, "words", "lines", tally.stats, lambda: None, lambda: True))
     labels = {"topology": "words", "component": "lines"}
     assert registry.get_sample_value("acker_component_acked_total", labels) == 1
     assert registry.get_sample_value("acker_component_failed_total", {**labels, "reason": "failed"}) == 1
@@ -57,7 +56,7 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
 
 def test_invalid_client_settings_do_not_end_the_query(caplog: pytest.LogCaptureFixture) -> None:
     kafka = {"bootstrap.servers": "localhost:1", "no.such.thing": 1}
-    stats = DriverStats(kafka, "words", "split", dict, lambda: True)
+    stats = DriverStats(kafka, "words", "split", dict, lambda: None, lambda: True)
     with caplog.at_level(logging.WARNING):
         stats.start()
         eventually(lambda: caplog.records, "what went wrong")

@@ -8,9 +8,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kafka_clients.access import component_role
 from spark_jobs import SparkJobError
-from spark_jobs.kafka_options import sink_options, source_options
-from spark_jobs.kafka_security import security_options
-from spark_jobs.spout_landing import replay_topic
+from spark_jobs.kafka_options import security_options, sink_options, source_options
+from spark_jobs.spouts import replay_topic
 from tests.certificates import Authority, Identity
 from tests.manifests import manifest, spout
 

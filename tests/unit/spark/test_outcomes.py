@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from spark_jobs.delivering import SourceRange
+from spark_jobs.delivering import SourceRange, SourceRoots
 from spark_jobs.errors import StoppedBetweenBatches
 from spark_jobs.outcomes import Outcomes
 from tests.waiting import eventually
@@ -18,7 +18,7 @@ KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
 
 @pytest.fixture
 def outcomes() -> Outcomes:
-    return Outcomes(SourcePositions(1_000.0, 0.0), 3, KEY, 8, 100, lambda: 7.0)
+    return Outcomes(SourcePositions(1_000.0, 0.0), SourceRoots(3, KEY, 8), 100, lambda: 7.0)
 
 
 def roots(*positions: Position) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":

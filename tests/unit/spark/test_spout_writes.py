@@ -17,22 +17,20 @@ from spark_jobs import packing
 from spark_jobs.delivering import FIELD, Deliver, Deliveries, ReplayRequest, SourceRange
 from spark_jobs.emit import EmitRows
 from spark_jobs.errors import SparkJobError
-from spark_jobs.frames import StreamFrame
-from spark_jobs.packing import Outputs
 from tests.packs import packed, tuples_of
 from tests.unit.spark.spout_model import (
     LINES,
     PAIRS,
-    TASK,
     Copy,
     Trees,
     attempt,
     deliver,
     messages,
     root_of,
+    topology,
 )
-from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, headers_of, ids, run
-from tuple_tree.manifest import Grouping, Subscription
+from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, run
+from tuple_tree.manifest import Grouping
 from tuple_tree.messages import AckBatch, decode_ack_batch, encode_ack_batch
 from tuple_tree.streams import declare
 
@@ -259,15 +257,14 @@ def test_untracked_tuples_have_no_anchors() -> None:
     def send(_: Any) -> None:
         raise AssertionError
 
-    rows = run(deliver(send, log=None)(iter([messages([b"a"])])))
+    rows = run(deliver(send, settings={"guarantee": "at_most_once"})(iter([messages([b"a"])])))
     assert headers_of(rows[0]) == [("source", b"lines/default")]
 
 
 def test_emitted_rows_are_trees_of_their_own() -> None:
     sent: list[Any] = []
-    subscription = Subscription(source="lines", stream="default", grouping="shuffle")
-    outputs = Outputs("t", "lines", {"default": (StreamFrame(LINES), [("count", 2, subscription)])}, LOG)
-    rows = run(EmitRows(outputs, TASK, sent.extend)(iter([pa.record_batch({"line": ["a", "b", "a"]})])))
+    emit = EmitRows(*topology(LINES, [("count", "shuffle")]), "default", sent.extend)
+    rows = run(emit(iter([pa.record_batch({"line": ["a", "b", "a"]})])))
     found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), LINES)]
     assert sorted(line for (line,), _ in found) == ["a", "a", "b"]
     log = Log()
@@ -278,7 +275,7 @@ def test_emitted_rows_are_trees_of_their_own() -> None:
         log.ack(f"count/{number}", edges)
     assert len(log.acked) == 3
     with pytest.raises(SparkJobError, match="a row cannot be emitted: field line of stream default is null"):
-        run(EmitRows(outputs, TASK, sent.extend)(iter([pa.record_batch({"line": pa.array(["a", None])})])))
+        run(emit(iter([pa.record_batch({"line": pa.array(["a", None])})])))
 
 
 def test_reports_of_tasks_are_merged() -> None:

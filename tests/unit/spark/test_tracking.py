@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.errors import SparkJobError
-from spark_jobs.tracking import roots_of, tracking_of
+from spark_jobs.transform import roots_of, tracking_of
 from tuple_tree.anchors import AnchorColumns
 
 IDS = st.integers(0, 2**64 - 1)

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
-from spark_jobs.entries import AckLog, Record, record_rows
-from spark_jobs.frames import StreamFrame
-from spark_jobs.input_acks import InputAcks
-from spark_jobs.packing import LARGEST, Outputs, Pack
-from spark_jobs.records_in import Sources, Unpack, records_of
+from spark_jobs.entries import Record, record_rows
+from spark_jobs.inbox import InputAcks, Unpack, records_of
+from spark_jobs.packing import LARGEST, Pack
+from tests.manifests import manifest
 from tests.packs import packed, tuples_of
+from tests.spark.topologies import subscription
 from tuple_tree.anchors import Edges, anchor_headers
-from tuple_tree.manifest import Subscription
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.streams import Stream, declare
 
@@ -31,16 +31,17 @@ LEDGER = LedgerSettings(1_000, 600_000, 30_000)
 LINES = declare({"line": str})
 WORDS = declare({"word": str})
 SINGLE = declare({"word": str}, codec="avro")
-LOG = AckLog("t.acks", PARTITIONS)
-SOURCES = Sources("t", "split", "t.tuples.split", {"lines/default": StreamFrame(LINES)}, LOG)
 
 Transform = Callable[[Any], Any]
 
 
-def outputs(stream: Stream = WORDS, grouping: Any = "fields") -> Outputs:
-    fields = ("word",) if grouping in ("fields", "partial_key") else ()
-    subscription = Subscription(source="split", stream="default", grouping=grouping, fields=fields)
-    return Outputs("t", "split", {"default": (StreamFrame(stream), [("count", 2, subscription)])}, LOG)
+def topology(stream: Stream = WORDS, grouping: Any = "fields") -> tuple[Manifest, BoltManifest]:
+    """lines → split → count, and the bolt in the middle."""
+    keys = ("word",) if grouping in ("fields", "partial_key") else ()
+    split = BoltManifest(name="split", streams=(stream,), subscriptions=(subscription("lines"),))
+    count = BoltManifest(name="count", tasks=2, subscriptions=(subscription("split", grouping, *keys),))
+    lines = SpoutManifest(name="lines", streams=(LINES,))
+    return manifest(lines, split, count, topology="t", ack_partitions=PARTITIONS), split
 
 
 def spark_batch(records: Sequence[tuple[bytes | None, list[tuple[str, bytes]]]]) -> Any:
@@ -73,17 +74,17 @@ def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
 
 
 def write_1(
-    batch: Any, transform: Transform = exploded, to: Outputs | None = None, largest: int = LARGEST
+    batch: Any, transform: Transform = exploded, to: tuple[Manifest, BoltManifest] | None = None, largest: int = LARGEST
 ) -> list[dict[str, Any]]:
     """The records of an attempt; first those that `Unpack` sends itself."""
     sent: list[Record] = []
-    rows = list(Unpack(SOURCES, sent.extend)(iter([batch])))
-    return run(iter([record_rows(sent), *Pack(to or outputs(), largest)(map(transform, rows))]))
+    rows = list(Unpack(*topology(), sent.extend)(iter([batch])))
+    return run(iter([record_rows(sent), *Pack(*(to or topology()), largest)(map(transform, rows))]))
 
 
 def write_2(batch: Any, batch_id: int = 0) -> list[dict[str, Any]]:
     inputs = batch.select(["partition", "headers"])
-    return run(InputAcks("split", LOG, bytes(range(16)), batch_id)(iter([inputs])))
+    return run(InputAcks(*topology(), bytes(range(16)), batch_id)(iter([inputs])))
 
 
 def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tuple[Any, Edges]]:
@@ -243,7 +244,7 @@ def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
     rng = random.Random(7)
     lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(400)]
     batch, trees, _ = inbox(lines, rng)
-    rows = write_1(batch, to=outputs(stream, grouping))
+    rows = write_1(batch, to=topology(stream, grouping))
     found = children(rows, stream)
     copies = 2 if grouping == "all" else 1
     assert sorted(word for (word,), _ in found) == sorted([word for line in lines for word in line.split()] * copies)

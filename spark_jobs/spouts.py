@@ -4,38 +4,55 @@ New messages come through a query, whose checkpoint plans offsets before a micro
 delivered. Its rate limit is static, so the query asks for half of `max_pending` at most and waits, inside
 `foreachBatch`, until there is room for the batch. Replays cannot come through it, because a query without new messages
 has no micro-batches; the loop reads them by position, in batch reads. See ADR 23, also for what a restart knows.
+
+A source that is no Kafka topic cannot be asked for one row again. So a query of its own lands its rows in the topic
+`{topology}.replay.{spout}`. Spark's sink is at least once: a landing that is interrupted may land some rows twice.
 """
 
 import json
+import logging
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
-from spark_jobs.counts import BatchResult, SpoutTally
-from spark_jobs.delivering import Deliveries, SourceRange
-from spark_jobs.driver_stats import DriverStats
+from spark_jobs.delivering import Deliveries, SourceRange, SpoutBatch, only_stream
+from spark_jobs.driver_stats import BatchResult, DriverStats, SpoutTally
+from spark_jobs.entries import OUT, Record, new_session, record_rows
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
-from spark_jobs.kafka_options import check_topics, source_options, topic_id
+from spark_jobs.frames import FrameCodec, is_whole_value, spark_fields
+from spark_jobs.kafka_options import catalogue_of, check_topics, sink_options, source_options, topic_id
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from spark_jobs.spout_batch import TASK, SpoutBatch
-from spark_jobs.spout_landing import Landing
-from spark_jobs.spout_loop import SourceReader, SpoutLoop
-from spark_jobs.spout_offsets import Range, SpoutOffsets
+from spark_jobs.spout_loop import Range, SourceReader, SpoutLoop, SpoutOffsets
+from spark_jobs.transform import check_fields
 from tuple_tree.manifest import Manifest, SpoutManifest
-from tuple_tree.names import component_group
+from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.source_positions import Prefix, SourcePositions
+from tuple_tree.streams import Stream
+
+logger = logging.getLogger("spark_jobs.spout")
 
 DEFAULT_MAX_ROWS: Final = 200_000
 _NO_MARK: Final = -1
+_REPLAY_PARTITIONS: Final = 4
+"""Of a replay topic that is created here."""
+_CREATE_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
 
 
 class RunningSpout(RunningQuery):
@@ -56,7 +73,7 @@ class RunningSpout(RunningQuery):
         stats: DriverStats,
         loop: SpoutLoop,
         outcomes: Outcomes,
-        landing: Landing | None = None,
+        landing: StreamingQuery | None,
     ) -> None:
         super().__init__(query, runner, stats)
         self._loop = loop
@@ -141,19 +158,18 @@ def spout(
     check_session(spark)
     _check_settings(name, retry_limit, starting_offsets, max_rows)
     check_topics(kafka, topics_of(manifest, component))
-    landing: Landing | None = None
+    writer: DataStreamWriter | None = None
+    landing: StreamingQuery | None = None
     if not isinstance(source, str):
         if fields is not None:
             raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
-        landing = Landing(source, manifest, component, kafka, checkpoint)
-        source = landing.topic
+        source, writer = _landing(source, manifest, component, kafka, checkpoint)
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
     source_id = topic_id(kafka, source)
     empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
     batch = SpoutBatch.of(manifest, component, empty, fields, kafka, source_id)
     group = component_group(manifest.topology, name)
-    offsets = SpoutOffsets(kafka, group, source, (batch.spout.topic, TASK))
-    close = offsets.close
+    offsets = SpoutOffsets(kafka, group, source, (notices_topic(manifest.topology, name), 0))
     try:
         bounds = offsets.bounds()
         room = component.max_pending // 2
@@ -164,17 +180,11 @@ def spout(
             )
         owner = {"topology": manifest.topology, "component": name, "kind": "spout"}
         claim_checkpoint(spark, checkpoint, {**owner, "source": source, "topic id": source_id})
-        outcomes = Outcomes(
-            SourcePositions((manifest.max_tree_age_ms + component.timeout_ms) / 1000, time.monotonic()),
-            batch.messages.spout,
-            batch.messages.topic_key,
-            manifest.ack_partitions,
-            component.max_pending,
-        )
+        lost_after = (manifest.max_tree_age_ms + component.timeout_ms) / 1000
+        outcomes = Outcomes(SourcePositions(lost_after, time.monotonic()), batch.roots, component.max_pending)
         # A session of its own: settings of the user's queries must not change how replays are read.
         reader = SourceReader(spark.newSession(), source, read)
         loop = SpoutLoop(batch, offsets, outcomes, reader, retry_limit)
-        close = loop.stop
         planned = planned_offsets(spark, checkpoint, source)
         starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
         tally = SpoutTally(component, manifest.acking, outcomes)
@@ -184,7 +194,7 @@ def spout(
         def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
             began = time.monotonic()
             with outcomes.writing(
-                most, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None
+                most, lambda: offsets.mark, lambda: runner.stopping.is_set() or loop.error is not None
             ) as delivered:
                 delivered += batch.write(records, deliveries)
             result = _result(delivered, time.monotonic() - began)
@@ -194,21 +204,22 @@ def spout(
             return result
 
         runner = BatchRunner(group, run)
-        if landing is not None:
-            landing.start(trigger)
-            loop.check = landing.check
+        if writer is not None:
+            landing = loop.landing = (writer.trigger(**trigger) if trigger else writer).start()
+            if trigger and {"availableNow", "once"} & trigger.keys():
+                # All has to land before the query sees what is available.
+                landing.awaitTermination()
         new = {"subscribe": source, "startingOffsets": json.dumps({source: starts}), "maxOffsetsPerTrigger": str(most)}
         query = runner.start(spark, {**read, **new}, checkpoint, trigger)
     except BaseException:
         if landing is not None:
             landing.stop()
-        close()
+        offsets.close()
         raise
     loop.on_error = query.stop
     loop.start()
-    stats = DriverStats(
-        kafka, manifest.topology, name, tally.stats, is_running=lambda: bool(query.isActive) or not loop.ended(0)
-    )
+    progress, is_active = (lambda: runner.progress), (lambda: bool(query.isActive) or not loop.ended(0))
+    stats = DriverStats(kafka, manifest.topology, name, tally.stats, progress, is_active)
     return RunningSpout(query, runner, stats, loop, outcomes, landing)
 
 
@@ -269,3 +280,79 @@ def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows
         raise ComponentRefusedError(f"starting_offsets of {name!r} is {starting_offsets!r}: say earliest or latest")
     if max_rows < 1:
         raise ComponentRefusedError(f"max_rows of spout {name!r} is {max_rows}: it must be at least 1")
+
+
+def replay_topic(topology: str, spout: str) -> str:
+    """Where the rows of a source land that cannot be read by position."""
+    return f"{topology}.replay.{spout}"
+
+
+@dataclass(frozen=True)
+class Land:
+    """Makes messages of rows, one of each, in runs for the partitions in turn; for `mapInArrow`."""
+
+    topic: str
+    partitions: int
+    stream: Stream
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Encodes batches of rows; a row that cannot be encoded is a message without a value, and so a dead letter."""
+        codec, turn = FrameCodec(self.stream), int.from_bytes(new_session()[:4])
+        for batch in batches:
+            run = -(-batch.num_rows // self.partitions)
+            records: list[Record] = [
+                (self.topic, (turn + row // run) % self.partitions, None, value, ())
+                for row, value in enumerate(self._values(codec, batch))
+            ]
+            turn += 1
+            yield record_rows(records)
+
+    def _values(self, codec: FrameCodec, batch: Any) -> list[bytes | None]:
+        if is_whole_value(self.stream):
+            values: list[bytes | None] = batch.column(0).cast(pa.binary()).to_pylist()
+            return values
+        fitting, errors = codec.pack(batch)
+        payloads = iter(codec.payloads(fitting))
+        return [None if row in errors else next(payloads) for row in range(batch.num_rows)]
+
+
+def _landing(
+    rows: DataFrame, manifest: Manifest, spout: SpoutManifest, kafka: Mapping[str, Any], checkpoint: str
+) -> tuple[str, DataStreamWriter]:
+    """A topic, and the query that lands the rows in it; its checkpoint lies inside the spout's."""
+    if not rows.isStreaming:
+        raise ComponentRefusedError(
+            f"the source of spout {spout.name!r} is a DataFrame that does not stream: make it with spark.readStream"
+        )
+    stream = only_stream(spout)
+    check_fields(rows.schema, stream, f"the source of spout {spout.name!r}")
+    topic = replay_topic(manifest.topology, spout.name)
+    land = Land(topic, _created(kafka, topic), stream)
+    chosen = [F.col(f"`{name}`").cast(kind).alias(name) for name, kind in spark_fields(stream).items()]
+    writer = rows.select(*chosen).mapInArrow(land, OUT).writeStream.format("kafka").options(**sink_options(kafka))
+    writer = writer.queryName(f"{manifest.topology}.{spout.name}.landing")
+    return topic, writer.option("checkpointLocation", f"{checkpoint.rstrip('/')}/landing")
+
+
+def _created(kafka: Mapping[str, Any], topic: str) -> int:
+    """Creates the topic if it does not exist, and returns how many partitions it has."""
+    with catalogue_of(kafka) as catalogue:
+        if (existing := catalogue.topics().get(topic)) is not None:
+            return existing
+        new = NewTopic(topic, _REPLAY_PARTITIONS, -1, config={"cleanup.policy": "delete"})
+        created = catalogue.admin.create_topics([new])[topic]
+        try:
+            created.result(_CREATE_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                message = f"topic {topic} cannot be created: {error.args[0]}; create it beforehand"
+                raise TopicsRefusedError(message) from error
+        end, pause = time.monotonic() + _CREATE_SECONDS, threading.Event()
+        while topic not in (topics := catalogue.topics()):
+            if time.monotonic() > end:
+                raise TopicsRefusedError(
+                    f"topic {topic} was created, but is not visible after {_CREATE_SECONDS:g} s: start again"
+                )
+            pause.wait(_LOOK_SECONDS)
+    logger.info("created topic %s with %d partitions", topic, topics[topic])
+    return topics[topic]

@@ -1,0 +1,215 @@
+"""A bolt as a Structured Streaming query, whose micro-batches write twice; see ADR 22.
+
+    Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
+    Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input                             write 2
+
+Write 2 begins when write 1 is delivered. A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)`
+writes where it likes.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
+
+from spark_jobs.checkpoint import claim_checkpoint
+from spark_jobs.components import HasManifest, component_of, is_sink, topics_of
+from spark_jobs.driver_stats import BatchResult, Counts, DriverStats, Tally
+from spark_jobs.entries import OUT, KafkaSender, Send
+from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.frames import spark_fields
+from spark_jobs.inbox import InputAcks, Unpack
+from spark_jobs.kafka_options import check_topics, executor_settings, sink_options, source_options
+from spark_jobs.packages import check_session
+from spark_jobs.packing import Pack
+from spark_jobs.running_query import BatchRunner, RunningQuery
+from spark_jobs.transform import SOURCE, TRACKING, Sink, Transform, check_result, without_state
+from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.names import component_group, tuples_topic
+
+_RECORDS: Final = 200_000
+_PACKS: Final = 1_000
+
+_ACKS_A_TASK: Final = 100_000
+"""Inputs that a task of write 2 acks, about: a task takes some 20 ms whatever it does, and these 50."""
+
+_SPLITTING: Final = ("minpartitions", "maxrecordsperpartition")
+"""Options with which several tasks read a partition: the acks of its inputs have to have one order."""
+
+
+def bolt(
+    spark: SparkSession,
+    topology: Manifest | HasManifest,
+    name: str,
+    transform: Transform | Sink,
+    *,
+    kafka: Mapping[str, Any],
+    checkpoint: str,
+    max_rows: int | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RunningQuery:
+    """Starts a bolt.
+
+    `transform` receives the fields of all streams that the bolt is subscribed to, null where a stream has no such
+    field; `_source`, the `component/stream` that a row came from; and `_tracking`, which its result must keep. The
+    result has the fields of the bolt's streams; further columns are ignored. Of what it may add, `_fail` marks rows as
+    failed (see `mark_failed`), and `_stream` says which stream a row is for where the bolt has several.
+
+    It is called for each micro-batch. A micro-batch that is run again, because the driver died, emits its tuples again.
+
+    A bolt without streams may be given a function `sink(rows, batch_id)` instead, which receives the same without
+    `_tracking` and writes it wherever Spark writes. Inputs are acked when it has returned. A micro-batch that is run
+    again has the same rows and the same id.
+
+    Args:
+        spark: a session with the packages, see `spark_jobs.session`.
+        topology: as built, or its manifest.
+        name: of the bolt.
+        transform: rows in, rows out; or a sink.
+        kafka: librdkafka properties; at least `bootstrap.servers`.
+        checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
+        max_rows: records of a micro-batch, 0 for all that is there. Unless given, 200,000, or 1,000 where records carry
+            packs.
+        trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
+        options: further options of Spark's Kafka source, such as `kafkaConsumer.pollTimeoutMs`.
+
+    Raises:
+        ComponentRefusedError: if the topology has no such bolt.
+        TopicsRefusedError: if its topics are not there, or not as they have to be.
+        TransformRefusedError: if an empty DataFrame put through `transform` is not what the bolt has to emit.
+        CheckpointRefusedError: if the checkpoint belongs to something else.
+        SparkJobError: if the session runs tasks speculatively.
+    """
+    manifest, component = component_of(topology, name, BoltManifest)
+    check_session(spark)
+    for option in options or {}:
+        if option.lower() in _SPLITTING:
+            raise ComponentRefusedError(
+                f"bolt {name!r} has option {option}: each partition of its inbox is read by one task, so leave it out, "
+                "and give the bolt more tasks"
+            )
+    # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With
+    # several requests under way a client that gives one up begins a new epoch, and sends the others once more.
+    once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
+    sink = {**sink_options(kafka), "kafka.acks": "all", **once}
+    batch = BoltBatch(manifest, component, transform, sink, KafkaSender(executor_settings(kafka)))
+    batch.check(spark.createDataFrame([], batch.row_type))
+    check_topics(kafka, topics_of(manifest, component))
+    claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
+    tally = Tally(component)
+    if max_rows is None:
+        codecs = {manifest.stream(each.source, each.stream).codec for each in component.subscriptions}
+        max_rows = _PACKS if "arrow" in codecs else _RECORDS
+
+    def run(records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
+        result = batch.run(records, batch_id, session)
+        tally.add(result)
+        return result
+
+    runner = BatchRunner(component_group(manifest.topology, name), run)
+    read = {
+        **source_options(kafka),
+        "subscribe": tuples_topic(manifest.topology, name),
+        "includeHeaders": "true",
+        # Bolts of the SDK may write in transactions, and do again what they abort: no setting changes this.
+        "kafka.isolation.level": "read_committed",
+        "startingOffsets": "earliest",
+        # Offsets out of range were not acked, so their trees are replayed; the query goes on.
+        "failOnDataLoss": "false",
+        **({"maxOffsetsPerTrigger": str(max_rows)} if max_rows else {}),
+        **(options or {}),
+    }
+    query = runner.start(spark, read, checkpoint, trigger)
+    progress, is_active = (lambda: runner.progress), (lambda: bool(query.isActive))
+    stats = DriverStats(kafka, manifest.topology, name, tally.stats, progress, is_active, is_bolt=True)
+    return RunningQuery(query, runner, stats)
+
+
+class BoltBatch:
+    """What every micro-batch of a bolt has in common.
+
+    `row_type` is that of the rows that `transform` receives: the fields of all streams, `_source` and `_tracking`.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        bolt: BoltManifest,
+        transform: Transform | Sink,
+        kafka: Mapping[str, str],
+        send: Send,
+    ) -> None:
+        self._manifest = manifest
+        self._bolt = bolt
+        self._emitted = {stream.name: stream for stream in bolt.streams}
+        self._function: Any = transform
+        self._is_sink = is_sink(transform)
+        if self._is_sink and bolt.streams:
+            raise ComponentRefusedError(
+                f"the function of bolt {bolt.name!r} takes rows and a batch id, so it is a sink, and the bolt has "
+                "streams: declare none, or give it a function of rows alone that returns what to emit"
+            )
+        types: dict[str, DataType] = {}
+        for source, stream in Unpack(manifest, bolt, send).streams.items():
+            for name, kind in spark_fields(stream).items():
+                where = f"bolt {bolt.name!r} receives field {name!r}"
+                if name in (SOURCE, TRACKING):
+                    raise ComponentRefusedError(
+                        f"{where} from {source}, which names a column of Spark jobs: rename the field"
+                    )
+                known = types.setdefault(name, kind)
+                if known != kind:
+                    raise ComponentRefusedError(
+                        f"{where} as {known.simpleString()}, and from {source} as {kind.simpleString()}: a DataFrame "
+                        "has one type a column, so rename one"
+                    )
+        types |= {SOURCE: StringType(), TRACKING: BinaryType()}
+        self.row_type = StructType([StructField(name, kind) for name, kind in types.items()])
+        self._kafka = kafka
+        self._send = send
+        self._counts: Counts | None = None
+
+    def check(self, rows: DataFrame) -> None:
+        """Checks the result of `transform` for these rows; a sink is not called."""
+        if not self._is_sink:
+            with without_state(self._bolt.name, rows):
+                result = self._function(rows)
+            check_result(result, self._bolt.name, self._emitted)
+
+    def run(self, records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
+        """Processes records of Spark's Kafka source and writes everything that comes of them.
+
+        `session` is the id of the query, which lives in its checkpoint, as 16 bytes.
+        """
+        began = time.monotonic()
+        counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
+        before = counts.values()
+        inputs = records.select("key", "value", "partition", "offset", "headers")
+        rows = inputs.mapInArrow(Unpack(self._manifest, self._bolt, self._send, counts), self.row_type)
+        if self._is_sink:
+            self._function(rows.drop(TRACKING), batch_id)
+        else:
+            result = self._function(rows)
+            check_result(result, self._bolt.name, self._emitted)
+            self._write(result.mapInArrow(Pack(self._manifest, self._bolt, count=counts), OUT))
+        if self._manifest.acking:
+            acks = InputAcks(self._manifest, self._bolt, session, batch_id, counts)
+            tasks = max(1, (counts.values() - before)["executed"] // _ACKS_A_TASK)
+            self._write(inputs.select("partition", "headers").coalesce(tasks).mapInArrow(acks, OUT))
+        counted = counts.values() - before
+        return BatchResult(
+            rows=counted["executed"] + counted["dead"],
+            tuples=counted["transferred"],
+            acks=counted["acks"],
+            failed=counted["failed"],
+            dead=counted["dead"],
+            seconds=time.monotonic() - began,
+            emitted=counted["emitted"],
+            acked=None if counted["failed"] else counted["executed"],
+        )
+
+    def _write(self, records: DataFrame) -> None:
+        records.write.format("kafka").options(**self._kafka).save()

@@ -1,0 +1,240 @@
+"""The records of a bolt's inbox: into the rows that `transform` receives or into dead letters, and their acks.
+
+Runs on executors. `Unpack` is the beginning of write 1, `InputAcks` is write 2; see ADR 22.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.entries import Entries, Record, Send, ack_records, dead_letter, record_rows
+from spark_jobs.frames import FrameCodec, arrow_schema, without_rows
+from spark_jobs.packing import Count, not_counted
+from spark_jobs.transform import SOURCE, TRACKING, tracking_of
+from tuple_tree.anchors import (
+    ANCHOR_COUNTS_HEADER,
+    ANCHORS_HEADER,
+    PAIR_BYTES,
+    SOURCE_HEADER,
+    AnchorColumns,
+    anchor_headers,
+)
+from tuple_tree.errors import WireError
+from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.names import tuples_topic
+from tuple_tree.streams import Stream
+
+_ROWS: Final = 10_000
+"""Rows that are passed to Spark together, about."""
+
+_BATCH_BITS: Final = 20
+"""Of a sequence number of write 2, below the id of the micro-batch."""
+
+
+class RecordIn(NamedTuple):
+    """A record of an inbox."""
+
+    key: bytes | None
+    value: bytes | None
+    partition: int
+    offset: int
+    headers: list[tuple[str, bytes]]
+
+
+def records_of(batch: Any) -> Iterator[RecordIn]:
+    """The records in a batch of Spark with the columns `key`, `value`, `partition`, `offset` and `headers`."""
+    columns = [batch.column(name).to_pylist() for name in ("key", "value", "partition", "offset")]
+    headers = batch.column("headers")
+    offsets = headers.offsets.to_numpy()
+    pairs = headers.flatten()
+    keys, values = pairs.field("key").to_pylist(), pairs.field("value").to_pylist()
+    first = offsets[0]
+    for number, (key, value, partition, offset) in enumerate(zip(*columns, strict=True)):
+        begin, end = offsets[number] - first, offsets[number + 1] - first
+        own = [pair for pair in zip(keys[begin:end], values[begin:end], strict=True) if pair[1] is not None]
+        yield RecordIn(key, value, partition, offset, own)
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Makes rows of records, for `mapInArrow`, as the beginning of write 1.
+
+    A record or tuple that cannot be decoded becomes a dead letter and fails its trees. That is sent, and delivered,
+    before the task goes on, so before write 2 acks the input, whatever `transform` does with the rows.
+    """
+
+    manifest: Manifest
+    bolt: BoltManifest
+    send: Send
+    count: Count = field(default=not_counted)
+
+    @property
+    def streams(self) -> dict[str, Stream]:
+        """What the bolt receives, by component/stream."""
+        each_of = self.bolt.subscriptions
+        return {f"{each.source}/{each.stream}": self.manifest.stream(each.source, each.stream) for each in each_of}
+
+    @property
+    def schema(self) -> Any:
+        """The fields of all streams, by name, `_source` and `_tracking`."""
+        fields = {field.name: field for stream in self.streams.values() for field in arrow_schema(stream)}
+        return pa.schema([*fields.values(), pa.field(SOURCE, pa.string()), pa.field(TRACKING, pa.binary())])
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Unpacks batches of records, see `records_of`."""
+        task = _UnpackTask(self)
+        made: list[Any] = []
+        rows = 0
+        for batch in batches:
+            for record in records_of(batch):
+                if (decoded := task.rows(record)) is None:
+                    continue
+                made.append(decoded)
+                rows += decoded.num_rows
+                if rows >= _ROWS:
+                    task.send_rejected()
+                    yield pa.concat_batches(made)
+                    made, rows = [], 0
+            task.send_rejected()
+        if made:
+            yield pa.concat_batches(made)
+
+
+class _UnpackTask:
+    """One attempt of a task: its codecs, and what cannot be decoded and is not sent yet."""
+
+    def __init__(self, unpack: Unpack) -> None:
+        self._unpack = unpack
+        self._schema = unpack.schema
+        self._fields = list(self._schema)[:-2]
+        self._codecs = {source: FrameCodec(stream) for source, stream in unpack.streams.items()}
+        self._entries = Entries(unpack.manifest, unpack.bolt)
+        self._letters: list[Record] = []
+
+    def rows(self, record: RecordIn) -> Any:
+        """The tuples of a record, as rows; without those that cannot be decoded, and None if the record cannot be."""
+        headers = dict(record.headers)
+        anchors, counts = headers.get(ANCHORS_HEADER, b""), headers.get(ANCHOR_COUNTS_HEADER)
+        try:
+            source, codec = self._source_of(headers.get(SOURCE_HEADER))
+            if record.value is None:
+                raise WireError("no-payload", "the record has no value")
+            columns, errors = codec.decode(record.value)
+            size = columns.num_rows
+            is_tracked = self._unpack.manifest.acking
+            roots = AnchorColumns.read(anchors, counts, size) if is_tracked else AnchorColumns.none(size)
+        except WireError as error:
+            # The roots of all its trees, as far as the header can be read.
+            readable = unpack_ids(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES])
+            self._reject(np.unique(readable[::2].astype(np.uint64)), record, error)
+            return None
+        for index, why in errors.items():
+            self._reject_tuple(codec, roots, record, why, index)
+        self._unpack.count("executed", size - len(errors))
+        names = columns.schema.names
+        values = [
+            columns.column(field.name) if field.name in names else pa.nulls(size, field.type) for field in self._fields
+        ]
+        whole = pa.record_batch([*values, pa.repeat(source, size), tracking_of(roots)], schema=self._schema)
+        return without_rows(whole, errors)
+
+    def _source_of(self, header: bytes | None) -> tuple[str, FrameCodec]:
+        if header is None:
+            raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
+        source = header.decode(errors="replace")
+        codec = self._codecs.get(source)
+        if codec is None:
+            known = ", ".join(self._codecs)
+            raise WireError(
+                "unknown-source", f"{self._unpack.bolt.name} does not receive {source!r}: it receives {known}"
+            )
+        return source, codec
+
+    def _reject_tuple(
+        self, codec: FrameCodec, anchors: AnchorColumns, record: RecordIn, error: WireError, index: int
+    ) -> None:
+        """Rejects a tuple of a record as a record of its own."""
+        roots, edges, _ = anchors.take(np.array([index]))
+        own = anchor_headers([dict(zip(roots.tolist(), edges.tolist(), strict=True))])
+        headers = [(name, value) for name, value in own if isinstance(value, bytes)]
+        headers += [each for each in record.headers if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
+        payload = codec.packs.alone(record.value or b"", index)
+        self._reject(roots, record._replace(value=payload, headers=headers), error, index)
+
+    def _reject(self, roots: IdColumn, record: RecordIn, error: WireError, index: int | None = None) -> None:
+        bolt, topology = self._unpack.bolt.name, self._unpack.manifest.topology
+        self._entries.fail(roots, f"{bolt}: dead letter, {error}")
+        self._letters.append(
+            dead_letter(
+                topology,
+                (tuples_topic(topology, bolt), record.partition, record.offset),
+                reason=error.reason,
+                detail=error.detail,
+                by=f"{bolt}/{record.partition}",
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                index=index,
+            )
+        )
+
+    def send_rejected(self) -> None:
+        if self._letters:
+            self._unpack.send([*self._letters, *self._entries.take()])
+            self._unpack.count("dead", len(self._letters))
+            self._letters = []
+
+
+@dataclass(frozen=True)
+class InputAcks:
+    """Acks the inputs of a micro-batch, as write 2; for `mapInArrow`. A task has whole partitions of the inbox.
+
+    It is made of the `anchors` headers alone, in the order of the records' offsets, so a run that is repeated writes
+    the same batches under the same numbers. What cannot be decoded is acked as well: `Unpack` has failed its trees.
+    """
+
+    manifest: Manifest
+    bolt: BoltManifest
+    session: bytes  # the id of the query
+    batch_id: int
+    count: Count = field(default=not_counted)
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Acks batches of records with the columns `partition` and `headers`."""
+        partitions: dict[int, list[IdColumn]] = defaultdict(list)
+        for batch in batches:
+            owners = batch.column("partition").to_numpy()
+            for partition in np.unique(owners).tolist():
+                partitions[partition].append(_anchors(batch.column("headers").filter(pa.array(owners == partition))))
+        for partition, several in partitions.items():
+            ids = np.concatenate(several)
+            self.count("acks", len(ids) // 2)
+            identity = partial(self._identity, partition)
+            yield record_rows(list(ack_records(self.manifest, identity, ids[::2], ids[1::2])))
+
+    def _identity(self, partition: int, number: int) -> tuple[str, bytes, int]:
+        return f"{self.bolt.name}/spark-in-{partition}", self.session, (self.batch_id << _BATCH_BITS) + number
+
+
+def _anchors(headers: Any) -> IdColumn:
+    """Root and edge, in turn, of the anchors of records, by a column of their headers.
+
+    A root that stands twice is added twice, which is the XOR of its edges. Of a header that is not whole nothing is
+    acked.
+    """
+    pairs = headers.flatten()
+    places = np.flatnonzero(pc.equal(pairs.field("key"), ANCHORS_HEADER).to_numpy(zero_copy_only=False))
+    if not len(places):
+        return np.empty(0, np.uint64)
+    # The last header of a name is the one that counts, here and in `Unpack`.
+    record = np.repeat(np.arange(len(headers)), np.diff(headers.offsets.to_numpy()))[places]
+    values = pairs.field("value").take(pa.array(places[np.append(record[1:] != record[:-1], True)]))
+    whole = pc.equal(pc.bit_wise_and(pc.binary_length(values), PAIR_BYTES - 1), 0)
+    return unpack_ids(b"".join(values.filter(whole).to_pylist())).astype(np.uint64)
