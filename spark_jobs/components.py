@@ -52,8 +52,9 @@ def _component(manifest: Manifest, name: str) -> Component:
 
 def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
     """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
+    partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     needed = component_role(manifest, component.name).needed_topics
-    return {spec.name: spec.partitions for spec in topic_specs(manifest) if spec.name in needed}
+    return {name: partitions[name] for name in needed if name in partitions}
 
 
 @dataclass(frozen=True, slots=True)

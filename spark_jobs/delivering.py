@@ -183,8 +183,7 @@ class _DeliverTask:
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        (self._stream,) = deliver.spout.streams
-        self._codec = FrameCodec(self._stream)
+        self._codec = FrameCodec(deliver.spout.streams[0])
         self.packing = Packing(deliver.manifest, deliver.spout, deliver.largest, self._count, deliver.send)
         self._transferred = 0
         self.ranges: list[SourceRange] = []
@@ -214,8 +213,7 @@ class _DeliverTask:
                     dead[row] = "retries-exhausted", wanted.given_up[offset]
         fields, unread = self._fields(batch)
         before, alive = self._transferred, without(np.arange(len(offsets)), [*unread, *dead])
-        roots = self._deliver.roots.roots(partition, offsets, attempts)
-        unfit = self.packing.begin(self._stream.name, fields, roots, alive)
+        unfit = self.packing.begin(fields, self._deliver.roots.roots(partition, offsets, attempts), alive)
         for row, detail in {**unread, **unfit}.items():
             dead.setdefault(row, ("bad-payload", detail))
         for row, (reason, detail) in dead.items():

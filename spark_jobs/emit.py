@@ -31,8 +31,7 @@ class EmitRows:
     """Makes records of rows, each the root of a tree; for `mapInArrow`."""
 
     manifest: Manifest
-    spout: SpoutManifest
-    stream: str
+    spout: SpoutManifest  # with one stream
     send: Send
     count: Count = not_counted
 
@@ -41,7 +40,7 @@ class EmitRows:
         packing = Packing(self.manifest, self.spout, LARGEST, self.count, self.send)
 
         def add(batch: Any) -> None:
-            unfit = packing.begin(self.stream, batch, random_column(batch.num_rows), np.arange(batch.num_rows))
+            unfit = packing.begin(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
             for message in unfit.values():
                 raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
 
@@ -93,6 +92,7 @@ def emit(
         declared = ", ".join(streams) or "none"
         raise ComponentRefusedError(f"spout {spout!r} has no stream {stream!r}: it declares {declared}")
     emitted = streams[stream]
+    of_stream = component.model_copy(update={"streams": (emitted,)})
     check_fields(batch_df.schema, emitted, f"the micro-batch for {spout!r}")
     check_session(batch_df.sparkSession)
     key = (manifest.topology, spout, query_id_of(batch_df))
@@ -100,7 +100,7 @@ def emit(
         check_topics(kafka, topics_of(manifest, component))
         _checked.add(key)
     counts = Counts(batch_df.sparkSession.sparkContext)
-    rows = EmitRows(manifest, component, stream, KafkaSender(executor_settings(kafka)), counts)
+    rows = EmitRows(manifest, of_stream, KafkaSender(executor_settings(kafka)), counts)
     chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in spark_fields(emitted).items()]
     batch_df.select(*chosen).mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
     counted = counts.values()

@@ -101,8 +101,9 @@ class Packing:
         """
         return self.streams[name].emit(batch, anchors, rows) if len(rows) else {}
 
-    def begin(self, name: str, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
-        """As `emit`, of a spout, each row under its root."""
+    def begin(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
+        """As `emit`, on the only stream of a spout, each row under its root."""
+        (name,) = self.streams
         unfit = self.emit(name, batch, AnchorColumns(roots, np.zeros(len(roots), np.uint64), None), rows)
         # A tuple without receivers begins a tree, too, which is complete at once.
         begun = roots[without(rows, unfit)]

@@ -263,7 +263,7 @@ def test_untracked_tuples_have_no_anchors() -> None:
 
 def test_emitted_rows_are_trees_of_their_own() -> None:
     sent: list[Any] = []
-    emit = EmitRows(*topology(LINES, [("count", "shuffle")]), "default", sent.extend)
+    emit = EmitRows(*topology(LINES, [("count", "shuffle")]), sent.extend)
     rows = run(emit(iter([pa.record_batch({"line": ["a", "b", "a"]})])))
     found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), LINES)]
     assert sorted(line for (line,), _ in found) == ["a", "a", "b"]
