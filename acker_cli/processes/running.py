@@ -109,7 +109,7 @@ def prepare_cluster(
         return
     specs = [spec for spec in topic_specs(manifest) if not spec.optional]
     if component is None:
-        catalogue = Catalogue(cluster.kafka)
+        catalogue = Catalogue(cluster.kafka, group=acker_group(manifest.topology))
     else:
         # Its user may have access to nothing else.
         role = component_role(manifest, component)
