@@ -193,7 +193,7 @@ class LogReader:
     def _error(self, error: KafkaError, topic: str) -> ClusterError:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return AccessError(
-                f"group {self._group} may not be used by this user, and {topic} is read in its name: "
+                f"group {self._group} may not be used by this user, and topics are read in its name: "
                 f"{remedy(self._role)}"
             )
         if error.code() in REFUSED:

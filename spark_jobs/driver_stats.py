@@ -51,7 +51,7 @@ EndOffsets = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What came of a micro-batch.
+    """The result of a micro-batch.
 
     Attributes:
         rows: inputs.

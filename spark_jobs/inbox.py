@@ -67,7 +67,7 @@ class Unpack:
     """Makes rows of records, for `mapInArrow`, as the beginning of write 1.
 
     A record or tuple that cannot be decoded becomes a dead letter and fails its trees. That is sent, and delivered,
-    before the task goes on, so before write 2 acks the input, whatever `transform` does with the rows.
+    before the task continues, so before write 2 acks the input, whatever `transform` does with the rows.
     """
 
     manifest: Manifest

@@ -93,7 +93,7 @@ class DeliveryGuarantee:
             reasons = "; ".join(dict.fromkeys(self._failures))
             raise BrokerError(
                 f"{self._component} could not commit {len(self._failures)} times in a row: {reasons}; check the "
-                "brokers and the topics. A restart goes on from what is committed"
+                "brokers and the topics. A restart continues from the committed offsets"
             )
 
 
@@ -215,7 +215,7 @@ class ExactlyOnce(DeliveryGuarantee):
         self._inputs.update({partition: task.inputs for partition, task in tasks.items()})
 
     def on_polled(self, records: Sequence[Message]) -> None:
-        """Opens the sessions of tasks that have their first records, and lets them go on where others were.
+        """Opens the sessions of tasks that have their first records, and lets them continue where others were.
 
         Not before: a transaction without the offset of an input could still be committed by a process that lost its
         place in the group, and what it opens would then supersede the session of the task's new owner.

@@ -89,7 +89,7 @@ class TaskLoop(ABC, Generic[T]):
 
     @property
     def oldest_input(self) -> tuple[float, str]:
-        """The input that is open for longest: for how many seconds, and where it lies."""
+        """The input that is open for longest: for how many seconds, and its position."""
         return NO_INPUT
 
     @property
