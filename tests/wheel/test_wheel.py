@@ -50,7 +50,7 @@ def test_the_package_loads_the_schemas_it_ships(wheel: Path, tmp_path: Path) -> 
     with ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     path = subprocess.run(
-        [sys.executable, "-c", "from tuple_tree import codec; print(codec.schema_directory())"],
+        [sys.executable, "-c", "from tuple_tree.messages import schema_directory; print(schema_directory())"],
         cwd=tmp_path,
         check=True,
         capture_output=True,
