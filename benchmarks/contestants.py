@@ -26,17 +26,10 @@ from benchmarks.topologies import LINES, TASKS, Plan, lines, plain_count, read_c
 from benchmarks.topologies import WORD_COUNT as OURS
 from spout_sdk import LatencyHistogram
 
-FIRST: Final = 0.1
-"""Share of a round with which its steady part begins, unless the contestant has another."""
-LAST: Final = 0.9
-"""Share with which it ends, unless more than the rest is under way at a time."""
-PARTITIONS: Final = 2
-"""Of each topic of the peers, and of the source."""
-KAFKA_PENDING: Final = 10_000
-"""Open trees of a task of a `KafkaSpout`: the default of a topology."""
+LAST: Final = 0.9  # share of a round with which its steady part ends, unless more than the rest is under way at a time
+PARTITIONS: Final = 2  # of each topic of the peers, and of the source
+KAFKA_PENDING: Final = 10_000  # open trees of a task of a `KafkaSpout`: the default of a topology
 _STORM_HEAP_MB: Final = 1024
-_STORM_FIRST: Final = 0.5
-"""Each round is a new JVM, which compiles while it runs."""
 _STORM_STOP_SECONDS: Final = 60.0
 
 
@@ -48,8 +41,7 @@ class Setting:
     name: str
     directory: Path
     lines: int
-    pending: int
-    """Open trees of a task of a spout, where that is not the contestant's own."""
+    pending: int  # open trees of a task of a spout, where that is not the contestant's own
     ack_partitions: int
 
     def source(self) -> str:
@@ -76,35 +68,23 @@ class Run:
     """A contestant that runs: `total` is what it has to process, in the unit of `done`."""
 
     total: int
-    pids: Sequence[int]
-    """The processes that it was started as; they may have started others."""
+    pids: Sequence[int]  # the processes that it was started as; they may have started others
     done: Callable[[], int]
-    check: Callable[[], None]
-    """Raises if it has ended before its time."""
-    counted: Callable[[], Counted]
-    """Called when its processes have ended."""
+    check: Callable[[], None]  # raises if it has ended before its time
+    counted: Callable[[], Counted]  # called when its processes have ended
 
 
 class Contestant(ABC):
-    """A program that counts words.
+    """A program that counts words."""
 
-    Attributes:
-        name: as in `--only`.
-        lines: of a round, which take some 12 s on two cores.
-        most: lines that there are; None for any number.
-        first: share of a round with which its steady part begins.
-        window: lines that may be under way at a time, if that is a large part of a round.
-        on_kafka: whether it uses the broker, whose CPU time is a part of its own then.
-    """
-
-    most: int | None = None
-    first = FIRST
-    window = 0
-    on_kafka = True
+    most: int | None = None  # lines that there are; None for any number
+    first = 0.1  # share of a round with which its steady part begins
+    window = 0  # lines that may be under way at a time, if that is a large part of a round
+    on_kafka = True  # whether it uses the broker, whose CPU time is a part of its own then
 
     def __init__(self, name: str, lines: int) -> None:
-        self.name = name
-        self.lines = lines
+        self.name = name  # as in `--only`
+        self.lines = lines  # of a round, which take some 12 s on two cores
 
     def versions(self) -> dict[str, str]:
         """Of what is not ours. Raises `BenchmarkError` if it is missing."""
@@ -249,7 +229,7 @@ class KafkaPeer(Contestant):
 class Storm(Contestant):
     """Storm in a local cluster of one worker; bolts by the multilang protocol in a framework's environment, or Java."""
 
-    first = _STORM_FIRST
+    first = 0.5  # each round is a new JVM, which compiles while it runs
     on_kafka = False
 
     def __init__(self, name: str, lines: int, framework: str | None = None) -> None:

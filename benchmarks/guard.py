@@ -34,10 +34,8 @@ from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 ROUNDS: Final = 9
 PENDING: Final = 100_000
 TURNS: Final = 200 * BATCH
-SMALL: Final = 10
-"""Entries of a small batch."""
-TUPLES: Final = 20_000
-"""Of a round of a bolt."""
+SMALL: Final = 10  # entries of a small batch
+TUPLES: Final = 20_000  # of a round of a bolt
 LEDGER_FLOOR: Final = 4.4
 """30 % below 6.3, on a machine whose third-level cache (480 MiB) holds all of the dict; smaller caches give more."""
 TRACKED_FLOOR: Final = 0.5

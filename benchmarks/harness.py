@@ -101,7 +101,7 @@ def publish(
     *,
     versions: Mapping[str, str] | None = None,
     ratios: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
+) -> None:
     """Prints a result on standard output, and keeps it in a directory if there is one.
 
     `host` is what `machine` returned before the run; `versions` are those of peers and other libraries.
@@ -123,8 +123,6 @@ def publish(
         kept_in.mkdir(parents=True, exist_ok=True)
         (kept_in / f"{benchmark}.json").write_text(text + "\n")
         say(f"kept in {kept_in / f'{benchmark}.json'}")
-    plain: dict[str, Any] = json.loads(text)
-    return plain
 
 
 def in_turn(

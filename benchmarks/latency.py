@@ -10,7 +10,6 @@ worker, latency counts from the *intended* emit. The spout emits by a timetable 
 due during a stall include it, as they include what the spout itself is late by.
 """
 
-import argparse
 import json
 import tempfile
 import time
@@ -70,69 +69,60 @@ def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
     return {**result, "complete_ms": result["complete_ms"][first:] if tracked else [], "delivery_ms": delivery[first:]}
 
 
-def over_three_hops(topics: Topics, given: argparse.Namespace) -> list[dict[str, Any]]:
-    rate = given.rate or 1_000
-    plan = Plan("", ack_partitions=given.ack_partitions, hops=3, rate=rate, seconds=given.warm + given.seconds)
-    results = harness.in_turn(
-        {"latency": partial(measure, topics, plan, given.warm)},
-        given.rounds,
-        shown=lambda result: str(quantiles(result["complete_ms"])),
-    )["latency"]
-    measured = [quantiles(each["complete_ms"]) for each in results]
-    return [
-        {
-            "rate": rate,
-            "hops": plan.hops,
-            "trees": sum(len(each["complete_ms"]) for each in results),
-            "failed": sum(each["failed"] for each in results),
-            "latest_emit_ms": max(each["latest_emit_ms"] for each in results),
-            **{f"{name}_ms": Spread.of([each[name] for each in measured], 2) for name in QUANTILES},
-        }
-    ]
+def row_of_hops(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    measured = [quantiles(each["complete_ms"]) for each in rounds]
+    return {
+        "rate": plan.rate,
+        "hops": plan.hops,
+        "trees": sum(len(each["complete_ms"]) for each in rounds),
+        "failed": sum(each["failed"] for each in rounds),
+        "latest_emit_ms": max(each["latest_emit_ms"] for each in rounds),
+        **{f"{name}_ms": Spread.of([each[name] for each in measured], 2) for name in QUANTILES},
+    }
 
 
-def by_guarantee(topics: Topics, given: argparse.Namespace) -> list[dict[str, Any]]:
-    def shown(latencies: list[float]) -> dict[str, float] | None:
+def row_of_guarantee(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def shown(kind: str) -> dict[str, float] | None:
+        latencies = [latency for each in rounds for latency in each[kind]]
         return {name: round(quantiles(latencies)[name], 1) for name in ("p50", "p99")} if latencies else None
 
-    rows = []
-    for rate in [given.rate] if given.rate else [20.0] if given.quick else [20.0, 500.0]:
-        for guarantee in get_args(Guarantee):
-            harness.say(f"latency at {rate:g}/s: {guarantee}")
-            plan = Plan(
-                "", guarantee, ack_partitions=given.ack_partitions, rate=rate, seconds=given.warm + given.seconds
-            )
-            result = measure(topics, plan, given.warm)
-            rows.append(
-                {
-                    "guarantee": guarantee,
-                    "rate": rate,
-                    "tuples": len(result["delivery_ms"]),
-                    "delivery_ms": shown(result["delivery_ms"]),
-                    "complete_ms": shown(result["complete_ms"]),
-                    "failed": result["failed"],
-                }
-            )
-    return rows
+    return {
+        "guarantee": plan.guarantee,
+        "rate": plan.rate,
+        "tuples": sum(len(each["delivery_ms"]) for each in rounds),
+        "delivery_ms": shown("delivery_ms"),
+        "complete_ms": shown("complete_ms"),
+        "failed": sum(each["failed"] for each in rounds),
+    }
 
 
 def main() -> None:
     parser = harness.parser(__doc__, "one short round")
-    parser.add_argument("--guarantees", action="store_true", help="of the three guarantees; each is one round")
+    parser.add_argument("--guarantees", action="store_true", help="of the three guarantees")
     parser.add_argument("--rate", type=float, help="tuples a second")
     parser.add_argument("--seconds", type=float, help="of a round; 60 unless given, 15 with --guarantees")
     parser.add_argument(
         "--warm", type=float, help="seconds before, which do not count; 10 unless given, 2 of a guarantee"
     )
-    parser.add_argument("--rounds", type=int, help="over three hops; 3 unless given")
+    parser.add_argument("--rounds", type=int, help="3 unless given, 1 with --guarantees")
     parser.add_argument("--ack-partitions", type=int, default=DEFAULT_ACK_PARTITIONS, help="of the ack log")
     given = parser.parse_args()
     given.seconds = given.seconds or (5.0 if given.quick else 15.0 if given.guarantees else 60.0)
     given.warm = given.warm or (2.0 if given.quick or given.guarantees else 10.0)
     given.rounds = given.rounds or (1 if given.quick or given.guarantees else 3)
+    kinds: list[dict[str, Any]] = [{"hops": 3}]
+    rates: list[float] = [1_000]
+    if given.guarantees:
+        kinds = [{"guarantee": guarantee} for guarantee in get_args(Guarantee)]
+        rates = [20.0] if given.quick else [20.0, 500.0]
+    plan = Plan("", ack_partitions=given.ack_partitions, seconds=given.warm + given.seconds)
+    plans = [replace(plan, rate=rate, **kind) for rate in ([given.rate] if given.rate else rates) for kind in kinds]
     host = harness.machine()
     with broker() as topics:
-        rows = (by_guarantee if given.guarantees else over_three_hops)(topics, given)
+        runs = {f"{each.guarantee} at {each.rate:g}/s": partial(measure, topics, each, given.warm) for each in plans}
+        results = harness.in_turn(runs, given.rounds, shown=lambda result: str(quantiles(result["delivery_ms"])))
+    row = row_of_guarantee if given.guarantees else row_of_hops
+    rows = [row(each, of) for each, of in zip(plans, results.values(), strict=True)]
     settings = {
         "seconds": given.seconds,
         "warm_seconds": given.warm,

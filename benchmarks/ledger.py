@@ -42,10 +42,8 @@ BATCH: Final = 4_096
 SETTINGS: Final = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
 SPOUT: Final = SpoutAddress("bench.notices.spout", 0, 30_000)
 SIZES: Final = (100_000, 1_000_000, 10_000_000)
-TURNS: Final = 4_000_000
-"""Trees a round, at least; and at least one full turn of the window."""
-WARM_ROUNDS: Final = 3
-"""Before those that count: Java compiles while it runs."""
+TURNS: Final = 4_000_000  # trees a round, at least; and at least one full turn of the window
+WARM_ROUNDS: Final = 3  # before those that count: Java compiles while it runs
 _DICT_TURNS: Final = 1_000_000
 _QUICK_TURNS: Final = 200_000
 
@@ -55,20 +53,13 @@ Round = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Trees of one round.
+    """Trees of one round."""
 
-    Attributes:
-        pending: trees in the window.
-        turns: trees that are acked, and as many that follow them; a multiple of `BATCH`.
-        roots, vals: shape `(pending + turns,)`; the window, then what follows it.
-        order: shape `(turns,)`, i8; index of each ack's root.
-    """
-
-    pending: int
-    turns: int
-    roots: IdColumn
-    vals: IdColumn
-    order: NDArray[np.int64]
+    pending: int  # trees in the window
+    turns: int  # trees that are acked, and as many that follow them; a multiple of `BATCH`
+    roots: IdColumn  # shape `(pending + turns,)`; the window, then what follows it
+    vals: IdColumn  # as `roots`
+    order: NDArray[np.int64]  # shape `(turns,)`; index of each ack's root
 
     @classmethod
     def drawn(cls, pending: int, turns: int, seed: int = 7) -> "Window":

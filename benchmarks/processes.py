@@ -9,10 +9,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
+
+import numpy as np
 
 from acker_cli.processes.acker_pool import AckerPool
 from benchmarks.harness import BenchmarkError
@@ -29,23 +30,22 @@ _PATIENCE_SECONDS: Final = 120.0
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of processes and all their threads, to 10 ms each; 0 of one that has ended."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # The name, in brackets, may hold spaces.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-    return total / _TICKS
+    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:13]) / _TICKS
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name, which may hold spaces; empty if the process has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return []
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
     """Processes, and all that they have started and that have not ended."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
     family = list(dict.fromkeys(pids))
     for pid in family:
         family += [child for child in children.get(pid, ()) if child not in family]
@@ -121,21 +121,17 @@ def watch(
 
 def steady(samples: Sequence[Sample], first: float, last: float) -> Sample:
     """The difference between when `first` and when `last` was done; progress between two samples counts as even."""
-    begin, end = (_between(samples, done) for done in (first, last))
-    if end.at <= begin.at:
+    done = [sample.done for sample in samples]
+
+    def grown(values: Sequence[float]) -> float:
+        begin, end = np.interp([first, last], done, values)
+        return float(end - begin)
+
+    seconds = grown([sample.at for sample in samples])
+    if not done[0] <= first <= last <= done[-1] or seconds <= 0:
         raise BenchmarkError("a round was over before it was sampled: make it longer")
-    grown = {name: value - begin.figures[name] for name, value in end.figures.items()}
-    return Sample(end.at - begin.at, last - first, grown)
-
-
-def _between(samples: Sequence[Sample], done: float) -> Sample:
-    """The sample when so much was done, interpolated."""
-    for before, after in pairwise(samples):
-        if before.done <= done <= after.done:
-            share = (done - before.done) / (after.done - before.done)
-            figures = {name: old + share * (after.figures[name] - old) for name, old in before.figures.items()}
-            return Sample(before.at + share * (after.at - before.at), done, figures)
-    raise BenchmarkError("a round was over before it was sampled: make it longer")
+    figures = {name: grown([sample.figures[name] for sample in samples]) for name in samples[0].figures}
+    return Sample(seconds, last - first, figures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,7 @@ from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import NoticeBatch, decode_ack_batch, encode_notice_batch
 from tuple_tree.payloads import encode_tuples, payload_codec
 
-READ: Final = 500
-"""Tuples of a record, and between two turns of the loop."""
+READ: Final = 500  # tuples of a record, and between two turns of the loop
 
 
 class NullSink:

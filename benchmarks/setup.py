@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,12 +27,15 @@ WORD_COUNT: Final = "WordCount"
 PEERS: Final = _HERE / "peers"
 
 
-@dataclass(frozen=True, slots=True)
 class Environment:
     """A virtual environment in `.bench/NAME`, and the package that it is about."""
 
-    name: str
-    package: str
+    def __init__(self, name: str, package: str) -> None:
+        self.name = name
+        self.package = package
+        self._directory = _FETCHED / name
+        self._stamp = self._directory / "fetched.json"
+        self._requirements = _HERE / "requirements" / f"{name}.txt"
 
     def fetch(self) -> None:
         """Makes it, unless it is there with these versions."""
@@ -63,18 +65,6 @@ class Environment:
         client = "confluent-kafka"
         of_client = {f"{client} of {self.package}": installed[client]} if client in installed else {}
         return {self.package: installed[self.package], **of_client}
-
-    @property
-    def _directory(self) -> Path:
-        return _FETCHED / self.name
-
-    @property
-    def _stamp(self) -> Path:
-        return self._directory / "fetched.json"
-
-    @property
-    def _requirements(self) -> Path:
-        return _HERE / "requirements" / f"{self.name}.txt"
 
     def _is_there(self) -> bool:
         expected = self._requirements.read_text()

@@ -49,8 +49,7 @@ STREAM: Final = declare({"payload": bytes})
 LINES: Final = "lines"
 SPLIT: Final = "split"
 COUNT: Final = "count"
-TASKS: Final = 2
-"""Of each component of the word count in Storm, in pystorm and in ours."""
+TASKS: Final = 2  # of each component of the word count in Storm, in pystorm and in ours
 _LINE: Final = declare({"line": str})
 _WORD: Final = declare({"word": str})
 _PLAN: Final = "ACKER_BENCHMARK_PLAN"
@@ -70,8 +69,7 @@ class Plan:
     directory: str = ""
     """Of the latencies of a timetable, or of the counts of words."""
     hops: int = 2
-    rate: float = 0.0
-    """Payloads a second, for so many seconds."""
+    rate: float = 0.0  # payloads a second, for so many seconds
     seconds: float = 0.0
     lines: int = 0
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -163,57 +163,43 @@ class AckLog:
         return described
 
 
-def row(
-    log: AckLog, pending: int, batch: int, workers: int, rates: Sequence[float], storm: Spread | None = None
-) -> dict[str, Any]:
-    """Rates are entries (inits and acks) a second, all workers together; of Storm messages."""
-    worker = Spread.of(rates)
-    return {
-        "pending": pending,
-        "partitions": log.partitions,
-        "batch": batch,
-        "workers": workers,
-        "entries": sum(int(each[-1]) for each in log.entries),
-        "worker": worker,
-        "storm": storm,
-        "ratio": round(worker.median / storm.median, 2) if storm else None,
-    }
+def measure(
+    topics: Topics, pending: int, trees: int, batch: int, partitions: int, workers: int, rounds: int, with_storm: bool
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The rows of one log, read by one worker and by up to so many, in turn with Storm's Acker; and Storm's versions.
 
-
-def compare(
-    topics: Topics, pending: int, trees: int, batch: int, rounds: int, with_storm: bool
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The row of one size, our worker and Storm's Acker in turn; and the versions of Storm."""
-    log = AckLog(topics, _PARTITIONS, pending, trees, batch)
-    with tempfile.TemporaryDirectory(prefix="bench-worker-") as directory:
-        file, window = Path(directory, "ids"), Window.drawn(pending, max(TURNS, pending))
-        window.save(file)
-        with StormAcker(file, window) if with_storm else nullcontext() as storm:
-            contestants: dict[str, Callable[[], float]] = {"worker": partial(log.read, 1)}
-            if storm is not None:
-                for _ in range(WARM_ROUNDS):
-                    storm.round()
-                contestants["storm"] = storm.round
-            rates = harness.in_turn(contestants, rounds, shown="{:,.0f}/s".format)
+    Rates are entries (inits and acks) a second, all workers together; of Storm messages.
+    """
+    log = AckLog(topics, partitions, pending, trees, batch)
+    harness.say(f"{pending:,} pending trees, {partitions} partitions, {batch} entries a batch, by workers …")
+    runs: dict[int | str, Callable[[], float]] = {n: partial(log.read, n) for n in range(1, workers + 1)}
+    storm = None
+    with ExitStack() as stack:
+        if with_storm:
+            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-worker-")), "ids")
+            window = Window.drawn(pending, max(TURNS, pending))
+            window.save(file)
+            storm = stack.enter_context(StormAcker(file, window))
+            for _ in range(WARM_ROUNDS):
+                storm.round()
+            runs["storm"] = storm.round
+        rates = {who: Spread.of(of) for who, of in harness.in_turn(runs, rounds, shown="{:,.0f}/s".format).items()}
     log.close()
-    spread = Spread.of(rates["storm"]) if storm else None
-    return row(log, pending, batch, 1, rates["worker"], spread), storm.versions if storm else {}
-
-
-def curve(
-    topics: Topics, batches: Sequence[int], partitions: Sequence[int], rounds: int, most: int
-) -> list[dict[str, Any]]:
-    """Every combination; one and two workers read the same log, in turn."""
-    rows = []
-    for count in partitions:
-        for batch in batches:
-            log = AckLog(topics, count, _CURVE_PENDING, min(most, _CURVE_RECORDS * batch // 2), batch)
-            harness.say(f"{count} partitions, {batch} entries a batch, by workers …")
-            workers = {number: partial(log.read, number) for number in range(1, min(count, 2) + 1)}
-            rates = harness.in_turn(workers, rounds, shown="{:,.0f} entries/s".format)
-            log.close()
-            rows += [row(log, _CURVE_PENDING, batch, number, of) for number, of in rates.items()]
-    return rows
+    of_storm = rates.pop("storm", None)
+    rows = [
+        {
+            "pending": pending,
+            "partitions": partitions,
+            "batch": batch,
+            "workers": number,
+            "entries": sum(int(each[-1]) for each in log.entries),
+            "worker": worker,
+            "storm": of_storm,
+            "ratio": round(worker.median / of_storm.median, 2) if of_storm else None,
+        }
+        for number, worker in rates.items()
+    ]
+    return rows, storm.versions if storm else {}
 
 
 def main() -> None:
@@ -224,25 +210,29 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="5 unless given, 3 of the curve")
     parser.add_argument("--without-storm", action="store_true", help="our side only; not kept by itself")
     given = parser.parse_args()
-    kept_in = harness.directory(given, whole=given.curve or not given.without_storm)
-    if not (given.curve or given.without_storm):
+    with_storm = not (given.curve or given.without_storm)
+    kept_in = harness.directory(given, whole=given.curve or with_storm)
+    if with_storm:
         require_storm()  # before the log is filled
         harness.await_idle(kept_in)
     host, versions = harness.machine(), dict[str, str]()
     trees = _QUICK_TREES if given.quick else _TREES
     rows: list[dict[str, Any]] = []
+    if given.curve:
+        rounds = given.rounds or (1 if given.quick else 3)
+        points = [
+            (_CURVE_PENDING, min(trees, _CURVE_RECORDS * batch // 2), batch, partitions, min(partitions, 2))
+            for partitions in ((2,) if given.quick else _CURVE_PARTITIONS)
+            for batch in ((100,) if given.quick else _CURVE_BATCHES)
+        ]
+    else:
+        rounds, batch = given.rounds or (2 if given.quick else 5), 500 if given.quick else given.batch
+        points = [(pending, trees, batch, _PARTITIONS, 1) for pending in (SIZES[:1] if given.quick else given.pending)]
     with broker(_BROKER) as topics:
-        if given.curve:
-            rounds = given.rounds or (1 if given.quick else 3)
-            batches, partitions = ((100,), (2,)) if given.quick else (_CURVE_BATCHES, _CURVE_PARTITIONS)
-            rows = curve(topics, batches, partitions, rounds, trees)
-        else:
-            rounds, batch = given.rounds or (2 if given.quick else 5), 500 if given.quick else given.batch
-            for pending in SIZES[:1] if given.quick else given.pending:
-                harness.say(f"{pending:,} pending trees …")
-                of_size, storm = compare(topics, pending, trees, batch, rounds, not given.without_storm)
-                rows.append(of_size)
-                versions |= storm
+        for point in points:
+            of_point, storm = measure(topics, *point, rounds, with_storm)
+            rows += of_point
+            versions |= storm
     settings = {"rounds": rounds, "warm_rounds_of_storm": WARM_ROUNDS}
     harness.publish("worker_curve" if given.curve else "worker", host, rows, settings, kept_in, versions=versions)
 

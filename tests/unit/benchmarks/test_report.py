@@ -28,9 +28,9 @@ def test_results_are_kept_as_printed(
     with pytest.raises(SystemExit, match="run make bench"):
         report.main(tmp_path)
     rows = [{"stage": "bolt", "tracked_us": Spread.of([2.5, 2.7], 1)}]
-    result = harness.publish("sdk", {"cpus": 2}, rows, {"rounds": 2}, tmp_path, versions={"x": "1"})
+    harness.publish("sdk", {"cpus": 2}, rows, {"rounds": 2}, tmp_path, versions={"x": "1"})
     kept = json.loads((tmp_path / "sdk.json").read_text())
-    assert kept == json.loads(json.dumps(result)) == json.loads(capsys.readouterr().out)
+    assert kept == json.loads(capsys.readouterr().out)
     assert kept["rows"][0]["tracked_us"] == {"median": 2.6, "low": 2.5, "high": 2.7, "rounds": [2.5, 2.7]}
     # Only whole runs replace the results that the page is made of.
     for arguments, whole, directory in (([], True, RESULTS), ([], False, None), (["--quick"], True, None)):
