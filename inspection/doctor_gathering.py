@@ -5,26 +5,17 @@ Lags are read twice within a few seconds. Nothing is written anywhere.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from inspection.doctor.facts import (
-    Backlog,
-    ClockBounds,
-    ClusterFacts,
-    Facts,
-    MachineFacts,
-    PartitionFacts,
-    TopicFacts,
-    TopologyFacts,
-)
-from inspection.observer import StatsLog
+from inspection.doctor.facts import Backlog, ClusterFacts, Facts, TopologyFacts
+from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus, TopologyStatus
-from inspection.view import TopologyView
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.errors import GONE, REFUSED, ClusterError, TopicError
 from kafka_clients.log_reader import LogReader, Place, place_of
@@ -41,21 +32,16 @@ _PROTOCOL: Final = "inter.broker.protocol.version"
 Report = Callable[[str], None]  # called with a line about what is being read
 
 
-_GroupPlace = tuple[str, Place]  # a consumer group, and a partition that it reads
+# A consumer group, and a partition that it reads → the offset that it has reached, and its lag; where it commits.
+_Lags = Mapping[tuple[str, Place], tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    at_s: float
-    statuses: Sequence[TopologyStatus]
-    lags: Mapping[_GroupPlace, tuple[int, int]]  # the offset that a group has reached, and its lag; where it commits
-
-
-def look_at_machine() -> MachineFacts:
+def look_at_machine() -> tuple[int | None, str]:
+    """The release of Java, and why there is none: as `java` and `java_problem` of `Facts`."""
     try:
-        return MachineFacts(find_java().version)
+        return find_java().version, ""
     except LocalKafkaError as error:
-        return MachineFacts(None, str(error))
+        return None, str(error)
 
 
 def look_at_all(
@@ -77,17 +63,18 @@ def look_at_all(
         report: called with what is being read.
         with_machine: whether this machine is checked as well.
     """
-    machine = None
+    java, java_problem = None, ""
     if with_machine:
         report("looking for Java …")
-        machine = look_at_machine()
+        java, java_problem = look_at_machine()
     servers = str(kafka.get("bootstrap.servers"))
     report(f"requesting the state of {servers} …")
     try:
-        return _Gathering(kafka, report).facts(machine, wanted, declared, watch_s)
+        facts = _Gathering(kafka, report).facts(wanted, declared, watch_s)
     except (ClusterError, KafkaException) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        return Facts(machine, ClusterFacts(servers, problem=why), wanted=wanted)
+        facts = Facts(ClusterFacts(servers, problem=why), wanted=wanted)
+    return replace(facts, java=java, java_problem=java_problem)
 
 
 class _Gathering:
@@ -97,36 +84,42 @@ class _Gathering:
         self._status = ClusterStatus(kafka)
         self._admin = self._status.catalogue.admin
 
-    def facts(
-        self, machine: MachineFacts | None, wanted: str | None, declared: Manifest | None, watch_s: float
-    ) -> Facts:
+    def facts(self, wanted: str | None, declared: Manifest | None, watch_s: float) -> Facts:
         published = self._status.catalogue.manifests()
         brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_S).result().nodes]
         chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
-        topics, hidden = self._topics(manifests)
+        names = [name for name in self._status.catalogue.topics() if any(_belongs(name, each) for each in manifests)]
+        # Topics without a DESCRIBE ACL are not among those that exist.
+        names += sorted({spec.name for manifest in manifests for spec in topic_specs(manifest)} - set(names))
+        described = self._status.catalogue.described(names)
+        topics = {name: each.partitions for name, each in described.items() if not isinstance(each, KafkaError)}
+        refused = {name: each.code() for name, each in described.items() if isinstance(each, KafkaError)}
+        configs = self._configs(ResourceType.TOPIC, names)
         # A topic without a DESCRIBE ACL counts as missing where offsets are requested.
-        visible = {name: len(topic.partitions) for name, topic in topics.items()}
-        before_s = time.time()
-        first = self._look(manifests, visible)
-        clock = self._watch(first, before_s, watch_s)
-        second = self._look(manifests, visible)
-        backlogs = self._backlogs(first, second)
+        visible = {name: len(partitions) for name, partitions in topics.items()}
+        before_s, began_s = time.time(), time.monotonic()
+        statuses = self._status.of(manifests, visible)
+        first = self._lags(statuses)
+        clock = self._watch(statuses, before_s, watch_s)
+        seconds = time.monotonic() - began_s
+        statuses = self._status.of(manifests, visible)
+        backlogs = self._backlogs(seconds, first, self._lags(statuses))
         servers = str(self._kafka.get("bootstrap.servers"))
         return Facts(
-            machine,
             ClusterFacts(servers, len(brokers), version=self._version(brokers[0]), clock=clock),
             tuple(
                 TopologyFacts(
                     status.manifest,
-                    {name: topic for name, topic in topics.items() if _belongs(name, status.manifest)},
-                    hidden,
+                    {name: each for name, each in topics.items() if _belongs(name, status.manifest)},
+                    configs,
+                    frozenset(name for name, code in refused.items() if code in REFUSED),
                     status.members,
                     tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
                     self._oldest_inputs(status.manifest),
                     declared if status.manifest.topology == wanted else None,
                 )
-                for status in second.statuses
+                for status in statuses
             ),
             {name: str(each) for name, each in chosen.items() if not isinstance(each, Manifest)},
             wanted,
@@ -135,45 +128,17 @@ class _Gathering:
 
     def _oldest_inputs(self, manifest: Manifest) -> dict[str, tuple[str, float]]:
         """From the bolts' statistics; nothing where their topic does not exist or may not be read."""
-        view = TopologyView(manifest)
         try:
-            with StatsLog(self._kafka, manifest.topology, _STATS_S) as log:
-                view.feed(log.catch_up())
+            with closing(Observer(self._kafka, manifest, _STATS_S)) as observer:
+                observer.read_statistics()
         except TopicError:
             return {}
-        components = view.snapshot(view.newest_ms or 0)["components"]
+        components = observer.view.snapshot(0)["components"]
         return {each["name"]: (each["oldest_input"], each["oldest_input_seconds"]) for each in components}
 
     def _version(self, broker: int) -> str | None:
         """The protocol version that brokers before 4.0 report; None if there is none, or it may not be read."""
         return self._configs(ResourceType.BROKER, [str(broker)]).get(str(broker), {}).get(_PROTOCOL)
-
-    def _topics(self, manifests: Iterable[Manifest]) -> tuple[dict[str, TopicFacts], frozenset[str]]:
-        """The topics of topologies as they are, and those without a DESCRIBE ACL."""
-        names = [name for name in self._status.catalogue.topics() if any(_belongs(name, each) for each in manifests)]
-        # Topics without a DESCRIBE ACL are not among those that exist.
-        names += sorted({spec.name for manifest in manifests for spec in topic_specs(manifest)} - set(names))
-        if not names:
-            return {}, frozenset()
-        found: dict[str, TopicFacts] = {}
-        hidden = set()
-        configs = self._configs(ResourceType.TOPIC, names)
-        described = self._admin.describe_topics(TopicCollection(names), request_timeout=CONTACT_S)
-        for name, answer in described.items():
-            try:
-                partitions = tuple(
-                    PartitionFacts(each.id, each.leader is not None, len(each.replicas), len(each.isr))
-                    for each in answer.result().partitions
-                )
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    hidden.add(name)
-                elif code != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-            else:
-                found[name] = TopicFacts(name, partitions, configs.get(name))
-        return found, frozenset(hidden)
 
     def _configs(self, kind: ResourceType, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
         """Topic or broker → its settings; without those that may not be read."""
@@ -186,9 +151,8 @@ class _Gathering:
                 continue
         return found
 
-    def _look(self, manifests: Iterable[Manifest], existing: Mapping[str, int]) -> _Look:
+    def _lags(self, statuses: Iterable[TopologyStatus]) -> _Lags:
         lags = {}
-        statuses = self._status.of(manifests, existing)
         for status in statuses:
             # A spout commits its offsets of the source, not of its notices.
             notices = notices_topic(status.manifest.topology, "")
@@ -197,9 +161,9 @@ class _Gathering:
                 for one in topic.partitions:
                     if topic.group is not None and one.lag is not None:
                         lags[topic.group, (topic.name, one.partition)] = one.end - one.lag, one.lag
-        return _Look(time.monotonic(), statuses, lags)
+        return lags
 
-    def _watch(self, first: _Look, before_s: float, watch_s: float) -> ClockBounds | None:
+    def _watch(self, statuses: Iterable[TopologyStatus], before_s: float, watch_s: float) -> tuple[float, float] | None:
         """Reads what is appended to ack logs for a while, and compares the clocks.
 
         A record beyond their ends at the first look was appended after `before_s`, and before it was read.
@@ -208,7 +172,7 @@ class _Gathering:
         deadline = time.monotonic() + watch_s
         ends = {
             (topic.name, one.partition): one.end
-            for status in first.statuses
+            for status in statuses
             for topic in status.topics
             if topic.name == acks_topic(status.manifest.topology)
             for one in topic.partitions
@@ -226,19 +190,18 @@ class _Gathering:
                         bounds.append((at_ms / 1000 - time.time(), at_ms / 1000 - before_s))
         if not bounds:
             return None
-        return ClockBounds(max(least for least, _ in bounds), min(most for _, most in bounds))
+        return max(least for least, _ in bounds), min(most for _, most in bounds)
 
-    def _backlogs(self, first: _Look, second: _Look) -> list[Backlog]:
-        both = [key for key in second.lags if key in first.lags]
-        lagging = {key[1]: second.lags[key][0] for key in both if second.lags[key][1]}
+    def _backlogs(self, seconds: float, first: _Lags, second: _Lags) -> list[Backlog]:
+        both = [key for key in second if key in first]
+        lagging = {key[1]: second[key][0] for key in both if second[key][1]}
         if lagging:
             self._report("reading where there is lag …")
         empty = self._without_records(lagging)
         backlogs = []
         for group, place in both:
-            (reached, before), (reached_later, after) = first.lags[group, place], second.lags[group, place]
+            (reached, before), (reached_later, after) = first[group, place], second[group, place]
             done, is_waiting = max(0, reached_later - reached), not after or place not in empty
-            seconds = second.at_s - first.at_s
             backlogs.append(Backlog(group, *place, seconds, before, after, done, is_waiting))
         return backlogs
 

@@ -5,6 +5,7 @@ input, because settings may contain passwords.
 """
 
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -31,17 +32,16 @@ class Findings:
         self._topology = topology
         self._clock = clock
         self._lock = threading.Lock()
-        self._is_running = self._closed = False
+        self._closed = False
         self._process: subprocess.Popen[str] | None = None
-        self._due_at: float | None = None
+        self._due_at = -math.inf  # infinite while it runs
         self._last: Mapping[str, Any] = {"at": None, "findings": [], "problem": None}
 
     def read(self) -> Mapping[str, Any]:
         """As `dashboard.source.Source.findings`."""
         with self._lock:
-            is_due = self._due_at is None or self._clock() >= self._due_at
-            if is_due and not self._is_running and not self._closed:
-                self._is_running = True
+            if self._clock() >= self._due_at and not self._closed:
+                self._due_at = math.inf
                 threading.Thread(target=self._examine, name="dashboard doctor", daemon=True).start()
             return self._last
 
@@ -60,7 +60,7 @@ class Findings:
         except OSError as error:
             result = {"problem": str(error)}
         with self._lock:
-            self._is_running, self._process = False, None
+            self._process = None
             self._due_at = self._clock() + EVERY_S
             self._last = {**self._last, **result}
 

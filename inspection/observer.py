@@ -2,16 +2,16 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import Final, Self
+from collections.abc import Callable
+from typing import Final
 
 from confluent_kafka import Message
 
 from inspection.errors import SilenceError
 from inspection.topology_status import ClusterStatus
 from inspection.view import Snapshot, TopologyView
-from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from kafka_clients.errors import GONE, BrokerUnreachableError, ClusterError, TopicError
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.errors import GONE, ClusterError, TopicError
 from kafka_clients.log_reader import LogReader
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.manifest import Manifest
@@ -24,65 +24,6 @@ _log = logging.getLogger(__name__)
 _BACK_S: Final = 60.0  # enough for the rates of processes that were stopped for a while
 _LAGS_S: Final = 2.0
 _POLL_S: Final = 0.2
-
-
-class StatsLog:
-    """The topic `{topology}.stats`, from the records of `back_s` seconds ago on; not for several threads.
-
-    `unreadable` counts records in another format. Raises a `ClusterError` if it cannot be read.
-    """
-
-    def __init__(self, kafka: KafkaSettings, topology: str, back_s: float) -> None:
-        self._topic = stats_topic(topology)
-        self.unreadable = 0
-        if self._topic not in Catalogue(kafka).topics():
-            raise TopicError(
-                self._topic,
-                f"does not exist, or this user has no DESCRIBE ACL for it, so there are no "
-                f"statistics of {topology}. Create it with acker topics create MODULE:TOPOLOGY; running "
-                "processes find it by themselves",
-            )
-        place = (self._topic, 0)
-        self._reader = LogReader(kafka)
-        try:
-            since_ms = int((time.time() - back_s) * 1000)
-            self._reader.assign({place: self._reader.stretches([place], since_ms)[place].start})
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._reader.close()
-
-    def poll(self, timeout_s: float) -> list[StatsRecord]:
-        """The records since the last call, in order; raises a `TopicError` or `AccessError` if they may not be read."""
-        messages = self._reader.poll(timeout_s, ignoring=GONE)
-        return [record for message in messages if (record := self._decoded(message)) is not None]
-
-    def catch_up(self) -> Iterator[StatsRecord]:
-        """Reads to the end; raises `BrokerUnreachableError` if no record comes for `CONTACT_S`."""
-        deadline = time.monotonic() + CONTACT_S
-        while not self._reader.ended:
-            if records := self.poll(_POLL_S):
-                yield from records
-                deadline = time.monotonic() + CONTACT_S
-            elif time.monotonic() > deadline:
-                raise BrokerUnreachableError(f"{self._topic} could not be read for {CONTACT_S:g} s: check the brokers")
-
-    def _decoded(self, message: Message) -> StatsRecord | None:
-        try:
-            return StatsRecord.of(message.key(), message.value(), message.timestamp()[1])
-        except StatsRecordError as error:
-            if not self.unreadable:
-                _log.warning("%s offset %s is skipped: %s", self._topic, message.offset(), error)
-            self.unreadable += 1
-            return None
 
 
 class BrokerClock:
@@ -113,15 +54,30 @@ class Observer:
         self.view = TopologyView(manifest)
         self.problem = ""
         self._manifest = manifest
-        self._log = StatsLog(kafka, manifest.topology, back_s)
         self._status = ClusterStatus(kafka)
+        self._place = stats_topic(manifest.topology), 0
+        if self._place[0] not in self._status.catalogue.topics():
+            raise TopicError(
+                self._place[0],
+                f"does not exist, or this user has no DESCRIBE ACL for it, so there are no statistics of "
+                f"{manifest.topology}. Create it with acker topics create MODULE:TOPOLOGY; running processes find it "
+                "by themselves",
+            )
+        self._since_ms = _local_ms() - int(back_s * 1000)
+        self._reader = LogReader(kafka, silence_s=CONTACT_S)
         self._broker_clock = BrokerClock()
         self._lags_due = Interval(_LAGS_S, time.monotonic)
 
     def open(self) -> None:
         """Reads to the end of the statistics, and the lags."""
-        self.view.feed(self._log.catch_up())
+        self.read_statistics()
         self._read_lags()
+
+    def read_statistics(self) -> None:
+        """Reads to their end; `follow` continues there. Raises `BrokerUnreachableError` if no record comes."""
+        kept = self._reader.stretches([self._place], self._since_ms)[self._place]
+        self._reader.read("statistics", {self._place: kept}, self._take)
+        self._reader.assign({self._place: kept.stop})
 
     def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
         """Reads for so long, or until `stopping`; raises `TopicError` or `AccessError` if that is not allowed."""
@@ -152,16 +108,23 @@ class Observer:
         )
 
     def close(self) -> None:
-        self._log.close()
+        self._reader.close()
 
     def _now_ms(self) -> int:
         return self._broker_clock.now_ms(_local_ms())
 
     def _poll(self, seconds: float) -> None:
-        records = self._log.poll(seconds)
-        for record in records:
-            self._broker_clock.observe(record.at_ms, _local_ms())
-        self.view.feed(records)
+        for message in self._reader.poll(seconds, ignoring=GONE):
+            self._broker_clock.observe(message.timestamp()[1], _local_ms())
+            self._take(message)
+
+    def _take(self, message: Message) -> None:
+        try:
+            self.view.feed([StatsRecord.of(message.key(), message.value(), message.timestamp()[1])])
+        except StatsRecordError as error:
+            if not self.view.unreadable:
+                _log.warning("%s offset %s is skipped: %s", message.topic(), message.offset(), error)
+            self.view.unreadable += 1
 
     def _read_lags(self) -> None:
         try:

@@ -2,11 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
 from acker_worker.stats import WorkerStats
-from inspection.history import History, Points, milliseconds
-from inspection.tracks import WINDOW_MS, TaskLoad, Track, Tracks, busiest, rounded, skew, task_loads
+from inspection.tracks import (
+    WINDOW_MS,
+    History,
+    Latency,
+    Points,
+    TaskLoad,
+    Track,
+    Tracks,
+    busiest,
+    latency_of,
+    rounded,
+    skew,
+    task_loads,
+)
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.windows.bolt import LATE
 from tuple_tree.latency import LatencyHistogram
@@ -14,11 +26,9 @@ from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.process_stats import StatsRecord
 
 Edge = tuple[str, str, str]  # source, stream, target
-
-
-class Latency(TypedDict):
-    p50: float
-    p99: float
+_COUNTED: Final = ("emitted", "transferred", "executed", "acked")
+_NOTHING: Final = Stats("")
+_LATENCIES: Final = ("execute_latency", "process_latency", "complete_latency")
 
 
 class Totals(TypedDict):
@@ -114,10 +124,10 @@ class TopologyView:
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._spouts = {spout.name for spout in manifest.spouts}
-        self._components = Tracks(Stats(""))
+        self._components = Tracks(_NOTHING)
         self._workers = Tracks(WorkerStats())
-        self._points = Points()
-        self._component_points = {component.name: Points() for component in manifest.components}
+        # By component; None: of the topology, which is what its spouts did.
+        self._points = {name: Points() for name in (None, *(component.name for component in manifest.components))}
         self._lags: Mapping[str, int | None] = {}
         self._task_lags: Mapping[str, Mapping[int, int | None]] = {}
         self._dead_letters: int | None = None
@@ -135,11 +145,9 @@ class TopologyView:
             if isinstance(stats, WorkerStats):
                 self._workers.add(record, stats)
             elif (before := self._components.add(record, stats)) is not None:
-                process = record.key, record.run
-                if record.name in self._spouts:
-                    self._points.add(record.at_ms, process, before, stats)
-                if (own := self._component_points.get(record.name)) is not None:
-                    own.add(record.at_ms, process, before, stats)
+                for name in (record.name, None) if record.name in self._spouts else (record.name,):
+                    if name in self._points:
+                        self._points[name].add(record.at_ms, (record.key, record.run), before, stats)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
     def feed_lags(
@@ -154,7 +162,7 @@ class TopologyView:
         self._dead_letters = dead_letters
 
     def snapshot(self, now_ms: int) -> Snapshot:
-        """The topology now, in the form of its JSON; a clock that is behind the brokers is not believed."""
+        """The topology at this time, or at that of the last record if it is later, in the form of its JSON."""
         now_ms = max(now_ms, self.newest_ms or 0)
         known = self._components.known(now_ms)
         components = [self._component(component, known, now_ms) for component in self._manifest.components]
@@ -180,12 +188,13 @@ class TopologyView:
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """`KafkaSpout` → the topics that it reads, of those whose processes report them."""
-        return {track.record.name: track.last.sources for track in self._components if track.last.sources}
+        known = self._components.known(self.newest_ms or 0)
+        return {track.record.name: track.last.sources for track in known if track.last.sources}
 
     def history(self, component: str | None = None) -> History:
-        """One point each five seconds; of the topology, which is what its spouts did, unless a component is named."""
-        points = self._points if component is None else self._component_points[component]
-        return {"topology": self._manifest.topology, "component": component, "points": points.points()}
+        """One point each five seconds; of the topology unless a component is named."""
+        points = self._points[component].points()
+        return {"topology": self._manifest.topology, "component": component, "points": points}
 
     def _component(self, component: Component, known: list[Track[Stats]], now_ms: int) -> ComponentView:
         tracks = [track for track in known if track.record.name == component.name]
@@ -207,46 +216,34 @@ class TopologyView:
             return int(getattr(total, name)) if is_reported(name, tracks) else None
 
         loads = task_loads(component.tasks, alive, recent, self._task_lags.get(component.name, {})) if is_bolt else []
-        oldest = max(alive, key=lambda track: track.last.oldest_input_seconds, default=None)
+        oldest = max((track.last for track in alive), key=lambda stats: stats.oldest_input_seconds, default=_NOTHING)
         failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in recent))
         owned = len({task for track in alive for task in track.last.tasks})
-        return {
+        view: dict[str, Any] = {
             "name": component.name,
             "kind": component.kind,
             "tasks": component.tasks,
             "owned_tasks": owned,
             "processes": len(alive),
-            "emitted_per_second": rate("emitted"),
-            "transferred_per_second": rate("transferred"),
-            "executed_per_second": rate("executed"),
-            "acked_per_second": rate("acked"),
+            **{f"{name}_per_second": rate(name) for name in _COUNTED},
             "failed_per_second": failed if is_known else None,
-            "totals": {
-                "emitted": count("emitted"),
-                "transferred": count("transferred"),
-                "executed": count("executed"),
-                "acked": count("acked"),
-            },
+            "totals": {name: count(name) for name in _COUNTED},
             "failed": dict(total.failed),
             "pending": sum(track.last.pending for track in alive) if is_reported("pending", alive) else None,
-            "oldest_input": oldest.last.oldest_input if oldest else "",
-            "oldest_input_seconds": round(oldest.last.oldest_input_seconds, 1) if oldest else 0.0,
+            "oldest_input": oldest.oldest_input,
+            "oldest_input_seconds": round(oldest.oldest_input_seconds, 1),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),
             "busy": busiest(recent) if is_bolt else None,
             "skew": skew(loads, WINDOW_MS / 1000),
             "loads": loads,
             "sources": list(total.sources),
-            "execute_latency": _latency(recent, "execute_latency"),
-            "process_latency": _latency(recent, "process_latency"),
-            "complete_latency": _latency(recent, "complete_latency"),
-            "errors": total.errors,
-            "last_error": total.last_error,
-            "dead_letters": total.dead_letters,
-            "undelivered": total.undelivered,
+            **{name: _latency(recent, name) for name in _LATENCIES},
+            **{name: getattr(total, name) for name in ("errors", "last_error", "dead_letters", "undelivered")},
             "late_tuples": total.counters.get(LATE, 0),
             "external": component.external,
         }
+        return cast(ComponentView, view)
 
     def _edges(self, components: list[ComponentView]) -> list[EdgeView]:
         bolts = [each for each in components if each["kind"] == "bolt"]
@@ -318,6 +315,4 @@ def _latency(tracks: Iterable[Track[Stats]], name: str) -> Latency | None:
     for track in tracks:
         _, before, now = track.window()
         together.merge(getattr(now, name).since(getattr(before, name)))
-    if not together.total:
-        return None
-    return {"p50": milliseconds(together.quantile(0.5)), "p99": milliseconds(together.quantile(0.99))}
+    return latency_of(together)

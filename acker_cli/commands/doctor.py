@@ -40,7 +40,8 @@ def doctor(
     declared = load_from_here(topology).manifest if topology is not None and ":" in topology else None
     wanted = declared.topology if declared else check_name("topology", topology) if topology else None
     if loaded.settings.is_embedded:
-        facts = Facts(look_at_machine(), None, wanted=wanted)
+        java, java_problem = look_at_machine()
+        facts = Facts(None, wanted=wanted, java=java, java_problem=java_problem)
     else:
         check_properties(loaded.settings.kafka, loaded)
         with standard_error().status("asking the cluster …") as status:

@@ -29,14 +29,14 @@ def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, A
     cluster = facts.cluster
     return {
         "exit_code": code,
-        "java": facts.machine.java if facts.machine else None,
+        "java": facts.java,
         "cluster": None
         if cluster is None
         else {
             "bootstrap_servers": cluster.servers,
             "brokers": cluster.brokers,
             "version": cluster.version,
-            "clock_ahead_s": None if cluster.clock is None else [cluster.clock.least_s, cluster.clock.most_s],
+            "clock_ahead_s": cluster.clock,
         },
         "topologies": [topology.manifest.topology for topology in facts.topologies],
         "findings": [dataclasses.asdict(finding) for finding in findings],
@@ -44,8 +44,7 @@ def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, A
 
 
 def _heading(facts: Facts) -> str:
-    java = facts.machine.java if facts.machine else None
-    parts = ["no Java" if java is None else f"Java {java}"]
+    parts = ["no Java" if facts.java is None else f"Java {facts.java}"]
     cluster = facts.cluster
     if cluster is None:
         parts.append("no cluster")
@@ -55,7 +54,7 @@ def _heading(facts: Facts) -> str:
         version = f"Kafka {cluster.version}" if cluster.version else "Kafka"
         parts.append(f"{version} at {cluster.servers}: {cluster.brokers} broker{'s' if cluster.brokers > 1 else ''}")
         if cluster.clock is not None:
-            least, most = cluster.clock.least_s, cluster.clock.most_s
+            least, most = cluster.clock
             parts.append(f"its clock ahead by {least:+.1f} to {most:+.1f} s")
         nothing = "none" if facts.wanted is None else f"{facts.wanted} (not there)"
         parts.append(f"topologies: {', '.join(each.manifest.topology for each in facts.topologies) or nothing}")

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from acker_cli.console import print_json, standard_output
 from inspection.observer import Observer, has_processes
-from inspection.view import ComponentView, Latency, PartitionView, Snapshot
+from inspection.tracks import Latency
+from inspection.view import ComponentView, PartitionView, Snapshot
 from tuple_tree.messages import FailReason
 
 _WIDE: Final = 110

@@ -1,19 +1,11 @@
 """The doctor's checks, each a function, in the order of their findings; those of topics are in `topic_checks`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from inspection.doctor.facts import Backlog, Check, Facts, Finding, Severity, TopologyFacts
-from inspection.doctor.topic_checks import (
-    check_copies,
-    check_declared,
-    check_leftovers,
-    check_retention,
-    check_settings,
-    check_single_copies,
-    check_topics,
-)
+from inspection.doctor.topic_checks import OF_TOPICS, check_single_copies
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 
@@ -27,7 +19,7 @@ _OLDEST_FOR_TRANSACTIONS: Final = (2, 5)
 
 def check_java(facts: Facts) -> Iterator[Finding]:
     """Java is installed where the embedded broker or a Spark job needs it."""
-    if facts.machine is None or facts.machine.java is not None:
+    if not facts.java_problem:
         return
     external = sorted(
         f"{topology.manifest.topology}.{part.name}"
@@ -41,7 +33,7 @@ def check_java(facts: Facts) -> Iterator[Finding]:
         severity, needs = Severity.WARNING, f"Spark jobs need it where they are submitted: {', '.join(external)}"
     else:
         severity, needs = Severity.NOTE, "only acker kafka, acker demo, acker run --local and Spark jobs need it"
-    yield Finding(severity, "java", "java", f"no Java that can be used: {needs}.", facts.machine.java_problem)
+    yield Finding(severity, "java", "java", f"no Java that can be used: {needs}.", facts.java_problem)
 
 
 def check_cluster(facts: Facts) -> Iterator[Finding]:
@@ -90,7 +82,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
     cluster = facts.cluster
     if cluster is None or cluster.clock is None:
         return
-    least, most = cluster.clock.least_s, cluster.clock.most_s
+    least, most = cluster.clock
     if least > LARGEST_SKEW_S:
         where, by = "ahead of", least
     elif most < -LARGEST_SKEW_S:
@@ -284,31 +276,11 @@ def _numbers(version: str) -> tuple[int, int] | None:
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
 
 
-_OF_ALL: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
-    check_java,
-    check_cluster,
-    check_version,
-    check_clock,
-    check_published,
-)
-_OF_A_TOPOLOGY: Final[tuple[Callable[[TopologyFacts], Iterator[Finding]], ...]] = (
-    check_declared,
-    check_topics,
-    check_settings,
-    check_retention,
-    check_copies,
-    check_leftovers,
-    check_idle,
-    check_ackers,
-    check_groups,
-    check_inputs,
-    check_backlogs,
-)
-
-
 def examine(facts: Facts) -> list[Finding]:
-    found = [finding for check in _OF_ALL for finding in check(facts)]
-    found += [finding for topology in facts.topologies for check in _OF_A_TOPOLOGY for finding in check(topology)]
+    of_all = (check_java, check_cluster, check_version, check_clock, check_published)
+    of_topology = (*OF_TOPICS, check_idle, check_ackers, check_groups, check_inputs, check_backlogs)
+    found = [finding for check in of_all for finding in check(facts)]
+    found += [finding for topology in facts.topologies for check in of_topology for finding in check(topology)]
     brokers = facts.cluster.brokers if facts.cluster is not None else 0
     found += [finding for topology in facts.topologies for finding in check_single_copies(topology, brokers)]
     # `acker.topologies` belongs to all topologies, but is reported once.

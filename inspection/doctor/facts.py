@@ -1,25 +1,14 @@
 """The facts that the doctor checks, and what a check yields: findings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partialmethod
+
+from confluent_kafka import TopicPartitionInfo
 
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic, tuples_topic
-
-
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
-    java: int | None  # the feature release that was found, such as 17; None if there is none that can be used
-    java_problem: str = ""  # why there is none, and what to do; empty if there is one
-
-
-@dataclass(frozen=True, slots=True)
-class ClockBounds:
-    """By how many seconds the brokers' clock is ahead of this machine's; negative if it is behind."""
-
-    least_s: float
-    most_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +17,8 @@ class ClusterFacts:
     brokers: int = 0  # how many are up; 0 if none answers
     problem: str = ""  # the error of a request, with what to do; empty if there was none
     version: str | None = None  # the inter-broker protocol, such as `3.6`; None if unknown, as from 4.0 on
-    clock: ClockBounds | None = None  # None if nothing was appended meanwhile
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
-    number: int
-    has_leader: bool
-    replicas: int
-    in_sync: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    name: str
-    partitions: tuple[PartitionFacts, ...]
-    config: Mapping[str, str | None] | None  # with defaults; None if they may not be read
+    # By how many seconds their clock is ahead of this machine's, at least and at most; None if nothing was appended.
+    clock: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +42,9 @@ class Backlog:
 @dataclass(frozen=True, slots=True)
 class TopologyFacts:
     manifest: Manifest  # as published
-    topics: Mapping[str, TopicFacts]  # by name; those that begin with the topology's name, and `acker.topologies`
+    # Topic → its partitions; those that begin with the topology's name, and `acker.topologies`.
+    topics: Mapping[str, Sequence[TopicPartitionInfo]]
+    configs: Mapping[str, Mapping[str, str | None]]  # topic → its settings, with defaults; of those that may be read
     hidden: frozenset[str] = frozenset()  # topics without a DESCRIBE ACL for this user
     members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
     backlogs: tuple[Backlog, ...] = ()
@@ -77,12 +54,13 @@ class TopologyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    machine: MachineFacts | None  # None if it was not checked
     cluster: ClusterFacts | None  # None if none is configured
     topologies: tuple[TopologyFacts, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)  # topology → why its manifest cannot be read
     wanted: str | None = None  # the one topology to check; None for all
     published: tuple[str, ...] = ()  # the names of all topologies
+    java: int | None = None  # the feature release of this machine's Java, such as 17; None if it was not found
+    java_problem: str = ""  # why it was not found, and what to do; empty if it was, or was not looked for
 
 
 class Severity(StrEnum):
@@ -108,17 +86,12 @@ class Check:
     subject: str
     begin: str = ""
 
-    def problem(self, found: str, remedy: str) -> Finding:
-        return self.finding(Severity.PROBLEM, found, remedy)
-
-    def warning(self, found: str, remedy: str) -> Finding:
-        return self.finding(Severity.WARNING, found, remedy)
-
-    def note(self, found: str, remedy: str) -> Finding:
-        return self.finding(Severity.NOTE, found, remedy)
-
     def finding(self, severity: Severity, found: str, remedy: str) -> Finding:
         return Finding(severity, self.name, self.subject, self.begin + found, remedy[:1].upper() + remedy[1:])
+
+    problem = partialmethod(finding, Severity.PROBLEM)
+    warning = partialmethod(finding, Severity.WARNING)
+    note = partialmethod(finding, Severity.NOTE)
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from inspection.doctor.facts import Check, Finding, PartitionFacts, Severity, TopicFacts, TopologyFacts
+from confluent_kafka import TopicPartitionInfo
+
+from inspection.doctor.facts import Check, Finding, Severity, TopologyFacts
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.manifest import Manifest, TopicSpec, least_retention_ms, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic
@@ -26,33 +28,33 @@ def check_declared(facts: TopologyFacts) -> Iterator[Finding]:
 def check_topics(facts: TopologyFacts) -> Iterator[Finding]:
     """Every topic exists and has the manifest's number of partitions."""
     for spec in topic_specs(facts.manifest):
-        topic = facts.topics.get(spec.name)
+        partitions = facts.topics.get(spec.name)
         if spec.name in facts.hidden:
             yield _check("topics", spec.name).note("has no DESCRIBE ACL for this user.", f"{remedy(VIEWER)}.")
-        elif topic is None:
+        elif partitions is None:
             yield _check("topics", spec.name).problem(
                 "does not exist.", "Create it: acker topics create MODULE:TOPOLOGY."
             )
-        elif len(topic.partitions) != spec.partitions:
+        elif len(partitions) != spec.partitions:
             yield _check("topics", spec.name).problem(
-                f"has {len(topic.partitions)} partitions, but the manifest says {spec.partitions}.",
+                f"has {len(partitions)} partitions, but the manifest says {spec.partitions}.",
                 "A running topology keeps its partitions: set the manifest's number back, or use a new topology name.",
             )
 
 
 def check_settings(facts: TopologyFacts) -> Iterator[Finding]:
     """Every topic has the settings without which outcomes would be wrong."""
-    for spec, topic in _existing(facts):
-        if topic.config is None:
+    for spec in _existing(facts):
+        config = facts.configs.get(spec.name)
+        if config is None:
             yield _check("topic-settings", spec.name).note(
                 "has no DESCRIBE_CONFIGS ACL for this user.", f"{remedy(VIEWER)}."
             )
             continue
         for key, wanted in spec.required.items():
-            actual = topic.config.get(key)
-            if actual != wanted:
+            if config.get(key) != wanted:
                 yield _check("topic-settings", spec.name).problem(
-                    f"has {key}={actual}, but it must be {wanted}.", _alter(spec.name, key, wanted)
+                    f"has {key}={config.get(key)}, but it must be {wanted}.", _alter(spec.name, key, wanted)
                 )
 
 
@@ -60,9 +62,10 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
     """Nothing is deleted while a tree may need it."""
     manifest = facts.manifest
     oldest = f"trees may live for {manifest.max_tree_age_ms} ms"
-    for spec, topic in _existing(facts):
-        if spec.name in (TOPOLOGIES_TOPIC, dead_letters_topic(manifest.topology)) or topic.config is None:
+    for spec in _existing(facts):
+        if spec.name in (TOPOLOGIES_TOPIC, dead_letters_topic(manifest.topology)):
             continue
+        config = facts.configs.get(spec.name, {})
         is_log = spec.name == acks_topic(manifest.topology)
         least = least_retention_ms(manifest) if is_log else manifest.max_tree_age_ms
         follows = (
@@ -70,12 +73,12 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
             if is_log
             else "records that are deleted before they are read are replayed, or lost where trees are not tracked"
         )
-        kept = _number(topic.config.get("retention.ms"))
+        kept = _number(config.get("retention.ms"))
         if kept is not None and 0 <= kept < least:
             yield _check("retention", spec.name).warning(
                 f"has retention.ms={kept}, but {oldest}: {follows}.", _alter(spec.name, "retention.ms", str(least))
             )
-        size = _number(topic.config.get("retention.bytes"))
+        size = _number(config.get("retention.bytes"))
         # By size it may be any time, so none is promised.
         if size is not None and size >= 0:
             yield _check("retention", spec.name).warning(
@@ -86,39 +89,36 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
 
 def check_copies(facts: TopologyFacts) -> Iterator[Finding]:
     """Every partition has a leader, and enough copies of it that are up to date."""
-    for _spec, topic in _existing(facts):
-        least = _number((topic.config or {}).get("min.insync.replicas")) or 1
-        yield from _check_state(topic, least)
-        copies = min((each.replicas for each in topic.partitions), default=0)
-        if topic.config is None or copies < 2:
+    for spec in _existing(facts):
+        config, check = facts.configs.get(spec.name), _check("copies", spec.name)
+        least = _number((config or {}).get("min.insync.replicas")) or 1
+        yield from _check_state(facts, spec.name, least)
+        copies = _copies(facts, spec.name)
+        if config is None or copies < 2:
             # A cluster of one broker cannot have more than one.
             continue
         if least == copies:
-            yield _check("copies", topic.name).warning(
+            yield check.warning(
                 f"has min.insync.replicas={least} and as many copies: while one broker is down, writes fail.",
-                _alter(topic.name, "min.insync.replicas", str(copies - 1)),
+                _alter(spec.name, "min.insync.replicas", str(copies - 1)),
             )
         elif least == 1 and copies > 2:
-            yield _check("copies", topic.name).warning(
+            yield check.warning(
                 f"has {copies} copies, but min.insync.replicas=1: records that only one broker has acknowledged are "
                 "lost with it.",
-                _alter(topic.name, "min.insync.replicas", str(copies - 1)),
+                _alter(spec.name, "min.insync.replicas", str(copies - 1)),
             )
-        if (topic.config.get("unclean.leader.election.enable") or "false") != "false":
-            yield _check("copies", topic.name).warning(
+        if (config.get("unclean.leader.election.enable") or "false") != "false":
+            yield check.warning(
                 "has unclean.leader.election.enable=true: a copy that missed records may become the leader, and they "
                 "are lost.",
-                _alter(topic.name, "unclean.leader.election.enable", "false"),
+                _alter(spec.name, "unclean.leader.election.enable", "false"),
             )
 
 
 def check_single_copies(facts: TopologyFacts, brokers: int) -> Iterator[Finding]:
     """Topics have more than one copy where there is more than one broker."""
-    single = [
-        topic.name
-        for _spec, topic in _existing(facts)
-        if topic.partitions and min(each.replicas for each in topic.partitions) == 1
-    ]
+    single = [spec.name for spec in _existing(facts) if _copies(facts, spec.name) == 1]
     if brokers > 1 and single:
         yield Check("copies", facts.manifest.topology).warning(
             f"Of {brokers} brokers only one has a copy of {', '.join(single)}: while it is down the topology stops, "
@@ -141,37 +141,38 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
             )
 
 
-def _check_state(topic: TopicFacts, least: int) -> Iterator[Finding]:
-    for what, group in groupby(topic.partitions, key=lambda each: _state(each, least)):
+def _copies(facts: TopologyFacts, topic: str) -> int:
+    """Of the partition that has the fewest; 0 if it has no partition."""
+    return min((len(each.replicas) for each in facts.topics[topic]), default=0)
+
+
+def _check_state(facts: TopologyFacts, topic: str, least: int) -> Iterator[Finding]:
+    for what, group in groupby(facts.topics[topic], key=lambda each: _state(each, least)):
         if not what:
             continue
-        numbers = [each.number for each in group]
+        numbers = [each.id for each in group]
         severity = Severity.WARNING if what.startswith("has fewer") else Severity.PROBLEM
         where = f"partition {numbers[0]}" if len(numbers) == 1 else f"partitions {numbers[0]} to {numbers[-1]}"
-        yield _check("copies", topic.name).finding(
+        yield _check("copies", topic).finding(
             severity,
             f"{what} ({where}).",
             "See which brokers are down, and start them: kafka-topics --describe --under-replicated-partitions.",
         )
 
 
-def _state(partition: PartitionFacts, least: int) -> str:
-    if not partition.has_leader:
+def _state(partition: TopicPartitionInfo, least: int) -> str:
+    copies, in_sync = len(partition.replicas), len(partition.isr)
+    if not partition.leader:
         return "has no leader: reads and writes fail"
-    if least > partition.replicas:
-        return f"has min.insync.replicas={least}, but only {partition.replicas} copies: writes fail"
-    if partition.in_sync < least:
-        return f"has {partition.in_sync} copies up to date, fewer than min.insync.replicas={least}: writes fail"
-    if partition.in_sync < partition.replicas:
-        return f"has fewer copies up to date than replicas, {partition.in_sync} of {partition.replicas}"
-    return ""
+    if least > copies:
+        return f"has min.insync.replicas={least}, but only {copies} copies: writes fail"
+    if in_sync < least:
+        return f"has {in_sync} copies up to date, fewer than min.insync.replicas={least}: writes fail"
+    return f"has fewer copies up to date than replicas, {in_sync} of {copies}" if in_sync < copies else ""
 
 
-def _existing(facts: TopologyFacts) -> Iterator[tuple[TopicSpec, TopicFacts]]:
-    for spec in topic_specs(facts.manifest):
-        topic = facts.topics.get(spec.name)
-        if topic is not None:
-            yield spec, topic
+def _existing(facts: TopologyFacts) -> list[TopicSpec]:
+    return [spec for spec in topic_specs(facts.manifest) if spec.name in facts.topics]
 
 
 def _differences(published_: Manifest, declared_: Manifest) -> str:
@@ -203,3 +204,6 @@ def _alter(topic: str, key: str, value: str) -> str:
 
 def _check(name: str, topic: str) -> Check:
     return Check(name, topic, f"Topic {topic} ")
+
+
+OF_TOPICS: Final = (check_declared, check_topics, check_settings, check_retention, check_copies, check_leftovers)

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from acker_cli.cluster.connection import Cluster as Reached
 from acker_cli.processes.running import prepare_cluster
 from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.source import Source
-from inspection.observer import StatsLog
-from inspection.view import TopologyView
+from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import Stats, load_topology
 from tests.kafka.sdk_rig import Cluster, Use, in_threads
@@ -114,10 +114,9 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     assert "not yet" in json.dumps(tree)
 
     # Each process has reported that it ends.
-    ended = TopologyView(cluster.manifest)
-    with StatsLog(cluster.bootstrap, name, back_s=3600) as log:
-        ended.feed(log.catch_up())
-    last = ended.snapshot(ended.newest_ms or 0)
+    with closing(Observer(cluster.bootstrap, cluster.manifest, back_s=3600)) as observer:
+        observer.read_statistics()
+    last = observer.view.snapshot(0)
     assert [component["processes"] for component in last["components"]] == [0, 0, 0]
     assert last["workers"] == []
     Catalogue(cluster.bootstrap).publish(cluster.manifest)

@@ -1,10 +1,11 @@
 """The figures of `acker top` from the statistics of components."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
-from inspection.observer import StatsLog
-from inspection.view import ComponentView, TopologyView
+from inspection.observer import Observer
+from inspection.view import ComponentView
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
 
@@ -24,9 +25,7 @@ def last_figures(kafka: Mapping[str, Any], manifest: Manifest, component: str) -
 
 def figures(kafka: Mapping[str, Any], manifest: Manifest) -> dict[str, ComponentView]:
     """The components by name, at the time of their last record."""
-    view = TopologyView(manifest)
-    with StatsLog(kafka, manifest.topology, back_s=3_600) as log:
-        view.feed(log.catch_up())
-    assert not view.unreadable
-    assert not log.unreadable
-    return {each["name"]: each for each in view.snapshot(view.newest_ms or 0)["components"]}
+    with closing(Observer(kafka, manifest, back_s=3_600)) as observer:
+        observer.read_statistics()
+    assert not observer.view.unreadable
+    return {each["name"]: each for each in observer.view.snapshot(0)["components"]}

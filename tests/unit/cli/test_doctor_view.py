@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from acker_cli.views.doctor import print_findings
-from inspection.doctor.facts import Check, ClockBounds, ClusterFacts, Facts, Finding, MachineFacts
+from inspection.doctor.facts import Check, ClusterFacts, Facts, Finding
 from tests.unit.inspection.doctor.cases import SERVERS, topology
 
 
@@ -16,17 +16,16 @@ def printed(facts: Facts, *findings: Finding) -> list[str]:
 
 
 def test_the_heading_has_java_the_cluster_and_its_topologies() -> None:
-    java = MachineFacts(17)
     unreached = ClusterFacts(SERVERS, problem="no broker answers")
     one = ClusterFacts(SERVERS, brokers=1)
-    three = ClusterFacts(SERVERS, brokers=3, version="3.6", clock=ClockBounds(-0.25, 1.5))
+    three = ClusterFacts(SERVERS, brokers=3, version="3.6", clock=(-0.25, 1.5))
     for facts, heading in (
-        (Facts(MachineFacts(None, "Install Java 17."), None), "no Java; no cluster"),
-        (Facts(java, unreached), f"Java 17; {SERVERS}: not reached"),
-        (Facts(java, one), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: none"),
-        (Facts(java, one, wanted="w"), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: w (not there)"),
+        (Facts(None, java_problem="Install Java 17."), "no Java; no cluster"),
+        (Facts(unreached, java=17), f"Java 17; {SERVERS}: not reached"),
+        (Facts(one, java=17), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: none"),
+        (Facts(one, java=17, wanted="w"), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: w (not there)"),
         (
-            Facts(java, three, topologies=(topology(),)),
+            Facts(three, java=17, topologies=(topology(),)),
             f"Java 17; Kafka 3.6 at {SERVERS}: 3 brokers; its clock ahead by -0.2 to +1.5 s; topologies: words",
         ),
     ):
@@ -36,6 +35,6 @@ def test_the_heading_has_java_the_cluster_and_its_topologies() -> None:
 def test_a_finding_has_its_remedy_and_is_counted() -> None:
     check = Check("retention", "words.acks")
     findings = [check.warning("it is short", "set it"), check.warning("it is long", "unset it")]
-    lines = printed(Facts(None, None), *findings)
+    lines = printed(Facts(None), *findings)
     assert lines[2:4] == ["warning  it is short", "  → Set it"]
     assert lines[-1] == "2 warnings"

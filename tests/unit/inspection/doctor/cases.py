@@ -1,18 +1,11 @@
 """The facts of a healthy topology on a healthy cluster; each test changes one of them."""
 
 from dataclasses import replace
+from typing import Any
 
-from inspection.doctor.facts import (
-    Backlog,
-    ClockBounds,
-    ClusterFacts,
-    Facts,
-    Finding,
-    MachineFacts,
-    PartitionFacts,
-    TopicFacts,
-    TopologyFacts,
-)
+from confluent_kafka import Node, TopicPartitionInfo
+
+from inspection.doctor.facts import Backlog, ClusterFacts, Facts, Finding, TopologyFacts
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import Guarantee, Manifest, topic_specs
@@ -34,48 +27,52 @@ def manifest(
     )
 
 
-def topics(of: Manifest, *, copies: int = 3, in_sync: int = 3, least: int = 2) -> dict[str, TopicFacts]:
-    found = {}
-    for spec in topic_specs(of):
-        config: dict[str, str | None] = {
+def partitions(count: int, copies: int = 3, in_sync: int = 3, *, has_leader: bool = True) -> list[TopicPartitionInfo]:
+    nodes = [Node(number, "kafka", 9092) for number in range(copies)]
+    leader: Any = nodes[0] if has_leader else None
+    return [TopicPartitionInfo(number, leader, nodes, nodes[:in_sync]) for number in range(count)]
+
+
+def configs(of: Manifest, least: int = 2) -> dict[str, dict[str, str | None]]:
+    return {
+        spec.name: {
             "retention.ms": "604800000",
             "retention.bytes": "-1",
             "min.insync.replicas": str(least),
             "unclean.leader.election.enable": "false",
             **spec.config,
         }
-        partitions = tuple(PartitionFacts(number, True, copies, in_sync) for number in range(spec.partitions))
-        found[spec.name] = TopicFacts(spec.name, partitions, config)
-    return found
+        for spec in topic_specs(of)
+    }
 
 
 def backlog(group: str = "split", topic: str = "tuples.split", **changed: int | bool) -> Backlog:
     return replace(Backlog(f"words.{group}", f"words.{topic}", 0, 2.0, 10, 20, 200), **changed)  # type: ignore[arg-type]
 
 
-def topology(of: Manifest | None = None) -> TopologyFacts:
+def topology(of: Manifest | None = None, *, copies: int = 3, least: int = 2) -> TopologyFacts:
     of = of or manifest()
+    topics = {spec.name: partitions(spec.partitions, copies, copies) for spec in topic_specs(of)}
     members: dict[str, int | None] = {"words.split": 2}
     backlogs = [backlog()]
     if of.acking:
         members |= {"words.acker": 1, "words.lines": 1}
         backlogs.append(backlog("acker", "acks"))
-    return TopologyFacts(of, topics(of), members=members, backlogs=tuple(backlogs))
+    return TopologyFacts(of, topics, configs(of, least), members=members, backlogs=tuple(backlogs))
 
 
 def healthy(of: TopologyFacts | None = None) -> Facts:
     of = of or topology()
-    cluster = ClusterFacts(SERVERS, brokers=3, clock=ClockBounds(-0.4, 0.1))
-    return Facts(MachineFacts(17), cluster, (of,), published=(of.manifest.topology,))
+    cluster = ClusterFacts(SERVERS, brokers=3, clock=(-0.4, 0.1))
+    return Facts(cluster, (of,), published=(of.manifest.topology,), java=17)
 
 
-def with_topic(facts: TopologyFacts, name: str, **changed: object) -> TopologyFacts:
-    topic = replace(facts.topics[name], **changed)  # type: ignore[arg-type]
-    return replace(facts, topics={**facts.topics, name: topic})
+def with_topic(facts: TopologyFacts, name: str, of: list[TopicPartitionInfo]) -> TopologyFacts:
+    return replace(facts, topics={**facts.topics, name: of})
 
 
 def with_setting(facts: TopologyFacts, name: str, key: str, value: str) -> TopologyFacts:
-    return with_topic(facts, name, config={**(facts.topics[name].config or {}), key: value})
+    return replace(facts, configs={**facts.configs, name: {**facts.configs[name], key: value}})
 
 
 def summaries(findings: list[Finding]) -> list[tuple[str, str, str]]:

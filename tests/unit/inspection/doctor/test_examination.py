@@ -10,32 +10,32 @@ from inspection.doctor.checks import (
     check_version,
     examine,
 )
-from inspection.doctor.facts import Check, ClockBounds, ClusterFacts, Facts, MachineFacts, component_of
+from inspection.doctor.facts import Check, ClusterFacts, Facts, component_of
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, summaries, topology, with_setting
 from tuple_tree.manifest import Guarantee
 
-NO_JAVA = MachineFacts(None, "Install Java 17.")
-ALONE = Facts(MachineFacts(17), None)
+ALONE = Facts(None, java=17)
+NO_JAVA = Facts(None, java_problem="Install Java 17.")
 
 
 def test_a_healthy_cluster_has_no_findings() -> None:
     guarantees: tuple[Guarantee, ...] = ("at_most_once", "at_least_once", "exactly_once")
     for guarantee in guarantees:
         assert examine(healthy(topology(manifest(guarantee=guarantee)))) == []
-    assert examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, brokers=1))) == []
+    assert examine(Facts(ClusterFacts(SERVERS, brokers=1), java=21)) == []
 
 
 def test_findings_are_sorted_by_severity_and_shared_ones_listed_once() -> None:
     broken = with_setting(topology(), "acker.topologies", "cleanup.policy", "delete")
     broken = with_setting(broken, "words.tuples.split", "retention.ms", "1")
-    facts = replace(healthy(broken), topologies=(broken, broken), machine=NO_JAVA)
+    facts = replace(healthy(broken), topologies=(broken, broken), java=None, java_problem="Install Java 17.")
     assert summaries(examine(facts)) == [
         ("problem", "topic-settings", "acker.topologies"),
         ("warning", "retention", "words.tuples.split"),
         ("note", "java", "java"),
     ]
     why = "no broker answers at kafka:9092 (timed out). Start one"
-    (finding,) = examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, problem=why), wanted="words"))
+    (finding,) = examine(Facts(ClusterFacts(SERVERS, problem=why), wanted="words", java=21))
     assert (*summaries([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
 
 
@@ -49,11 +49,13 @@ def test_a_component_may_have_the_name_of_its_topology() -> None:
 
 def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:
     assert list(check_java(ALONE)) == []
-    assert summaries(list(check_java(Facts(NO_JAVA, None)))) == [("problem", "java", "java")]
-    (finding,) = check_java(replace(healthy(topology(manifest(external=True))), machine=NO_JAVA))
+    assert summaries(list(check_java(NO_JAVA))) == [("problem", "java", "java")]
+    (finding,) = check_java(replace(healthy(topology(manifest(external=True))), java_problem="Install Java 17."))
     assert (*summaries([finding]), finding.remedy) == (("warning", "java", "java"), "Install Java 17.")
     assert "words.lines, words.split" in finding.found
-    assert summaries(list(check_java(replace(healthy(), machine=NO_JAVA)))) == [("note", "java", "java")]
+    assert summaries(list(check_java(replace(healthy(), java_problem="Install Java 17.")))) == [
+        ("note", "java", "java")
+    ]
 
 
 def test_without_a_cluster_only_the_machine_is_checked() -> None:
@@ -82,7 +84,7 @@ def test_only_certain_clock_differences_are_reported() -> None:
         (3.0, 4.0, ["at least 3.0 s ahead of this machine's"]),
         (-7.0, -5.0, ["at least 5.0 s behind this machine's"]),
     ):
-        facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, clock=ClockBounds(least, most)))
+        facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, clock=(least, most)))
         found = [each.found for each in check_clock(facts)]
         assert len(found) == len(texts)
         assert all(part in each for part, each in zip(texts, found, strict=True))

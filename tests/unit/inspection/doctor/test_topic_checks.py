@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from inspection.doctor.facts import PartitionFacts, TopicFacts, TopologyFacts
 from inspection.doctor.topic_checks import (
     check_copies,
     check_declared,
@@ -12,7 +11,7 @@ from inspection.doctor.topic_checks import (
     check_single_copies,
     check_topics,
 )
-from tests.unit.inspection.doctor.cases import manifest, summaries, topics, topology, with_setting, with_topic
+from tests.unit.inspection.doctor.cases import manifest, partitions, summaries, topology, with_setting, with_topic
 
 ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"
 
@@ -23,8 +22,9 @@ def test_topics_that_are_missing_or_of_another_size() -> None:
     assert [*check_topics(facts), *check_settings(facts)] == []
     hidden = replace(facts, topics={}, hidden=frozenset(facts.topics))
     assert {(str(each.severity), each.check) for each in check_topics(hidden)} == {("note", "topics")}
-    assert summaries(list(check_settings(with_topic(facts, ACKS, config=None)))) == [("note", "topic-settings", ACKS)]
-    (fewer,) = check_topics(with_topic(facts, INBOX, partitions=(PartitionFacts(0, True, 3, 3),)))
+    settings = {name: config for name, config in facts.configs.items() if name != ACKS}
+    assert summaries(list(check_settings(replace(facts, configs=settings)))) == [("note", "topic-settings", ACKS)]
+    (fewer,) = check_topics(with_topic(facts, INBOX, partitions(1)))
     assert summaries([fewer]) == [("problem", "topics", INBOX)]
     assert "has 1 partitions, but the manifest says 2" in fewer.found
 
@@ -43,19 +43,14 @@ def test_topics_whose_retention_is_too_short() -> None:
         assert list(check_retention(with_setting(topology(), topic, "retention.ms", value))) == []
 
 
-def of_all(**copies: int) -> TopologyFacts:
-    return replace(topology(), topics=topics(manifest(), **copies))
-
-
 def test_partitions_and_their_copies() -> None:
-    for partition, severity, message in (
-        (PartitionFacts(0, False, 3, 3), "problem", "has no leader: reads and writes fail (partitions 0 to 2)."),
-        (PartitionFacts(0, True, 3, 1), "problem", "fewer than min.insync.replicas=2: writes fail"),
-        (PartitionFacts(0, True, 3, 2), "warning", "has fewer copies up to date than replicas, 2 of 3"),
-        (PartitionFacts(0, True, 1, 1), "problem", "has min.insync.replicas=2, but only 1 copies"),
+    for of_acks, severity, message in (
+        (partitions(3, has_leader=False), "problem", "has no leader: reads and writes fail (partitions 0 to 2)."),
+        (partitions(3, 3, 1), "problem", "fewer than min.insync.replicas=2: writes fail"),
+        (partitions(3, 3, 2), "warning", "has fewer copies up to date than replicas, 2 of 3"),
+        (partitions(3, 1, 1), "problem", "has min.insync.replicas=2, but only 1 copies"),
     ):
-        partitions = tuple(replace(partition, number=number) for number in range(3))
-        (finding,) = check_copies(with_topic(topology(), ACKS, partitions=partitions))
+        (finding,) = check_copies(with_topic(topology(), ACKS, of_acks))
         assert summaries([finding]) == [(severity, "copies", ACKS)]
         assert message in finding.found
     for copies, least, message in (
@@ -65,12 +60,12 @@ def test_partitions_and_their_copies() -> None:
         (3, 3, "while one broker is down"),
         (3, 1, "only one broker has acknowledged"),
     ):
-        found = list(check_copies(of_all(copies=copies, in_sync=copies, least=least)))
+        found = list(check_copies(topology(copies=copies, least=least)))
         assert {each.subject for each in found} == (set(topology().topics) if message else set())
         assert all(message in each.found for each in found)
     unclean = with_setting(topology(), ACKS, "unclean.leader.election.enable", "true")
     assert summaries(list(check_copies(unclean))) == [("warning", "copies", ACKS)]
-    single = of_all(copies=1, in_sync=1, least=1)
+    single = topology(copies=1, least=1)
     assert summaries(list(check_single_copies(single, 3))) == [("warning", "copies", "words")]
     assert [*check_single_copies(single, 1), *check_single_copies(topology(), 3)] == []
 
@@ -78,7 +73,7 @@ def test_partitions_and_their_copies() -> None:
 def test_topics_of_removed_components_are_a_warning() -> None:
     facts = topology()
     for name in ("words.tuples.count", "words.replay.lines", "words.own", "words.notices.old"):
-        facts = replace(facts, topics={**facts.topics, name: TopicFacts(name, (), {})})
+        facts = replace(facts, topics={**facts.topics, name: []})
     assert summaries(list(check_leftovers(facts))) == [
         ("warning", "leftovers", "words.notices.old"),
         ("warning", "leftovers", "words.tuples.count"),
