@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
@@ -15,9 +15,15 @@ _KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after i
 _FEW: Final = 50  # with fewer tuples a task in the window, differences between tasks mean nothing
 _POINT_MS: Final = 5_000
 _POINTS: Final = 720
-_PERCENTS: Final[tuple[Literal["p50", "p99"], ...]] = ("p50", "p99")
+_COUNTS: Final[dict[str, Callable[[Stats], int]]] = {
+    "emitted_per_second": lambda stats: stats.emitted,
+    "executed_per_second": lambda stats: stats.executed,
+    "acked_per_second": lambda stats: stats.acked,
+    "failed_per_second": lambda stats: sum(stats.failed.values()),
+}
 
 Counts = TypeVar("Counts")
+Latency = dict[str, float]  # `p50` and `p99`, in milliseconds, to the microsecond
 
 
 class Track(Generic[Counts]):
@@ -150,96 +156,47 @@ def rounded(rate: float | None) -> float | None:
     return None if rate is None else round(rate, 3)
 
 
-class Latency(TypedDict):
-    """In milliseconds."""
-
-    p50: float
-    p99: float
-
-
-def latency_of(latencies: LatencyHistogram) -> Latency | None:
-    """To the microsecond; None if there are none."""
-    if not latencies.total:
+def latency_between(states: Iterable[tuple[Stats, Stats]], name: str) -> Latency | None:
+    """Of what processes did from one state to another; None if there is nothing."""
+    together = LatencyHistogram()
+    for before, now in states:
+        together.merge(getattr(now, name).since(getattr(before, name)))
+    if not together.total:
         return None
-    p50, p99 = (round(latencies.quantile(share) * 1000, 3) for share in (0.5, 0.99))
-    return {"p50": p50, "p99": p99}
-
-
-class Point(TypedDict):
-    at: int  # their end, in milliseconds since 1970
-    emitted_per_second: float  # of a topology, of the trees of all spouts
-    executed_per_second: float
-    acked_per_second: float
-    failed_per_second: float
-    complete_p50: float | None  # complete latency in milliseconds; None if no tree was acked
-    complete_p99: float | None
-    execute_p50: float | None  # execute latency in milliseconds; None if nothing was executed
-    execute_p99: float | None
-    busy: float | None  # share of the time, from 0 to 1, for which the busiest process executed tuples
-
-
-class History(TypedDict):
-    """The points in order; without records there is none. `component` is None for those of the topology."""
-
-    topology: str
-    component: str | None
-    points: list[Point]
-
-
-_COUNTS: Final[dict[str, Callable[[Stats], int]]] = {
-    "emitted_per_second": lambda stats: stats.emitted,
-    "executed_per_second": lambda stats: stats.executed,
-    "acked_per_second": lambda stats: stats.acked,
-    "failed_per_second": lambda stats: sum(stats.failed.values()),
-}
-
-
-class _Sum:
-    """What the processes did within the five seconds of a point."""
-
-    __slots__ = ("busy_ms", "counts", "latencies")
-
-    def __init__(self) -> None:
-        self.counts = dict.fromkeys(_COUNTS, 0)
-        self.busy_ms: Counter[Hashable] = Counter()
-        self.latencies = {"complete": LatencyHistogram(), "execute": LatencyHistogram()}
-
-    def add(self, process: Hashable, before: Stats, now: Stats) -> None:
-        for name, count in _COUNTS.items():
-            self.counts[name] += count(now) - count(before)
-        if now.task_busy_ms:
-            self.busy_ms[process] += sum(now.task_busy_ms.values()) - sum(before.task_busy_ms.values())
-        for name, total in self.latencies.items():
-            total.merge(getattr(now, f"{name}_latency").since(getattr(before, f"{name}_latency")))
-
-    def point(self, number: int) -> Point:
-        point: Any = {"at": (number + 1) * _POINT_MS}
-        point |= {name: count / (_POINT_MS / 1000) for name, count in self.counts.items()}
-        for name, latency in self.latencies.items():
-            quantiles = latency_of(latency)
-            for percent in _PERCENTS:
-                point[f"{name}_{percent}"] = quantiles and quantiles[percent]
-        # Statistics of one second may be published in this point or the next.
-        point["busy"] = min(1.0, max(self.busy_ms.values()) / _POINT_MS) if self.busy_ms else None
-        return cast(Point, point)
+    return {f"p{percent}": round(together.quantile(percent / 100) * 1000, 3) for percent in (50, 99)}
 
 
 class Points:
-    """Sums up statistics as they come, in the order of their times; the last hour is kept."""
+    """The last hour in points of five seconds, from the statistics of processes in the order of their times."""
 
     def __init__(self) -> None:
-        self._number = -1  # of the current one
-        self._sum = _Sum()
-        self._over: deque[Point] = deque(maxlen=_POINTS)
+        self._number = 0  # of the point that is not over yet
+        self._steps: list[tuple[Hashable, Stats, Stats]] = []  # of it: process, before, now
+        self._over: deque[dict[str, Any]] = deque(maxlen=_POINTS)
 
     def add(self, at_ms: int, process: Hashable, before: Stats, now: Stats) -> None:
         number = at_ms // _POINT_MS
         if number > self._number:
-            if self._number >= 0:
-                self._over.append(self._sum.point(self._number))
-            self._number, self._sum = number, _Sum()
-        self._sum.add(process, before, now)
+            if self._steps:
+                self._over.append(self._point())
+            self._number, self._steps = number, []
+        self._steps.append((process, before, now))
 
-    def points(self) -> list[Point]:
-        """Those that are over, because there is a record after them."""
+    def points(self) -> list[dict[str, Any]]:
+        """Those that are over, because there is a record after them; as `docs/inspection.md` describes them."""
         return [point for point in self._over if point["at"] > (self._number - _POINTS) * _POINT_MS]
+
+    def _point(self) -> dict[str, Any]:
+        point: dict[str, Any] = {"at": (self._number + 1) * _POINT_MS}
+        for name, count in _COUNTS.items():
+            point[name] = sum(count(now) - count(before) for _, before, now in self._steps) / (_POINT_MS / 1000)
+        for kind in ("complete", "execute"):
+            latency = latency_between(((before, now) for _, before, now in self._steps), f"{kind}_latency") or {}
+            point |= {f"{kind}_{percent}": latency.get(percent) for percent in ("p50", "p99")}
+        busy_ms: Counter[Hashable] = Counter()
+        for process, before, now in self._steps:
+            if now.task_busy_ms:
+                busy_ms[process] += sum(now.task_busy_ms.values()) - sum(before.task_busy_ms.values())
+        # Statistics of one second may be published in this point or the next.
+        point["busy"] = min(1.0, max(busy_ms.values()) / _POINT_MS) if busy_ms else None
+        return point

@@ -7,21 +7,19 @@ from typing import Any, Final, TypedDict, cast
 from acker_worker.stats import WorkerStats
 from inspection.tracks import (
     WINDOW_MS,
-    History,
     Latency,
     Points,
     TaskLoad,
     Track,
     Tracks,
     busiest,
-    latency_of,
+    latency_between,
     rounded,
     skew,
     task_loads,
 )
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.windows.bolt import LATE
-from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.process_stats import StatsRecord
 
@@ -29,15 +27,6 @@ Edge = tuple[str, str, str]  # source, stream, target
 _COUNTED: Final = ("emitted", "transferred", "executed", "acked")
 _NOTHING: Final = Stats("")
 _LATENCIES: Final = ("execute_latency", "process_latency", "complete_latency")
-
-
-class Totals(TypedDict):
-    """Counts since the start of the known processes; None where one of them does not report it."""
-
-    emitted: int | None
-    transferred: int | None
-    executed: int | None
-    acked: int | None
 
 
 class ComponentView(TypedDict):
@@ -53,7 +42,8 @@ class ComponentView(TypedDict):
     executed_per_second: float | None
     acked_per_second: float | None
     failed_per_second: float | None
-    totals: Totals
+    # `emitted`, `transferred`, `executed`, `acked` since the start of the known processes; None where one lacks it.
+    totals: dict[str, int | None]
     failed: dict[str, int]  # totals by reason
     pending: int | None  # open trees of a spout; a bolt's inputs that are neither acked nor failed
     oldest_input: str  # of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open
@@ -191,7 +181,7 @@ class TopologyView:
         known = self._components.known(self.newest_ms or 0)
         return {track.record.name: track.last.sources for track in known if track.last.sources}
 
-    def history(self, component: str | None = None) -> History:
+    def history(self, component: str | None = None) -> dict[str, Any]:
         """One point each five seconds; of the topology unless a component is named."""
         points = self._points[component].points()
         return {"topology": self._manifest.topology, "component": component, "points": points}
@@ -238,7 +228,7 @@ class TopologyView:
             "skew": skew(loads, WINDOW_MS / 1000),
             "loads": loads,
             "sources": list(total.sources),
-            **{name: _latency(recent, name) for name in _LATENCIES},
+            **{name: latency_between((track.window()[1:] for track in recent), name) for name in _LATENCIES},
             **{name: getattr(total, name) for name in ("errors", "last_error", "dead_letters", "undelivered")},
             "late_tuples": total.counters.get(LATE, 0),
             "external": component.external,
@@ -308,11 +298,3 @@ def _flows(edges: list[Edge], sent: Mapping[str, float], taken: Mapping[str, flo
                     found[unknown[0]] = max(0.0, total - sum(found[edge] or 0.0 for edge in own))
                     settled = True
     return found
-
-
-def _latency(tracks: Iterable[Track[Stats]], name: str) -> Latency | None:
-    together = LatencyHistogram()
-    for track in tracks:
-        _, before, now = track.window()
-        together.merge(getattr(now, name).since(getattr(before, name)))
-    return latency_of(together)

@@ -71,7 +71,7 @@ class Source:
         return self._of(topology).latest()[0]
 
     def history(self, topology: str, component: str | None) -> Shown:
-        """The last hour, see `inspection.tracks.History`; of the topology, or of a component, which need not exist."""
+        """The last hour in points; of the topology, or of a component, which need not exist."""
         nothing: Shown = {"topology": topology, "component": component, "points": []}
         return self._of(topology).latest()[1].get(component, nothing)
 
