@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Self
 
@@ -61,10 +60,7 @@ def replay_id(topology: str) -> str:
     return transactional_id(topology, "acker", "dead-letters")
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    letter: DeadLetter
-    position: int  # the offset that its record has now, in its original topic and partition
+Replayed = tuple[DeadLetter, int]  # and the offset that its record has now, in its original topic and partition
 
 
 class Replayer:
@@ -134,7 +130,7 @@ class Replayer:
         if refused is not None:
             raise self._ended(refused.args[0], _UNDONE) from refused
         self._commit()
-        return [Replayed(letter, self._positions[letter.offset]) for letter in batch]
+        return [(letter, self._positions[letter.offset]) for letter in batch]
 
     def _deliver(self) -> None:
         # Not by `flush`: after a fatal error, which the client raises, that continues to call for reports, and Python

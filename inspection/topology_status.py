@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -102,22 +102,13 @@ class TopologyStatus:
         lag = self._lag({tuples_topic(topology, name), notices_topic(topology, name)})
         return self.members.get(component_group(topology, name)), lag
 
-    def task_lags(self, bolt: str) -> dict[int, int | None]:
-        """The lag of each task of a bolt."""
-        inbox = tuples_topic(self.manifest.topology, bolt)
-        return {one.partition: one.lag for topic in self.topics if topic.name == inbox for one in topic.partitions}
-
     def _lag(self, topics: set[str]) -> int | None:
         return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
 
 
-class Waiting(NamedTuple):
-    """Lags of a topology's components, and its dead letters; in the order of `TopologyView.feed_lags`."""
-
-    # bolt, `KafkaSpout` → lag of its group; None where that may not be read, and for an external bolt without commits
-    lags: Mapping[str, int | None]
-    dead_letters: int | None  # None if there is no such topic
-    task_lags: Mapping[str, Mapping[int, int | None]]  # bolt → task → its lag
+# Bolt, `KafkaSpout` → the lag of its group, None where that may not be read, and for an external bolt without commits;
+# how many dead letters there are, None without their topic; bolt → task → its lag.
+Waiting = tuple[dict[str, int | None], int | None, dict[str, dict[int, int | None]]]
 
 
 class ClusterStatus:
@@ -222,19 +213,16 @@ class ClusterStatus:
         """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
         existing, topology = self.catalogue.topics(), manifest.topology
         (status,) = self.of([manifest], existing, with_members=False)
-        spouts = {component_group(topology, spout): spout for spout in sources}
-        read = {
-            group: [(topic, number) for topic in sources[spout] for number in range(existing.get(topic, 0))]
-            for group, spout in spouts.items()
-        }
-        of_sources = self.sources(manifest, self._commits.of(read))
-        bolts = [bolt.name for bolt in manifest.bolts]
-        lags = {bolt: status.of_component(bolt)[1] for bolt in bolts}
-        for group, spout in spouts.items():
-            lags[spout] = _sum_known(topic.lag for topic in of_sources if topic.group == group)
+        lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.bolts}
+        for spout, topics in sources.items():
+            read = [(topic, number) for topic in topics for number in range(existing.get(topic, 0))]
+            commits = self._commits.of({component_group(topology, spout): read})
+            lags[spout] = _sum_known(topic.lag for topic in self.sources(manifest, commits))
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
         dead_letters = sum(one.end - one.begin for one in letters) if letters else None
-        return Waiting(lags, dead_letters, {bolt: status.task_lags(bolt) for bolt in bolts})
+        inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.bolts}
+        tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
+        return lags, dead_letters, {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
 
     def _stretches(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, without those that do not exist.

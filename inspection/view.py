@@ -146,7 +146,7 @@ class TopologyView:
         dead_letters: int | None,
         task_lags: Mapping[str, Mapping[int, int | None]] | None = None,
     ) -> None:
-        """Takes the lags of components now, as `topology_status.Waiting` has them."""
+        """Takes the lags of components, as `ClusterStatus.waiting` returns them."""
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
         self._dead_letters = dead_letters

@@ -147,7 +147,6 @@ def _report(topology: str, choice: Choice, done: Sequence[Replayed], *, as_json:
         verb, count = ("would put back", len(choice.letters)) if dry_run else ("put back", len(done))
         standard_output().print(f"{verb} {count:,} dead letter{'' if count == 1 else 's'}", markup=False)
         return
-    letters = [(it.letter, it.position) for it in done]
     print_json(
         {
             "topology": topology,
@@ -155,7 +154,7 @@ def _report(topology: str, choice: Choice, done: Sequence[Replayed], *, as_json:
             "chosen": list(choice.letters),
             "replayed": [
                 {"offset": it.offset, "topic": it.topic, "partition": it.partition, "position": position}
-                for it, position in letters
+                for it, position in done
             ],
             "replayed_before": sorted(choice.before),
             "refused": [{"offset": offset, "why": why} for offset, why in sorted(choice.refused.items())],
