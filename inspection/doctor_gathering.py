@@ -1,4 +1,4 @@
-"""Gathers what the doctor checks: facts of this machine, the brokers, and their topologies.
+"""Gathers what the doctor checks: facts of the brokers and their topologies, and this machine's Java.
 
 Lags are read twice within a few seconds. Nothing is written anywhere.
 """
@@ -36,24 +36,18 @@ Report = Callable[[str], None]  # called with a line about what is being read
 _Lags = Mapping[tuple[str, Place], tuple[int, int]]
 
 
-def look_at_machine() -> tuple[int | None, str]:
-    """The release of Java, and why there is none: as `java` and `java_problem` of `Facts`."""
+def with_java(facts: Facts) -> Facts:
+    """The facts and those of this machine's Java."""
     try:
-        return find_java().version, ""
+        return replace(facts, java=find_java().version)
     except LocalKafkaError as error:
-        return None, str(error)
+        return replace(facts, java_problem=str(error))
 
 
 def look_at_all(
-    kafka: KafkaSettings,
-    wanted: str | None,
-    declared: Manifest | None,
-    watch_s: float,
-    report: Report,
-    *,
-    with_machine: bool = True,
+    kafka: KafkaSettings, wanted: str | None, declared: Manifest | None, watch_s: float, report: Report
 ) -> Facts:
-    """Gathers all facts.
+    """Gathers all facts of a cluster.
 
     Args:
         kafka: librdkafka properties.
@@ -61,20 +55,14 @@ def look_at_all(
         declared: the manifest of the topology's code, if that is known.
         watch_s: how long lag and clocks are watched, in seconds.
         report: called with what is being read.
-        with_machine: whether this machine is checked as well.
     """
-    java, java_problem = None, ""
-    if with_machine:
-        report("looking for Java …")
-        java, java_problem = look_at_machine()
     servers = str(kafka.get("bootstrap.servers"))
     report(f"requesting the state of {servers} …")
     try:
-        facts = _Gathering(kafka, report).facts(wanted, declared, watch_s)
+        return _Gathering(kafka, report).facts(wanted, declared, watch_s)
     except (ClusterError, KafkaException) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        facts = Facts(ClusterFacts(servers, problem=why), wanted=wanted)
-    return replace(facts, java=java, java_problem=java_problem)
+        return Facts(ClusterFacts(servers, problem=why), wanted=wanted)
 
 
 class _Gathering:
@@ -94,7 +82,7 @@ class _Gathering:
         names += sorted({spec.name for manifest in manifests for spec in topic_specs(manifest)} - set(names))
         described = self._status.catalogue.described(names)
         topics = {name: each.partitions for name, each in described.items() if not isinstance(each, KafkaError)}
-        refused = {name: each.code() for name, each in described.items() if isinstance(each, KafkaError)}
+        errors = {name: each.code() for name, each in described.items() if isinstance(each, KafkaError)}
         configs = self._configs(ResourceType.TOPIC, names)
         # A topic without a DESCRIBE ACL counts as missing where offsets are requested.
         visible = {name: len(partitions) for name, partitions in topics.items()}
@@ -113,7 +101,7 @@ class _Gathering:
                     status.manifest,
                     {name: each for name, each in topics.items() if _belongs(name, status.manifest)},
                     configs,
-                    frozenset(name for name, code in refused.items() if code in REFUSED),
+                    frozenset(name for name, code in errors.items() if code in REFUSED),
                     status.members,
                     tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
                     self._oldest_inputs(status.manifest),
@@ -142,8 +130,10 @@ class _Gathering:
 
     def _configs(self, kind: ResourceType, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
         """Topic or broker → its settings; without those that may not be read."""
-        found = {}
+        found: dict[str, dict[str, str | None]] = {}
         resources = [ConfigResource(kind, name) for name in names]
+        if not resources:
+            return found
         for resource, answer in self._admin.describe_configs(resources, request_timeout=CONTACT_S).items():
             try:
                 found[resource.name] = {key: entry.value for key, entry in answer.result().items()}

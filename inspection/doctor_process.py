@@ -84,7 +84,7 @@ class Findings:
 def main() -> None:
     request = json.load(sys.stdin)
     topology = request["topology"]
-    facts = look_at_all(request["kafka"], topology, None, request["watch_s"], lambda _line: None, with_machine=False)
+    facts = look_at_all(request["kafka"], topology, None, request["watch_s"], lambda _line: None)
     manifests = [each.manifest for each in facts.topologies]
     findings = [
         {**asdict(finding), "component": component_of(finding, manifests[0]) if manifests else None}

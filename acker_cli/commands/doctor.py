@@ -34,18 +34,18 @@ def doctor(
     from acker_cli.views.doctor import as_json, print_findings
     from inspection.doctor.checks import examine
     from inspection.doctor.facts import Facts, exit_code
-    from inspection.doctor_gathering import look_at_all, look_at_machine
+    from inspection.doctor_gathering import look_at_all, with_java
     from tuple_tree.names import check_name
 
     declared = load_from_here(topology).manifest if topology is not None and ":" in topology else None
     wanted = declared.topology if declared else check_name("topology", topology) if topology else None
     if loaded.settings.is_embedded:
-        java, java_problem = look_at_machine()
-        facts = Facts(None, wanted=wanted, java=java, java_problem=java_problem)
+        facts = Facts(None, wanted=wanted)
     else:
         check_properties(loaded.settings.kafka, loaded)
         with standard_error().status("asking the cluster …") as status:
             facts = look_at_all(loaded.settings.kafka, wanted, declared, watch, status.update)
+    facts = with_java(facts)
     findings = examine(facts)
     code = exit_code(findings, strict=strict)
     if json_:
