@@ -79,10 +79,6 @@ class TopologyStatus:
     members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
 
     @property
-    def missing(self) -> list[str]:
-        return [topic.name for topic in self.topics if not topic.partitions]
-
-    @property
     def ackers(self) -> int | None:
         return self.members.get(acker_group(self.manifest.topology))
 

@@ -24,8 +24,8 @@ from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.process_stats import StatsRecord
 
 Edge = tuple[str, str, str]  # source, stream, target
+Lags = Mapping[Any, int | None]  # component, or task of a bolt → records; None where it is not known
 _COUNTED: Final = ("emitted", "transferred", "executed", "acked")
-_NOTHING: Final = Stats("")
 _LATENCIES: Final = ("execute_latency", "process_latency", "complete_latency")
 
 
@@ -114,12 +114,12 @@ class TopologyView:
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._spouts = {spout.name for spout in manifest.spouts}
-        self._components = Tracks(_NOTHING)
+        self._components = Tracks(Stats(""))
         self._workers = Tracks(WorkerStats())
         # By component; None: of the topology, which is what its spouts did.
         self._points = {name: Points() for name in (None, *(component.name for component in manifest.components))}
-        self._lags: Mapping[str, int | None] = {}
-        self._task_lags: Mapping[str, Mapping[int, int | None]] = {}
+        self._lags: Lags = {}
+        self._task_lags: Mapping[str, Lags] = {}
         self._dead_letters: int | None = None
         self.newest_ms: int | None = None
         self.unreadable = 0
@@ -140,12 +140,7 @@ class TopologyView:
                         self._points[name].add(record.at_ms, (record.key, record.run), before, stats)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
-    def feed_lags(
-        self,
-        lags: Mapping[str, int | None],
-        dead_letters: int | None,
-        task_lags: Mapping[str, Mapping[int, int | None]] | None = None,
-    ) -> None:
+    def feed_lags(self, lags: Lags, dead_letters: int | None, task_lags: Mapping[str, Lags] | None = None) -> None:
         """Takes the lags of components, as `ClusterStatus.waiting` returns them."""
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
@@ -190,7 +185,7 @@ class TopologyView:
         tracks = [track for track in known if track.record.name == component.name]
         alive = [track for track in tracks if track.is_alive(now_ms)]
         recent = [track for track in alive if track.is_alive(now_ms, WINDOW_MS)]
-        total = reduce(Stats.merge, (track.last for track in tracks), Stats(component.name))
+        total, held = (reduce(Stats.merge, (track.last for track in of), Stats("")) for of in (tracks, alive))
         is_known = bool(tracks) or not component.external
         is_bolt = isinstance(component, BoltManifest)
 
@@ -206,9 +201,8 @@ class TopologyView:
             return int(getattr(total, name)) if is_reported(name, tracks) else None
 
         loads = task_loads(component.tasks, alive, recent, self._task_lags.get(component.name, {})) if is_bolt else []
-        oldest = max((track.last for track in alive), key=lambda stats: stats.oldest_input_seconds, default=_NOTHING)
         failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in recent))
-        owned = len({task for track in alive for task in track.last.tasks})
+        owned = len(held.tasks)
         view: dict[str, Any] = {
             "name": component.name,
             "kind": component.kind,
@@ -219,9 +213,9 @@ class TopologyView:
             "failed_per_second": failed if is_known else None,
             "totals": {name: count(name) for name in _COUNTED},
             "failed": dict(total.failed),
-            "pending": sum(track.last.pending for track in alive) if is_reported("pending", alive) else None,
-            "oldest_input": oldest.oldest_input,
-            "oldest_input_seconds": round(oldest.oldest_input_seconds, 1),
+            "pending": held.pending if is_reported("pending", alive) else None,
+            "oldest_input": held.oldest_input,
+            "oldest_input_seconds": round(held.oldest_input_seconds, 1),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),
             "busy": busiest(recent) if is_bolt else None,

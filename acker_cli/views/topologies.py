@@ -59,7 +59,7 @@ def listed(statuses: Statuses) -> list[dict[str, Any]]:
             "spouts": [spout.name for spout in status.manifest.spouts],
             "bolts": [bolt.name for bolt in status.manifest.bolts],
             "ack_partitions": status.manifest.ack_partitions if status.manifest.acking else None,
-            "missing_topics": status.missing,
+            "missing_topics": [topic.name for topic in status.topics if not topic.partitions],
             "ackers": status.ackers,
             "unread_acks": status.unread_acks,
             "waiting": status.waiting,
