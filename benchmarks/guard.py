@@ -3,11 +3,10 @@
     python -m benchmarks.guard
 
 Each check runs two sides in turn, in this process, and takes the median of the ratios of such pairs. Speeds are by CPU
-time: what else the machine does takes turns away from a process, and from both sides of a pair alike, but it does not
-make its work more. A floor lies about a quarter below what was measured, and below all that was seen on a machine whose
-processors and memory other programs kept busy: a loss of 30 % falls below it, and noise does not. (The ledger against
-the dict is less steady, 10 to 16, because the dict suffers more from full caches; there it takes 40 %.) Who makes the
-*other* side of a ratio faster sets the floor anew. Ends with exit code 1 if a ratio is below its floor, and says which.
+time, which load from other programs hardly changes. A floor lies about a quarter below what was measured, and below all
+that was seen on a busy machine: a loss of 30 % falls below it, and noise does not. (The ledger against the dict is less
+steady, 10 to 16, because the dict suffers more from full caches; there it takes 40 %.) A change that makes the *other*
+side of a ratio faster sets a new floor. Ends with exit code 1 if a ratio is below its floor, and prints which.
 """
 
 import argparse

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 class BenchmarkError(Exception):
-    """A run that measures nothing; the message says what to do."""
+    """A run that measures nothing; the message ends with what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,12 @@ class Spread:
 
 
 def parser(description: str | None, quick: str) -> argparse.ArgumentParser:
-    """A parser with `--quick`, of which `quick` says what it leaves, and `--results`."""
+    """A parser with `--quick`, whose description is `quick`, and `--results`."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--quick", action="store_true", help=f"{quick}: shows that it works; keeps nothing by itself")
-    made.add_argument("--results", type=Path, help=f"the directory to write to; {RESULTS.name}/ beside this module")
+    made.add_argument(
+        "--results", type=Path, help=f"the directory to write to; by default {RESULTS.name}/ of benchmarks"
+    )
     return made
 
 

@@ -1,4 +1,4 @@
-"""How fast the ledger is and how much memory a pending tree takes, beside Storm's own Acker.
+"""How fast the ledger is and how much memory a pending tree takes, compared with Storm's own Acker.
 
     make bench-setup
     python -m benchmarks.ledger
@@ -6,8 +6,8 @@
     python -m benchmarks.ledger --quick --without-storm
 
 All get a sliding window of trees: in turn, a batch of old trees is acked, in another order, and a batch of new ones is
-initialised, so that every ack completes a tree. Our ledger gets each batch as two columns, as it does from the log;
-Storm's `Acker.execute`, in a JVM, gets Storm's tuples one by one; a plain dict in Python is a yardstick that needs no
+initialised, so that every ack completes a tree. Our ledger takes each batch as two columns, as from the log;
+Storm's `Acker.execute`, in a JVM, takes Storm's tuples one by one; a plain dict in Python is a yardstick that needs no
 setting up. They take turns, round by round. docs/performance.md describes what is fair.
 """
 
@@ -161,7 +161,7 @@ class StormAcker:
     """
 
     def __init__(self, file: Path, window: Window) -> None:
-        # Room for two windows and all tuples of a round, three times over: G1 begins to mark, beside the program, once
+        # Room for two windows and all tuples of a round, three times over: G1 begins to mark, in parallel, once
         # 45 % of the heap are taken, and our tuples must not bring that about.
         heap_mb = 512 + 3 * (2 * 120 * window.pending + 2 * 160 * window.turns) // 2**20
         arguments = [str(file), str(window.pending), str(window.turns), str(BATCH)]

@@ -48,7 +48,7 @@ class Environment:
                 raise BenchmarkError(f"{self.package} could not be installed into {self._directory}: see above")
         listed = subprocess.run([*pip, "list", "--format", "json"], check=True, stdout=subprocess.PIPE).stdout
         versions = {package["name"]: package["version"] for package in json.loads(listed)}
-        # Written last: an installation that was interrupted begins anew.
+        # Written last: an installation that was interrupted begins again.
         stamp = {"requirements": self._requirements.read_text(), "versions": versions}
         self._stamp.write_text(json.dumps(stamp, indent=2))
 

@@ -208,7 +208,7 @@ def lines() -> tuple[str, ...]:
 
 @cache
 def plain_count(count: int) -> Counter[str]:
-    """The words of so many lines, counted in one go; after the last line the text begins anew."""
+    """The words of so many lines, counted in one go; after the last line the text begins again."""
     return Counter(word for line in islice(cycle(lines()), count) for word in line.split())
 
 

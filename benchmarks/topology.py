@@ -70,7 +70,7 @@ def flow(
     part = steady(samples, first, last)
     tuples = last - first if records else topics.tuples(topic, STREAM, before + first, before + last)
     if tuples < (records or 0) / 1000 or last - first < 2:
-        raise BenchmarkError(f"only {tuples} tuples arrived in {topic}: too few to say anything")
+        raise BenchmarkError(f"only {tuples} tuples arrived in {topic}: too few to measure")
     return tuples, part
 
 

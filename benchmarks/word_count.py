@@ -1,4 +1,4 @@
-"""The word count of the demo's text: ours beside Storm, pystorm, Quix Streams and Bytewax.
+"""The word count of the demo's text: ours compared with Storm, pystorm, Quix Streams and Bytewax.
 
     make bench-setup
     python -m benchmarks.word_count
@@ -47,7 +47,7 @@ CONTESTANTS: Final[dict[str, Contestant]] = {
 }
 _QUICK_LINES: Final = 2_000
 _DECIDE: Final = ("only", "lines", "pending", "ack_partitions")
-"""Options that say what is compared: with another value than its own, a run is not the one that is kept."""
+"""Options that choose what is compared: with another value than the default, a run is not the one that is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@
 Each partition of the ack log is filled beforehand with a sliding window of trees: the window is initialised first, then
 batches of acks and of inits alternate, each batch a record. Every ack completes a tree, so the first notice comes when
 the window is filled, and the last one when everything is folded. Workers, each a process of its own, read the log from
-its beginning, anew in each round. Storm's side is that of `benchmarks.ledger`: `Acker.execute` in memory, with nothing
+its beginning, in each round again. Storm's side is that of `benchmarks.ledger`: `Acker.execute` in memory, with nothing
 to read and nothing to deliver. docs/performance.md describes what is measured.
 """
 
@@ -121,7 +121,7 @@ class AckLog:
     def _rate(self, messages: Sequence[Message]) -> float:
         """Entries a second from the first notice of the last partition to the last notice of all.
 
-        A notice says before which position of a partition all entries had been folded.
+        A notice has the position before which all entries of its partition had been folded.
         """
         notices = [(decode_notice_batch(message.value() or b""), message.timestamp()[1]) for message in messages]
         if failed := sum(len(notice.failed_roots) for notice, _ in notices):
@@ -151,7 +151,7 @@ class AckLog:
                 raise BenchmarkError(f"{self.trees - acked:,} of {self.trees:,} trees were not acked: see the log")
 
     def _forget_commits(self) -> None:
-        """Deletes the ackers' group, so that the next worker begins anew; no worker may run."""
+        """Deletes the ackers' group, so that the next worker reads from the beginning; no worker may run."""
         if self._group().state is not ConsumerGroupState.DEAD:
             group = acker_group(self.topology)
             self._topics.admin.delete_consumer_groups([group])[group].result(_CONTACT_SECONDS)

@@ -66,7 +66,7 @@ class ComponentView(TypedDict):
 
 
 class EdgeView(TypedDict):
-    """A subscription; the rate is None where counts do not tell it from others."""
+    """A subscription; the rate is None where it does not follow from the counts."""
 
     source: str
     stream: str
@@ -275,7 +275,7 @@ class TopologyView:
 
 
 def _flows(edges: list[Edge], sent: Mapping[str, float], taken: Mapping[str, float]) -> dict[Edge, float | None]:
-    """Tuples a second along each edge; None where the counts of the components do not tell the edges apart.
+    """Tuples a second along each edge; None where it does not follow from the counts of the components.
 
     A component counts what it sends on all edges together, and a bolt what it takes from all. An edge that is alone at
     one of its ends is known by that end; what is left of the others is then shared by fewer.

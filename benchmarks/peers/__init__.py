@@ -5,8 +5,8 @@ Each is a program of its own, run by the interpreter of its own environment, and
     python -m benchmarks.peers.NAME_peer SERVERS SOURCE SINK GROUP [--tuned] [--words DIRECTORY]
 
 It reads SOURCE from its beginning as GROUP and works until SIGTERM. Without `--tuned` it has the framework's own
-settings; with it, what the framework's documentation or its source says to turn for throughput. Nothing that costs the
-guarantee is turned: offsets are committed after what they cover was delivered. It does not measure itself.
+settings; with it, what the framework's documentation or source recommends for throughput. No setting
+weakens the guarantee: offsets are committed after what they cover was delivered. It does not measure itself.
 
 The two programs of pystorm are its bolts, which Storm starts.
 """

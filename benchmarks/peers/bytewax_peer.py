@@ -1,4 +1,4 @@
-"""Bytewax, with a recovery store, without which it would begin anew after a crash, and an epoch, so a commit, a second.
+"""Bytewax, with a recovery store, without which a crash would lose its position, and an epoch, so a commit, a second.
 
 With `--words DIRECTORY` the word count: lines to words, by key to a stateful step, and a record for each word with its
 count so far; always tuned, with the store in that directory.
