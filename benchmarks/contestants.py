@@ -29,7 +29,6 @@ from spout_sdk import LatencyHistogram
 LAST: Final = 0.9  # share of a round with which its steady part ends, unless more than the rest is under way at a time
 PARTITIONS: Final = 2  # of each topic of the peers, and of the source
 KAFKA_PENDING: Final = 10_000  # open trees of a task of a `KafkaSpout`: the default of a topology
-_STORM_HEAP_MB: Final = 1024
 _STORM_STOP_SECONDS: Final = 60.0
 
 
@@ -253,7 +252,7 @@ class Storm(Contestant):
             arguments += [PEERS / f"{self._framework}_{bolt}.py" for bolt in ("split", "count")]
         # Its ZooKeeper and its supervisor keep files; they go with those of the round.
         options = [f"-Djava.io.tmpdir={directory}"]
-        command = storm_program(WORD_COUNT, _STORM_HEAP_MB, *map(str, arguments), options=options)
+        command = storm_program(WORD_COUNT, 1024, *map(str, arguments), options=options)
         progress: dict[str, Any] = {"acked": 0, "failed": 0}
 
         def done() -> int:

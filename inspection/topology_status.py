@@ -250,8 +250,7 @@ class ClusterStatus:
                         ) from error
                     else:
                         raise unanswered(error.args[0]) from error
-            places = left
-            if places:
+            if places := left:
                 time.sleep(_PAUSE_S)
         return offsets
 
