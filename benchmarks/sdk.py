@@ -40,7 +40,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.records import MadeRecord, Sending
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import NoticeBatch, decode_ack_batch, encode_notice_batch
 from tuple_tree.payloads import encode_tuples, payload_codec

@@ -19,7 +19,7 @@ Folders, in the order in which a tuple passes through them:
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.
-- `statistics`: counters, their snapshots, and metrics.
+- `statistics`: counters, their snapshots, metrics, repeated exceptions.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 
 `records` has the protocols between tasks and Kafka, `arguments` the checks of arguments, `errors` everything that is
@@ -57,8 +57,7 @@ from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
-from spout_sdk.statistics.counters import Counters
-from spout_sdk.statistics.stats import Stats
+from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
 from spout_sdk.topologies.topology import Topology, load_topology
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spout_sdk.records import Clock
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.manifest import Manifest
 from tuple_tree.streams import DEFAULT_STREAM
 

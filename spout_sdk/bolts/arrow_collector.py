@@ -11,7 +11,7 @@ from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.errors import EmitError, TopologyError
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import AnchorColumns, Columns, Rows
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.payloads import PackCodec

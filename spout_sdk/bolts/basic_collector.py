@@ -10,7 +10,7 @@ from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.emitter import EmitPlan
 from spout_sdk.emitting.packer import OpenPack
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.streams import DEFAULT_STREAM
 

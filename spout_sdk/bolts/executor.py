@@ -15,8 +15,8 @@ from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooManyFailuresError
-from spout_sdk.statistics.counters import SAMPLE
 from spout_sdk.statistics.repetition import Repetition
+from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.topologies.topology import BoltOptions
 from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError

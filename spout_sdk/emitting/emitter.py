@@ -13,8 +13,8 @@ from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, choose_for, 
 from spout_sdk.emitting.packer import OpenPack, Packer
 from spout_sdk.errors import DeliveryError, EmitError, is_refused
 from spout_sdk.records import Headers
-from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.repetition import Repetition
+from spout_sdk.statistics.stats import Counters
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import SOURCE_HEADER, Edges
 from tuple_tree.names import tuples_topic

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.records import Clock, Entropy, Sink
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from spout_sdk.topologies.topology import Topology
 
 if TYPE_CHECKING:

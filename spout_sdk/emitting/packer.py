@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from spout_sdk.records import Headers, Sink
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Columns, Edges, concatenated, pack_counts
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
 from tuple_tree.payloads import MAX_BYTES, PayloadCodec

@@ -20,8 +20,7 @@ from spout_sdk.records import Clock, Entropy
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
-from spout_sdk.statistics.counters import Counters
-from spout_sdk.statistics.stats import NO_INPUT, Stats
+from spout_sdk.statistics.stats import NO_INPUT, Counters, Stats
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.timing import BROKERS, Stall

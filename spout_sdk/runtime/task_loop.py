@@ -13,8 +13,7 @@ from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.counters import Counters
-from spout_sdk.statistics.stats import NO_INPUT
+from spout_sdk.statistics.stats import NO_INPUT, Counters
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import component_group
 

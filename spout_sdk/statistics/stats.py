@@ -1,4 +1,4 @@
-"""What a process, or all processes of a component together, have done so far."""
+"""What the processes of a component have done so far: counters while they run, and snapshots of these."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,12 +6,99 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from spout_sdk.errors import SpoutSdkError
-from spout_sdk.statistics.counters import Counters, Counts
 from tuple_tree.latency import LatencyHistogram
+from tuple_tree.messages import FailReason
 from tuple_tree.process_stats import filter_known_fields
 
-NO_INPUT: Final = (0.0, "")
-"""Seconds and place of the oldest open input where none is open."""
+LARGEST_ERROR: Final = 500  # characters of an error that are kept
+SAMPLE: Final = 20  # one in so many executions is timed, as in Storm, because a clock costs as much as a small bolt
+NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input where none is open
+
+
+def _total(text: str) -> Any:
+    """A count that is also the metric `acker_component_{name}_total`, with this help text."""
+    return field(default=0, metadata={"help": text})
+
+
+def _shown(text: str, powers: range, *, of_spouts: bool = False) -> dict[str, Any]:
+    """A latency that is also the metric `acker_component_{name}_seconds`, with buckets up to `2 ** power` µs."""
+    return {"help": text, "powers": powers, "of_spouts": of_spouts}
+
+
+_SHORT: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """Everything that a process counts: the one list, of which `Stats` and the metrics are made."""
+
+    emitted: int = _total("Calls of emit.")
+    # One a recipient, so a stream with two subscribers transfers twice what it emits.
+    transferred: int = _total("Tuples that were sent.")
+    executed: int = _total("Tuples that were handed to a bolt.")
+    acked: int = _total("Trees of a spout, inputs of a bolt that were acked.")
+    # Late outcomes: of a tree that was given up, or of a task that has moved since.
+    ignored_notices: int = _total("Outcomes of trees that the spout does not hold.")
+    errors: int = _total("Exceptions of execute, and errors that were reported.")
+    # A spout that waits for its bolts nearly all of the time is not what limits the topology.
+    throttled_seconds: float = _total("How long spout tasks waited because max_spout_pending trees were open.")
+    dead_letters: int = _total("Records that could not be used.")
+    # Their trees fail at once, so these are replays, not losses.
+    undelivered: int = _total("Tuples that Kafka did not take.")
+    transactions: int = _total("Transactions that were committed.")
+    # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
+    rollbacks: int = _total("How often what was not committed was undone, and done again.")
+    failed: dict[str, int] = field(default_factory=dict)  # trees or inputs, by `FailReason.word`
+    last_error: str = ""  # the latest of `errors`, as one line
+    complete_latency: LatencyHistogram = field(
+        default_factory=LatencyHistogram, metadata=_shown("From emit to ack.", range(10, 28), of_spouts=True)
+    )  # 1 ms to 134 s
+    execute_latency: LatencyHistogram = field(
+        default_factory=LatencyHistogram, metadata=_shown("Of execute; of one call in 20.", _SHORT)
+    )
+    process_latency: LatencyHistogram = field(
+        default_factory=LatencyHistogram, metadata=_shown("From execute to ack; of one call in 20.", _SHORT)
+    )
+
+
+@dataclass(slots=True)
+class TaskLoad:
+    """What one task of a bolt has done: what is emitted and acked meanwhile is part of `busy_seconds`."""
+
+    executed: int = 0
+    busy_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Counters(Counts):
+    """What the tasks of a process raise; not for other threads.
+
+    Attributes:
+        users: counters of `TaskContext.count`.
+        loads: task → what it has done, of the tasks of a bolt that this process has had.
+    """
+
+    users: dict[str, int] = field(default_factory=dict)
+    loads: dict[int, TaskLoad] = field(default_factory=dict)
+
+    def load(self, task: int) -> TaskLoad:
+        """The load of a task; one that comes back goes on with it."""
+        return self.loads.setdefault(task, TaskLoad())
+
+    def count_error(self, error: BaseException) -> None:
+        """Counts an exception of the component's code."""
+        self.errors += 1
+        self.last_error = f"{type(error).__name__}: {error}"[:LARGEST_ERROR]
+
+    def count_failed(self, reason: FailReason) -> None:
+        """Counts a failed tree or input."""
+        word = reason.word
+        self.failed[word] = self.failed.get(word, 0) + 1
+
+    def copied(self) -> dict[str, Any]:
+        """Name → value of all `Counts`, which change no more."""
+        values = {each.name: getattr(self, each.name) for each in fields(Counts)}
+        return {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}
 
 
 @dataclass(slots=True)

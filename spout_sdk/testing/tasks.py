@@ -7,8 +7,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.component_runner import component_loop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.counters import Counters
-from spout_sdk.statistics.stats import Stats
+from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.chance import SeededEntropy, SimulatedClock
 from spout_sdk.testing.clients import MemoryClients

@@ -24,9 +24,7 @@ ALERTS = (DEPLOY / "alerts.yml").read_text()
 
 NAMES = {
     *METRIC_NAMES,
-    *(shown.name for shown in (*components.GAUGES, *components.COUNTERS)),
-    *(histogram.name for histogram in components.HISTOGRAMS),
-    *(components.FAILED, components.USER, components.MAX_PENDING),
+    *components.METRIC_NAMES,
     metrics_server.SILENCE,
 }
 

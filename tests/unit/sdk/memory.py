@@ -12,7 +12,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import OpenSource, TaskEnvironment
 from spout_sdk.records import Delivered, Headers, MadeRecord, Sending
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, anchor_headers, unpack_anchors

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TooManyFailuresError, TopologyBuilder, Tuple
-from spout_sdk.statistics.counters import SAMPLE
+from spout_sdk.statistics.stats import SAMPLE
 from tests.unit.sdk import test_spout_task as spouts
 from tests.unit.sdk.bolt_rig import Lines, Sink, Split, feed, rig
 from tests.unit.sdk.memory import Bench, made

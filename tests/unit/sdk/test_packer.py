@@ -8,7 +8,7 @@ import pytest
 
 from spout_sdk.emitting.packer import LINGER_SECONDS, OpenPack, Packer
 from spout_sdk.records import Headers
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Counters
 from tests.packs import tuples_of
 from tests.seeds import each_seed
 from tests.unit.sdk.memory import MemorySink

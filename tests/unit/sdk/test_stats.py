@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spout_sdk import FailReason, LatencyHistogram, SpoutSdkError, Stats
-from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.metrics import ComponentCollector
+from spout_sdk.statistics.stats import Counters
 from tests.manifests import bolt, manifest, spout
 
 
