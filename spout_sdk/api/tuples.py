@@ -173,16 +173,6 @@ class Tuple:
         """Whether it is a tick tuple: no record, but the time that has come. To ack or fail it changes nothing."""
         return self.pack.stream is _TICKS
 
-    def settle(self, action: str) -> None:
-        """Called by the SDK: marks it as acked or failed."""
-        if self.settled:
-            raise self.already_done(action)
-        self.settled = True
-
-    def already_done(self, action: str) -> TupleAlreadyDoneError:
-        """Called by the SDK: the error of a second ack or fail."""
-        return self.pack.already_done(action)
-
 
 class TracedTuple(Tuple):
     """A tuple that belongs to a trace: a class of its own, so that emits anchored to others need no check."""

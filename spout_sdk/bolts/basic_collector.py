@@ -42,7 +42,6 @@ class BasicCollector:
         # Of the streams with one subscriber, each of whose tuples goes to one task.
         self._streams = {name: plan for name, plan in collector.plans.items() if plan.only_route is not None}
         self._plans = _NO_PLANS
-        self._packs: list[OpenPack] = []
         self._roots: IdColumn | None = None
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
@@ -68,7 +67,6 @@ class BasicCollector:
         pack = route.packs[task]
         owners = pack.owners
         if not owners:
-            self._packs.append(pack)
             self._packer.open(pack)
         owners.append(self.input.index)  # type: ignore[union-attr]  # there is one while there are plans
         rows = pack.rows
@@ -124,7 +122,7 @@ class BasicCollector:
         Returns:
             Whether any was processed since the last that was left out.
         """
-        self._assign_all()
+        self._packer.assign_all()
         if self._roots is not None:
             tuple_.out ^= int(self._out[tuple_.index])
         before, self._succeeded = self._succeeded, len(self.done)
@@ -134,7 +132,7 @@ class BasicCollector:
         """Called by the SDK: acks the tuples of the record that were processed; returns as `leave_out`."""
         self.input = None
         self._plans = _NO_PLANS
-        self._assign_all()
+        self._packer.assign_all()
         done, self.done = self.done, []
         before, self._succeeded = self._succeeded, 0
         if done:
@@ -156,12 +154,6 @@ class BasicCollector:
             vals ^= np.array([tuple_.out for tuple_ in done], np.uint64)
             self._acks.ack_columns(roots, vals)  # type: ignore[union-attr]  # there are roots
         self._collector.settled(pack, len(done))
-
-    def _assign_all(self) -> None:
-        packs, self._packs = self._packs, []
-        for pack in packs:
-            if pack.owners:
-                self._assign(pack)
 
     def _assign(self, pack: OpenPack) -> None:
         owners, pack.owners = pack.owners, []

@@ -156,7 +156,7 @@ class OutputCollector(Emitter):
 
     def late_emit(self, anchor: Tuple) -> TupleAlreadyDoneError:
         """Called by the SDK: the error of an emit after the ack. The tree fails, because the child is missing in it."""
-        error = anchor.already_done("emit anchored to")
+        error = anchor.pack.already_done("emit anchored to")
         if self._acks is not None:
             for root, edge in anchor.edges.items():
                 self._acks.fail_acked(root, edge ^ anchor.out, f"{self._component}: {error}")
@@ -169,7 +169,7 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if it was acked or failed before.
         """
         if tuple_.settled:
-            raise tuple_.already_done("ack")
+            raise tuple_.pack.already_done("ack")
         root, pack = tuple_.root, tuple_.pack
         if root is not None:
             self._add_root(root)
@@ -256,34 +256,29 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then.
         """
         if tuple_.settled:
-            raise tuple_.already_done("write a record for")
+            raise tuple_.pack.already_done("write a record for")
+        written = partial(self._written, tuple_, topic)
         if self._acks is None:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
-            self._sink.send(topic, partition, key, value, list(headers), partial(self._lost_record, topic))
+            self._sink.send(topic, partition, key, value, list(headers), written)
             self.ack(tuple_)
-            return
-        self._sink.send_reported(topic, partition, key, value, list(headers), partial(self._written, tuple_, topic))
+        else:
+            self._sink.send_reported(topic, partition, key, value, list(headers), written)
 
     def _written(self, tuple_: Tuple, topic: str, error: Any, message: Any) -> None:
-        if tuple_.settled:
-            return
         if error is None:
-            self.ack(tuple_)
+            if not tuple_.settled:
+                self.ack(tuple_)
             return
-        self.fail(tuple_, self._not_written(topic, error))
-        if self._acks is not None and message is not None and is_refused(error):
-            # Each replay would end like this one.
-            self._acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
-
-    def _lost_record(self, topic: str, error: Any, _message: Any) -> None:
-        self._not_written(topic, error)
-
-    def _not_written(self, topic: str, error: Any) -> str:
         self._counters.undelivered += 1
         failure = f"a record for topic {topic} was not delivered: {error}"
         if (line := self._reported.line(KafkaException(error), topic)) is not None:
             logger.error("%s/%d: %s%s", self._component, self._context.task, failure, line.more)
-        return failure
+        if not tuple_.settled:
+            self.fail(tuple_, failure)
+        if self._acks is not None and message is not None and is_refused(error):
+            # Each replay would end like this one.
+            self._acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.
@@ -298,7 +293,9 @@ class OutputCollector(Emitter):
         if tuple_.offset == NO_OFFSET:
             return
         message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
-        tuple_.settle("fail")
+        if tuple_.settled:
+            raise tuple_.pack.already_done("fail")
+        tuple_.settled = True
         self._timed.pop(tuple_, None)
         self._counters.count_failed(FailReason.FAILED)
         if self._acks is not None:

@@ -1,7 +1,7 @@
 """The ack buffer of a task: entries for the ackers, sent as a batch for each of their partitions.
 
-Batches are sent when the buffer is full, when its oldest entry has lingered, and when the task's input is idle. Entries
-are shared out among the partitions only then, because all at once is cheaper than one by one.
+Batches are sent when the buffer is full, and when the task flushes: its input is idle, or an entry has lingered.
+Entries are shared out among the partitions only then, because all at once is cheaper than one by one.
 """
 
 import logging
@@ -27,7 +27,6 @@ logger = logging.getLogger("spout_sdk.acks")
 FULL: Final = 4096
 # Entries of a batch, at most: a bolt may ack any number of tuples in one call, and a batch must fit a record.
 _LARGEST: Final = 32_768
-LINGER_SECONDS: Final = 0.005
 # Characters of a fail message that are kept: it is read by people, and the batch must fit a record.
 MAX_MESSAGE: Final = 500
 _ENTRY_CHARACTERS: Final = 16
@@ -78,10 +77,9 @@ class AckBuffer:
         self._inputs = inputs
         self._spout = spout
         self._sequences = [0] * partitions
-        self._since: float | None = None
         self._sent: deque[_Sent] = deque()
         self.in_flight = 0  # batches that were sent and are not delivered yet
-        self.failure: DeliveryError | None = None  # raised by the next `tick`
+        self.failure: DeliveryError | None = None  # raised by the next tick of the task
         self._sticky = session[-1] % partitions
         self._init_roots = array("Q")
         self._init_vals = array("Q")
@@ -159,20 +157,12 @@ class AckBuffer:
         if self._size >= FULL:
             self.flush()
 
-    def tick(self, now: float) -> None:
-        """Sends what has lingered; raises `DeliveryError` if a batch was not delivered."""
-        if self.failure is not None:
-            raise self.failure
-        if not self._size:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since >= LINGER_SECONDS:
-            self.flush()
+    @property
+    def is_empty(self) -> bool:
+        return not self._size
 
     def flush(self) -> None:
         """Sends all that is buffered, a batch for each partition."""
-        self._since = None
         if self._is_sending:
             # A batch waits for room, and delivery reports come meanwhile: what they ack must not overtake it.
             return
@@ -205,7 +195,7 @@ class AckBuffer:
             while self._sent and not self._sent[0].undelivered:
                 self._inputs.settle(self._sent.popleft().covered)
             return
-        # Its inputs stay open, so the committed offset cannot pass them, and the process stops: see `tick`.
+        # Its inputs stay open, so the committed offset cannot pass them, and the process stops.
         self.failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
         logger.error("%s; %d records stay uncommitted", self.failure, len(sent.covered))
 

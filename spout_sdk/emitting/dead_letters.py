@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any
+
+from confluent_kafka import KafkaError
 
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.emitting.environment import TaskScope
@@ -15,27 +16,6 @@ from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
-
-_TOO_LARGE: Final = 10  # Kafka's code for a record that is larger than its topic takes
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOfOne(MadeRecord):
-    """One tuple of a record, as a record that carries only this one."""
-
-    index: int = 0
-
-    @classmethod
-    def of(cls, tuple_: Tuple) -> Self:
-        record, codec, payload = tuple_.record, tuple_.pack.stream.codec, tuple_.record.value()
-        return cls(
-            *(record.topic(), record.partition(), record.offset()),
-            value_=None if payload is None or codec is None else codec.alone(payload, tuple_.index),
-            headers_=anchor_headers([tuple_.edges])
-            + [each for each in record.headers() or () if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)],
-            timestamp_=record.timestamp(),
-            index=tuple_.index,
-        )
 
 
 class DeadLetters:
@@ -50,15 +30,17 @@ class DeadLetters:
         self._acks = scope.acks
         self.failure: DeliveryError | None = None  # why the task cannot go on
 
-    def send_record(self, record: Record, error: WireError, delivered: Callable[[], None]) -> None:
+    def send_record(
+        self, record: Record, error: WireError, delivered: Callable[[], None], index: int | None = None
+    ) -> None:
         """Sends a record: key, value and headers as they were, and why; calls `delivered` once it is delivered.
 
-        Where that is too large with our headers, only these are sent: they have the record's position.
+        The index is that of the one tuple that it carries, of a record of several. Where the record is too large with
+        our headers, only these are sent: they have its position.
         """
         self._counters.dead_letters += 1
         topic, partition, offset = str(record.topic()), record.partition(), record.offset()
         at = (topic, -1 if partition is None else partition, -1 if offset is None else offset)
-        index = record.index if isinstance(record, RecordOfOne) else None
         headers = dead_letter_headers(*at, reason=error.reason, detail=error.detail, by=self._by, index=index)
 
         def settle(failure: Any, _message: Any) -> None:
@@ -68,7 +50,7 @@ class DeadLetters:
                 self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
 
         def reported(failure: Any, message: Any) -> None:
-            if getattr(failure, "code", lambda: None)() == _TOO_LARGE:
+            if getattr(failure, "code", lambda: None)() == KafkaError.MSG_SIZE_TOO_LARGE:
                 self._sink.send_reported(self._topic, 0, None, None, [*headers], settle)
             else:
                 settle(failure, message)
@@ -112,6 +94,19 @@ class BoltDeadLetters(DeadLetters):
         self._send(record, tuple_, error, delivered)
 
     def _send(self, record: Record, tuple_: Tuple | None, error: WireError, delivered: Callable[[], None]) -> None:
-        if tuple_ is not None and tuple_.pack.size > 1:
-            record = RecordOfOne.of(tuple_)
-        self.send_record(record, error, delivered)
+        if tuple_ is None or tuple_.pack.size == 1:
+            self.send_record(record, error, delivered)
+        else:
+            self.send_record(_alone(tuple_), error, delivered, tuple_.index)
+
+
+def _alone(tuple_: Tuple) -> MadeRecord:
+    """One tuple of a record, as a record that carries only this one."""
+    record, codec, payload = tuple_.record, tuple_.pack.stream.codec, tuple_.record.value()
+    return MadeRecord(
+        *(record.topic(), record.partition(), record.offset()),
+        value_=None if payload is None or codec is None else codec.alone(payload, tuple_.index),
+        headers_=anchor_headers([tuple_.edges])
+        + [each for each in record.headers() or () if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)],
+        timestamp_=record.timestamp(),
+    )

@@ -8,7 +8,7 @@ most. See RFC 896.
 from collections.abc import Callable
 from typing import Final
 
-from spout_sdk.emitting.packer import LINGER_SECONDS
+from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.records import Clock
 
 _BUSY: Final = 32

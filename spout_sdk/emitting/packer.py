@@ -1,6 +1,6 @@
 """The tuples that a task has emitted and not yet sent, packed into a record for each task and stream.
 
-A pack is sent when it is full, when its oldest tuple has lingered, and at once when the task's input is idle.
+A pack is sent when it is full, and when the task flushes: its input is idle, or what is buffered has lingered.
 """
 
 from array import array
@@ -17,7 +17,6 @@ from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Columns, Ed
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
 from tuple_tree.payloads import MAX_BYTES, PayloadCodec
 
-LINGER_SECONDS: Final = 0.005
 _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
 
@@ -71,7 +70,6 @@ class Packer:
         # Those with tuples, in order; and some that were sent because they were full.
         self._open: dict[OpenPack, None] = {}
         self._sent = 0
-        self._since: float | None = None
 
     def add(self, pack: OpenPack, row: Any, edges: Edges, key: bytes | None, trace_context: Headers) -> None:
         """Adds a tuple, as its codec made it, with root → edge of this delivery and the record's key and headers."""
@@ -133,6 +131,12 @@ class Packer:
             self.send(pack)
         self._open[pack] = None
 
+    def assign_all(self) -> None:
+        """Draws the edges of all tuples that have none."""
+        for pack in self._open:
+            if pack.owners:
+                self.assign_edges(pack)
+
     def added(self, pack: OpenPack) -> None:
         """To be called after the first tuple of a pack, and after that which makes it full: then it is sent."""
         rows = len(pack.rows)
@@ -141,16 +145,11 @@ class Packer:
         elif rows == 1:
             self._open[pack] = None
 
-    def tick(self, now: float) -> None:
-        if not self._open:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since >= LINGER_SECONDS:
-            self.flush()
+    @property
+    def is_empty(self) -> bool:
+        return not self._open
 
     def flush(self) -> None:
-        self._since = None
         while self._open:
             # A send may report deliveries, and an ack then flushes all that is not sent yet, before its batch.
             pack = next(iter(self._open))

@@ -17,6 +17,7 @@ from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
 
+LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
 # For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
 OPEN_SECONDS: Final = 15.0
 
@@ -50,6 +51,7 @@ class Task:
             writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
             topic = acks_topic(manifest.topology)
             self._acks = AckBuffer(topic, manifest.ack_partitions, writer, session, environment.sink, inputs, spout)
+        self._since: float | None = None  # when something was found buffered, since the last flush
         next_id = random_ids(environment.entropy).__next__
         self._scope = TaskScope(topology, self._context, environment, self._acks, next_id)
 
@@ -66,14 +68,18 @@ class Task:
 
     def tick(self, now: float) -> None:
         """Sends what has lingered; raises `DeliveryError` if an ack batch or a dead letter was not delivered."""
-        if self._dead_letters.failure is not None:
-            raise self._dead_letters.failure
-        self.collector.packer.tick(now)
-        if self._acks is not None:
-            self._acks.tick(now)
+        if (failure := self.failure) is not None:
+            raise failure
+        if self.collector.packer.is_empty and (self._acks is None or self._acks.is_empty):
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since >= LINGER_SECONDS:
+            self.flush()
 
     def flush(self) -> None:
-        """Sends all that is buffered."""
+        """Sends all that is buffered, tuples before the acks of their inputs."""
+        self._since = None
         self.collector.packer.flush()
         if self._acks is not None:
             self._acks.flush()

@@ -31,7 +31,6 @@ class SpoutCollector(Emitter):
         self._sticky = scope.acks.sticky if scope.acks is not None else lambda root: root
         self._entropy = scope.environment.entropy
         self.packer.assign_edges = self._assign
-        self._packs: list[OpenPack] = []
         self._roots: list[int] = []
         self._message_ids: list[Any] = []
         self.untracked: list[Any] = []
@@ -101,7 +100,6 @@ class SpoutCollector(Emitter):
         self._message_ids.append(message_id)
         pack = plan.only_route.packs[task]
         if not pack.owners:
-            self._packs.append(pack)
             self.packer.open(pack)
         pack.owners.append(root)
         rows = pack.rows
@@ -111,10 +109,7 @@ class SpoutCollector(Emitter):
 
     def settle(self) -> None:
         """Called by the SDK: begins the trees of the tuples that were added."""
-        packs, self._packs = self._packs, []
-        for pack in packs:
-            if pack.owners:
-                self._assign(pack)
+        self.packer.assign_all()
         if self._roots:
             self._counters.emitted += len(self._roots)
             self._pending.put_all(self._roots, self._message_ids, self._clock())

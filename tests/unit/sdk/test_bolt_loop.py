@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, AtLeastOnce, AtMostOnce
-from spout_sdk.emitting.packer import LINGER_SECONDS
+from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.records import Headers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk.emitting.packer import LINGER_SECONDS, OpenPack, Packer
+from spout_sdk.emitting.packer import OpenPack, Packer
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Counters
 from tests.packs import tuples_of
@@ -113,18 +113,6 @@ def test_anchors_count_for_the_size_of_a_record() -> None:
     sizes = [sum(len(value or b"") for _, value in sent.headers) + len(sent.value or b"") for sent in rig.sink.tuples]
     assert max(sizes) < 300_000
     assert len(rig.read()[0]) == 300
-
-
-def test_lingering_packs_are_sent() -> None:
-    rig = Rig()
-    rig.packer.tick(10.0)
-    rig.add(("a", 1), {1: 1})
-    rig.packer.tick(20.0)
-    assert not rig.sink.tuples
-    rig.packer.tick(20.1 + LINGER_SECONDS)
-    assert len(rig.sink.tuples) == 1
-    rig.packer.tick(30.0)
-    assert len(rig.sink.tuples) == 1
 
 
 def test_a_record_of_one_tuple_has_its_key_and_a_pack_has_none() -> None:

@@ -19,6 +19,7 @@ from spout_sdk import (
     declare,
     sliding,
 )
+from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
@@ -118,6 +119,24 @@ def test_only_tracked_tuples_are_limited_and_the_time_at_the_limit_is_counted() 
     assert task.emit(100)
     assert (len(spout.todo), task.pending) == (6, 3)
     assert bench.counters.throttled_seconds == pytest.approx(6.0)
+
+
+def test_what_is_buffered_lingers_for_five_milliseconds() -> None:
+    spouts: list[Any] = []
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", made(spouts, Scripted))
+    builder.set_bolt("count", Sink).shuffle_grouping("lines")
+    bench = Bench(builder.build(), pack_tuples=1_000)
+    task = bench.spout("lines")
+    task.tick(10.0)
+    for number, (now, records) in enumerate(
+        ((20.0, 0), (20.0 + LINGER_SECONDS * 0.9, 0), (20.0 + LINGER_SECONDS * 1.1, 1), (21.0, 1))
+    ):
+        if number != 3:
+            spouts[-1].todo.append(((str(number),), number))
+            task.emit(1)
+        task.tick(now)
+        assert len(bench.sink.tuples) == len(bench.sink.batches) == records
 
 
 def test_a_message_without_an_outcome_is_lost_and_a_late_outcome_ignored() -> None:
