@@ -6,7 +6,7 @@ SpoutSdkError
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
-├── ComponentError           your spout or bolt raised where its process cannot go on
+├── ComponentError           your spout or bolt raised where its process cannot continue
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
 ├── RolledBackError          within the SDK: what was not committed is read again
@@ -20,18 +20,16 @@ SpoutSdkError
 """
 
 from collections.abc import Sequence
-from typing import Final
+
+from confluent_kafka import KafkaError
 
 from kafka_clients.access import remedy
-
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
-"""Kafka's code."""
 
 
 def is_refused(failure: object) -> bool:
     """Whether a delivery report is TOPIC_AUTHORIZATION_FAILED."""
     code = getattr(failure, "code", None)
-    return code is not None and code() == _TOPIC_AUTHORIZATION_FAILED
+    return code is not None and code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 class SpoutSdkError(Exception):
@@ -78,7 +76,7 @@ class FailTupleError(SpoutSdkError):
 
 
 class ComponentError(SpoutSdkError):
-    """The spout or bolt `component` raised, in one of its tasks, `task`, where its process cannot go on."""
+    """The spout or bolt `component` raised, in one of its tasks, `task`, where its process cannot continue."""
 
     def __init__(self, component: str, task: int, method: str, error: BaseException) -> None:
         super().__init__(

@@ -27,10 +27,10 @@ class Record(Protocol):
     """A record as read; `confluent_kafka.Message` is one, so nothing is copied on the way in."""
 
     def topic(self) -> str | None:
-        """The topic that it lies in."""
+        """Its topic."""
 
     def partition(self) -> int | None:
-        """The partition that it lies in."""
+        """Its partition."""
 
     def offset(self) -> int | None:
         """Its offset in the partition."""

@@ -237,8 +237,8 @@ FAULTS: Final = (
     Fault(
         "bolt: a dead letter does not fail its trees",
         "spout_sdk/emitting/dead_letters.py",
-        '                self._acks.fail(root, f"{self._component}: dead letter, {error}")',
-        "                self._acks.reset(root)",
+        '            self._acks.fail(root, f"{self._component}: dead letter, {error}")',
+        "            self._acks.reset(root)",
         "tests/unit/sdk/test_contract.py::TestInMemory::test_a_dead_letter_fails_its_trees_and_the_bolt_continues",
     ),
     Fault(

@@ -6,7 +6,7 @@ between `b - 1` and `b` rotation periods later. There is no clock inside: the ow
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -31,21 +31,6 @@ class RotatingMap(Generic[K, V]):
                 del bucket[key]
                 break
         self._buckets[0][key] = value
-
-    def add(self, key: K, value: V) -> bool:
-        """Puts a key into the nursery; False, and nothing changes, if it is in the map."""
-        for bucket in self._buckets:
-            if key in bucket:
-                return False
-        self._buckets[0][key] = value
-        return True
-
-    def has_none(self, keys: Collection[K]) -> bool:
-        return all(bucket.keys().isdisjoint(keys) for bucket in self._buckets)
-
-    def update(self, pairs: Iterable[tuple[K, V]]) -> None:
-        """Puts keys that are not there into the nursery."""
-        self._buckets[0].update(pairs)
 
     def get(self, key: K) -> V | None:
         for bucket in self._buckets:

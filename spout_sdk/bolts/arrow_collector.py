@@ -1,6 +1,7 @@
 """The rows that an `ArrowBolt` receives, and its collector: columns instead of tuples, by the rules of `collectors`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.errors import EmitError, TopologyError
+from spout_sdk.emitting.emitter import EmitPlan
+from spout_sdk.errors import TopologyError
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import AnchorColumns, Columns, Rows
 from tuple_tree.ids import IdColumn, random_column
@@ -18,36 +20,22 @@ from tuple_tree.payloads import PackCodec
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ArrowInput:
-    """Rows that follow each other in a record; a slice of it shares everything with the whole.
+    """Rows that follow each other in a record, as a record batch; a slice of it shares everything with the whole."""
 
-    Args:
-        batch: a record batch, one row a tuple.
-        first: index of the first row among the record's tuples.
-        out: shape `(n,)`: XOR of the edge ids of everything emitted anchored to a row.
-        settled: shape `(n,)`: whether it was acked or failed.
-    """
+    batch: Any
+    pack: InputPack
+    codec: PackCodec
+    anchors: AnchorColumns
+    first: int  # index of the first row among the record's tuples
+    out: IdColumn  # shape `(n,)`: XOR of the edge ids of everything emitted anchored to a row
+    settled: NDArray[np.bool_]  # shape `(n,)`: whether it was acked or failed
 
-    __slots__ = ("_anchors", "_first", "anchors", "batch", "codec", "out", "pack", "settled")
-
-    def __init__(
-        self,
-        batch: Any,
-        pack: InputPack,
-        codec: PackCodec,
-        anchors: AnchorColumns,
-        first: int = 0,
-        out: IdColumn | None = None,
-        settled: NDArray[np.bool_] | None = None,
-    ) -> None:
-        self.batch = batch
-        self.pack = pack
-        self.codec = codec
-        self._anchors = anchors
-        self.anchors = anchors.take
-        self._first = first
-        self.out = np.zeros(batch.num_rows, np.uint64) if out is None else out
-        self.settled = np.zeros(batch.num_rows, np.bool_) if settled is None else settled
+    @classmethod
+    def whole(cls, batch: Any, pack: InputPack, codec: PackCodec, anchors: AnchorColumns) -> "ArrowInput":
+        size = batch.num_rows
+        return cls(batch, pack, codec, anchors, 0, np.zeros(size, np.uint64), np.zeros(size, np.bool_))
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -58,11 +46,14 @@ class ArrowInput:
             self.batch.slice(begin, end - begin),
             self.pack,
             self.codec,
-            self._anchors.part(begin, end),
-            self._first + begin,
+            self.anchors.part(begin, end),
+            self.first + begin,
             self.out[begin:end],
             self.settled[begin:end],
         )
+
+    def __iter__(self) -> Iterator[Tuple]:
+        return iter(self.tuples(np.arange(len(self))))
 
     def open_rows(self) -> Rows:
         """Those that were neither acked nor failed."""
@@ -72,10 +63,10 @@ class ArrowInput:
         """Some rows as tuples, with the ids of what was emitted anchored to them."""
         made = []
         for values, row in zip(self.codec.readable(self.batch.take(rows))[0], rows.tolist(), strict=True):
-            roots, ids, _ = self.anchors(np.array([row]))
+            roots, ids, _ = self.anchors.take(np.array([row]))
             edges = dict(zip(roots.tolist(), ids.tolist(), strict=True))
             (root, edge), many = (next(iter(edges.items())), None) if len(edges) == 1 else ((None, 0), edges or None)
-            tuple_ = Tuple(values, root, edge, many, self.pack, self._first + row)
+            tuple_ = Tuple(values, root, edge, many, self.pack, self.first + row)
             tuple_.out = int(self.out[row])
             tuple_.settled = bool(self.settled[row])
             made.append(tuple_)
@@ -83,7 +74,7 @@ class ArrowInput:
 
     def taken_over(self) -> list[Tuple]:
         """All rows as tuples, which take over their state: here, all are settled from now on."""
-        made = self.tuples(np.arange(len(self)))
+        made = list(self)
         self.settled[:] = True
         return made
 
@@ -104,98 +95,16 @@ def row_numbers(rows: Any, size: int) -> Rows:
     return array.astype(np.intp)
 
 
-class ColumnOutput:
-    """What all calls of an `ArrowBolt` of a task share; raises `TopologyError` if a stream is not made of packs."""
-
-    def __init__(self, collector: OutputCollector) -> None:
-        scope = collector.scope
-        self.component = scope.context.component
-        self.hooks = scope.context.hooks
-        self.clock = scope.environment.clock
-        self.collector = collector
-        self.counters = scope.environment.counters
-        self.acks = scope.acks
-        self._entropy = scope.environment.entropy
-        for plan in collector.plans.values():
-            check_packed(self.component, plan.stream)
-
-    def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> None:
-        """Sends rows as `ArrowCollector.emit`; anchors are rows of the input, or None for untracked rows."""
-        plan = self.collector.plan(stream)
-        codec: Any = plan.codec
-        try:
-            batch = codec.batch(data)
-        except Exception as cause:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
-            raise plan.error(f"the columns do not fit ({type(cause).__name__}: {cause})") from cause
-        if anchors is not None and len(anchors) != batch.num_rows:
-            raise plan.error(
-                f"{batch.num_rows} rows, and anchors for {len(anchors)}: pass anchors=, the row of the input for each"
-            )
-        try:
-            deliveries = [
-                (route, *share)
-                for route in plan.routes
-                for share in route.choose_rows(batch)  # type: ignore[misc]  # a stream of packs has it
-            ]
-        except (TypeError, ValueError) as cause:
-            raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
-        self.counters.emitted += batch.num_rows
-        packer = self.collector.packer
-        for route, task, rows in deliveries:
-            part = batch[rows] if isinstance(rows, slice) else batch.take(rows)
-            of_rows = np.empty(0, np.intp) if anchors is None else anchors[rows]
-            columns = Columns(part, *self._joined(input_, of_rows, part.num_rows))
-            packer.add_columns(route.packs[task], columns, input_.pack.trace_context)
-        if not self.hooks:
-            return
-        receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows
-        for route, task, rows in deliveries:
-            for row in np.arange(batch.num_rows)[rows].tolist():
-                receivers[row] += route.alone[task]
-        parents: Iterable[tuple[Tuple, ...]] = repeat(()) if anchors is None else zip(input_.tuples(anchors))
-        for values, tasks, anchored in zip(codec.readable(batch)[0], receivers, parents, strict=False):
-            for hook in self.hooks:
-                hook.emit(EmitInfo(values, stream, tasks, anchors=anchored))
-
-    def acked(self, input_: ArrowInput, rows: Rows) -> None:
-        input_.settled[rows] = True
-        roots, edges, counts = input_.anchors(rows)
-        outs = input_.out[rows]
-        if counts is not None:
-            outs = np.repeat(outs, counts)
-        if self.acks is not None:
-            self.acks.ack_columns(roots, edges ^ outs)
-        self.collector.settled(input_.pack, len(rows))
-        if self.hooks:
-            for tuple_ in input_.tuples(rows):
-                for hook in self.hooks:
-                    hook.bolt_ack(tuple_)
-
-    def _joined(self, input_: ArrowInput, anchors: Rows, size: int) -> tuple[IdColumn, Any]:
-        """Root and new edge of each anchor of a delivery's rows, and how many anchors each row has.
-
-        The edges are XORed into the `out` of their inputs.
-        """
-        if not len(anchors):
-            return np.empty(0, np.uint64), np.zeros(size, np.intp)
-        edges = random_column(size, self._entropy)
-        np.bitwise_xor.at(input_.out, anchors, edges)
-        roots, _, counts = input_.anchors(anchors)
-        ids = np.empty(2 * len(roots), np.uint64)
-        ids[::2] = roots
-        ids[1::2] = edges if counts is None else np.repeat(edges, counts)
-        return ids, counts
-
-
 class ArrowCollector:
     """What an `ArrowBolt` emits, acks and fails through, for the rows of one call; it may be kept."""
 
-    __slots__ = ("_began", "_input", "_output")
+    __slots__ = ("_began", "_collector", "_input", "_scope")
 
-    def __init__(self, output: ColumnOutput, input_: ArrowInput) -> None:
-        self._output = output
+    def __init__(self, collector: OutputCollector, input_: ArrowInput) -> None:
+        self._collector = collector
+        self._scope = collector.scope
         self._input = input_
-        self._began = output.clock()
+        self._began = collector.scope.environment.clock()
 
     def emit(self, data: Any, *, anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple for each row to every subscriber of a stream.
@@ -213,20 +122,45 @@ class ArrowCollector:
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        input_, output = self._input, self._output
-        rows: Rows | None = None
-        if anchors is None:
-            rows = np.arange(len(input_))
-        elif not (isinstance(anchors, tuple) and not anchors):
-            try:
-                rows = row_numbers(anchors, len(input_))
-            except ValueError as error:
-                raise EmitError(output.component, stream, (), f"anchors are wrong: {error}") from error
+        input_, collector = self._input, self._collector
+        plan = collector.plan(stream)
+        rows = self._anchors(anchors, plan)
         if rows is not None and input_.settled[rows].any():
             # The trees fail, because these children are missing in them.
-            late = [output.collector.late_emit(each) for each in input_.tuples(np.unique(rows[input_.settled[rows]]))]
+            late = [collector.late_emit(each) for each in input_.tuples(np.unique(rows[input_.settled[rows]]))]
             raise late[0]
-        output.emit(input_, data, rows, stream)
+        codec: Any = plan.codec
+        try:
+            batch = codec.batch(data)
+        except Exception as cause:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
+            raise plan.error(f"the columns do not fit ({type(cause).__name__}: {cause})") from cause
+        if rows is not None and len(rows) != batch.num_rows:
+            raise plan.error(
+                f"{batch.num_rows} rows, and anchors for {len(rows)}: pass anchors=, the row of the input for each"
+            )
+        try:
+            deliveries = [
+                (route, *share)
+                for route in plan.routes
+                for share in route.choose_rows(batch)  # type: ignore[misc]  # a stream of packs has it
+            ]
+        except (TypeError, ValueError) as cause:
+            raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
+        self.metrics.emitted += batch.num_rows
+        for route, task, share in deliveries:
+            part = batch[share] if isinstance(share, slice) else batch.take(share)
+            joined = self._joined(np.empty(0, np.intp) if rows is None else rows[share], part.num_rows)
+            collector.packer.add_columns(route.packs[task], Columns(part, *joined), input_.pack.trace_context)
+        if not (hooks := self._scope.context.hooks):
+            return
+        receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows
+        for route, task, share in deliveries:
+            for row in np.arange(batch.num_rows)[share].tolist():
+                receivers[row] += route.alone[task]
+        parents: Iterable[tuple[Tuple, ...]] = repeat(()) if rows is None else zip(input_.tuples(rows))
+        for values, tasks, anchored in zip(codec.readable(batch)[0], receivers, parents, strict=False):
+            for hook in hooks:
+                hook.emit(EmitInfo(values, stream, tasks, anchors=anchored))
 
     def ack(self, rows: Any = None) -> None:
         """Acks rows: they were processed.
@@ -238,9 +172,19 @@ class ArrowCollector:
             TupleAlreadyDoneError: if one was acked or failed before; none is acked then.
         """
         places = self._open(rows, "ack")
-        if len(places):
-            self._output.acked(self._input, places)
-            self._output.counters.process_latency.record(self._output.clock() - self._began)
+        if not len(places):
+            return
+        input_ = self._input
+        input_.settled[places] = True
+        roots, edges, counts = input_.anchors.take(places)
+        outs = input_.out[places]
+        self._scope.acks.ack_columns(roots, edges ^ (outs if counts is None else np.repeat(outs, counts)))
+        self._collector.settled(input_.pack, len(places))
+        if hooks := self._scope.context.hooks:
+            for tuple_ in input_.tuples(places):
+                for hook in hooks:
+                    hook.bolt_ack(tuple_)
+        self.metrics.process_latency.record(self._scope.environment.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
         """Fails the trees of rows that could not be processed, with the message.
@@ -256,21 +200,21 @@ class ArrowCollector:
         failed = self._input.tuples(places)
         self._input.settled[places] = True
         for tuple_ in failed:
-            self._output.collector.fail(tuple_, message)
+            self._collector.fail(tuple_, message)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the trees of rows that are neither acked nor failed: they are still being worked on."""
         for tuple_ in self._input.tuples(self._input.open_rows()):
-            self._output.collector.reset_timeout(tuple_)
+            self._collector.reset_timeout(tuple_)
 
     def report_error(self, error: BaseException) -> None:
-        """Reports an error after which the task goes on: it is logged, counted and shown in the stats."""
-        self._output.collector.report_error(error)
+        """Reports an error after which the task continues: it is logged, counted and shown in the stats."""
+        self._collector.report_error(error)
 
     @property
     def metrics(self) -> Counters:
         """What the tasks of this process have done; it lives, so read it and leave it."""
-        return self._output.counters
+        return self._scope.environment.counters
 
     def _open(self, rows: Any, action: str) -> Rows:
         input_ = self._input
@@ -280,6 +224,32 @@ class ArrowCollector:
         if input_.settled[places].any():
             raise input_.pack.already_done(action)
         return places
+
+    def _anchors(self, anchors: Any, plan: EmitPlan) -> Rows | None:
+        """The rows of the input that emitted rows are anchored to; None for untracked ones."""
+        if anchors is None:
+            return np.arange(len(self._input))
+        if isinstance(anchors, tuple) and not anchors:
+            return None
+        try:
+            return row_numbers(anchors, len(self._input))
+        except ValueError as error:
+            raise plan.error(f"anchors are wrong: {error}") from error
+
+    def _joined(self, anchors: Rows, size: int) -> tuple[IdColumn, Rows | None]:
+        """Root and new edge of each anchor of a delivery's rows, and how many anchors each row has.
+
+        The edges are XORed into the `out` of their inputs.
+        """
+        if not len(anchors):
+            return np.empty(0, np.uint64), np.zeros(size, np.intp)
+        edges = random_column(size, self._scope.environment.entropy)
+        np.bitwise_xor.at(self._input.out, anchors, edges)
+        roots, _, counts = self._input.anchors.take(anchors)
+        ids = np.empty(2 * len(roots), np.uint64)
+        ids[::2] = roots
+        ids[1::2] = edges if counts is None else np.repeat(edges, counts)
+        return ids, counts
 
 
 def check_packed(component: str, stream: Stream) -> None:

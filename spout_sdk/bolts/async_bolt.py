@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -190,23 +191,13 @@ class AsyncBolt(Bolt):
 
     def _settle_in_order(self) -> None:
         """Settles whole records, in order: what lies behind may be read again, and must have had no effect."""
-        while (inputs := self._whole_record()) is not None:
+        while self._in_order and self._begun:
+            pack = self._begun[0].input.pack
+            ended = takewhile(lambda work: work.is_done and work.input.pack is pack, self._begun)  # noqa: B023
+            if (inputs := sum(1 for _ in ended)) != pack.left:
+                return
             for _ in range(inputs):
                 self._settle(self._begun.popleft())
-
-    def _whole_record(self) -> int | None:
-        """How many inputs the first record has, if all of them have ended."""
-        if not self._in_order or not self._begun:
-            return None
-        pack = self._begun[0].input.pack
-        ended = 0
-        for work in self._begun:
-            if work.input.pack is not pack:
-                break
-            if not work.is_done:
-                return None
-            ended += 1
-        return ended if ended == pack.left else None
 
     def _settle(self, work: AsyncCollector) -> None:
         error, input_ = work.error, work.input

@@ -29,7 +29,6 @@ class BasicCollector:
     def __init__(self, collector: OutputCollector) -> None:
         self.input: Tuple | None = None
         self.done: list[Tuple] = []
-        self._succeeded = 0
         self._collector = collector
         self._counters = collector.metrics
         self._pack: InputPack
@@ -89,7 +88,7 @@ class BasicCollector:
         )
 
     def report_error(self, error: BaseException) -> None:
-        """Reports an error after which the task goes on: it is logged, counted and shown in the stats."""
+        """Reports an error after which the task continues: it is logged, counted and shown in the stats."""
         self._collector.report_error(error)
 
     @property
@@ -109,37 +108,27 @@ class BasicCollector:
         in `settle`, which computes the ack vals then: never while a child of an input has no edge.
         """
         self._pack = pack
-        if self._acks is not None and pack.ids is not None:
+        if pack.ids is not None:
             self._roots, self._edges = pack.ids[::2], pack.ids[1::2]
             self._out = np.zeros(pack.size, np.uint64)
         else:
             self._roots = None
         self._plans = self._streams
 
-    def leave_out(self, tuple_: Tuple) -> bool:
-        """Called by the SDK: excludes a tuple that raised from `settle`, and moves the edges of its children into it.
-
-        Returns:
-            Whether any was processed since the last that was left out.
-        """
+    def leave_out(self, tuple_: Tuple) -> None:
+        """Called by the SDK: leaves a tuple that raised out of `settle`; the edges of its children move into it."""
         self._packer.assign_all()
         if self._roots is not None:
             tuple_.out ^= int(self._out[tuple_.index])
-        before, self._succeeded = self._succeeded, len(self.done)
-        return self._succeeded > before
 
-    def settle(self) -> bool:
-        """Called by the SDK: acks the tuples of the record that were processed; returns as `leave_out`."""
+    def settle(self) -> None:
+        """Called by the SDK: acks the tuples of the record that were processed."""
         self.input = None
         self._plans = _NO_PLANS
         self._packer.assign_all()
         done, self.done = self.done, []
-        before, self._succeeded = self._succeeded, 0
-        if done:
-            self._ack(done)
-        return len(done) > before
-
-    def _ack(self, done: list[Tuple]) -> None:
+        if not done:
+            return
         pack = self._pack
         for tuple_ in done:
             if tuple_.pack is not pack:
@@ -152,7 +141,7 @@ class BasicCollector:
                 roots, vals = roots[places], vals[places]
             # Of children that did not come through `emit` above.
             vals ^= np.array([tuple_.out for tuple_ in done], np.uint64)
-            self._acks.ack_columns(roots, vals)  # type: ignore[union-attr]  # there are roots
+            self._acks.ack_columns(roots, vals)
         self._collector.settled(pack, len(done))
 
     def _assign(self, pack: OpenPack) -> None:

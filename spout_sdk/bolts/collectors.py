@@ -1,7 +1,7 @@
 """The collector of bolts. It belongs to one task and to the thread that runs it."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -25,12 +25,11 @@ _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be for
 class OutputCollector(Emitter):
     """What a bolt emits, acks and fails through."""
 
-    def __init__(self, scope: TaskScope, done: Callable[[InputPack], None]) -> None:
+    def __init__(self, scope: TaskScope) -> None:
         super().__init__(scope)
-        self._done = done
-        # Where trees are not followed, no tuple has a root, so nothing is acked.
-        self._add_root = _untracked if scope.acks is None else scope.acks.add_root
-        self._add_val = _untracked if scope.acks is None else scope.acks.add_val
+        self._done = scope.acks.cover
+        self._add_root = scope.acks.add_root
+        self._add_val = scope.acks.add_val
         self._timed: dict[Tuple, float] = {}
         self._has_warned = False
 
@@ -59,7 +58,7 @@ class OutputCollector(Emitter):
         if (
             route is None
             or anchors.__class__ is not Tuple
-            or (anchors.root is None and self._acks is not None)
+            or (anchors.root is None and self._is_tracked)
             or self._hooks
         ):
             return self._emit(plan.row(values), plan.deliveries(values), values, anchors, stream)
@@ -70,22 +69,18 @@ class OutputCollector(Emitter):
             task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
         except (TypeError, ValueError) as error:
             raise plan.ungrouped(values, error) from error
+        pack, root = route.packs[task], anchors.root
+        if pack.is_special:
+            return self._emit(row, [(route, None, (task,))], values, anchors, stream)
         if anchors.settled:
             raise self.late_emit(anchors)
         self._counters.emitted += 1
-        pack = route.packs[task]
-        root = anchors.root
-        if root is None:
-            self._add_untracked(pack, row)
-            return route.alone[task]
-        edge = self._next_id()
-        anchors.out ^= edge
-        # As `Packer.add_one`.
-        if pack.is_special:
-            self._add(pack, row, {root: edge}, None, [])
-            return route.alone[task]
-        pack.ids.append(root)
-        pack.ids.append(edge)
+        # As `Packer.add`.
+        if root is not None:
+            edge = self._next_id()
+            anchors.out ^= edge
+            pack.ids.append(root)
+            pack.ids.append(edge)
         rows = pack.rows
         rows.append(row)
         size = len(rows)
@@ -129,7 +124,14 @@ class OutputCollector(Emitter):
     ) -> tuple[TaskId, ...]:
         if anchors is None:
             anchors = ()
-            self._warn_unanchored()
+            # A forgotten anchor loses tuples silently: a failure downstream is not replayed.
+            if self._is_tracked and not self._has_warned:
+                self._has_warned = True
+                text = (
+                    "%s/%d emits without anchors: such tuples are not tracked, and not replayed if they fail. Pass "
+                    "anchors=tuple_ to track them, or anchors=() if that is meant"
+                )
+                logger.warning(text, self._component, self._context.task)
         elif isinstance(anchors, Tuple):
             anchors = (anchors,)
         elif anchors.__class__ is not tuple and anchors.__class__ is not list:
@@ -143,23 +145,11 @@ class OutputCollector(Emitter):
         next_edges = partial(new_child, anchors, self._next_id)
         return self._deliver(deliveries, row, values, stream, next_edges, trace_context, anchors=anchors)
 
-    def _warn_unanchored(self) -> None:
-        # A forgotten anchor loses tuples silently: a failure downstream is not replayed.
-        if self._acks is not None and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "%s/%d emits without anchors: such tuples are not tracked, and not replayed if they fail. Pass "
-                "anchors=tuple_ to track them, or anchors=() if that is meant",
-                self._component,
-                self._context.task,
-            )
-
     def late_emit(self, anchor: Tuple) -> TupleAlreadyDoneError:
         """Called by the SDK: the error of an emit after the ack. The tree fails, because the child is missing in it."""
         error = anchor.pack.already_done("emit anchored to")
-        if self._acks is not None:
-            for root, edge in anchor.edges.items():
-                self._acks.fail_acked(root, edge ^ anchor.out, f"{self._component}: {error}")
+        for root, edge in anchor.edges.items():
+            self._acks.fail_acked(root, edge ^ anchor.out, f"{self._component}: {error}")
         return error
 
     def ack(self, tuple_: Tuple) -> None:
@@ -258,7 +248,7 @@ class OutputCollector(Emitter):
         if tuple_.settled:
             raise tuple_.pack.already_done("write a record for")
         written = partial(self._written, tuple_, topic)
-        if self._acks is None:
+        if not self._is_tracked:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
             self._sink.send(topic, partition, key, value, list(headers), written)
             self.ack(tuple_)
@@ -272,11 +262,11 @@ class OutputCollector(Emitter):
             return
         self._counters.undelivered += 1
         failure = f"a record for topic {topic} was not delivered: {error}"
-        if (line := self._reported.line(KafkaException(error), topic)) is not None:
-            logger.error("%s/%d: %s%s", self._component, self._context.task, failure, line.more)
+        what = (self._component, self._context.task, failure)
+        self._reported.log(logger, logging.ERROR, KafkaException(error), "%s/%d: %s", *what, about=topic)
         if not tuple_.settled:
             self.fail(tuple_, failure)
-        if self._acks is not None and message is not None and is_refused(error):
+        if self._is_tracked and message is not None and is_refused(error):
             # Each replay would end like this one.
             self._acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
 
@@ -298,19 +288,14 @@ class OutputCollector(Emitter):
         tuple_.settled = True
         self._timed.pop(tuple_, None)
         self._counters.count_failed(FailReason.FAILED)
-        if self._acks is not None:
-            for root in tuple_.edges:
-                self._acks.fail(root, message)
+        for root in tuple_.edges:
+            self._acks.fail(root, message)
         self._close(tuple_.pack)
         for hook in self._hooks:
             hook.bolt_fail(tuple_, message)
 
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clock of the tuple's trees: it is still being worked on. After its ack this does nothing."""
-        if self._acks is not None and not tuple_.settled:
+        if not tuple_.settled:
             for root in tuple_.edges:
                 self._acks.reset(root)
-
-
-def _untracked(_id: int) -> None:
-    raise AssertionError("a tuple of a tree where no trees are followed")

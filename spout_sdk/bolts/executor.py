@@ -6,14 +6,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-import numpy as np
-
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
 from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput, ColumnOutput
+from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooManyFailuresError
 from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import SAMPLE
@@ -33,13 +30,12 @@ class ExecuteFailures:
     Bolts that hold tuples have one of their own, for calls of the user's code that are not calls of `execute`.
     """
 
-    def __init__(self, collector: OutputCollector, options: BoltOptions, dead_letters: BoltDeadLetters) -> None:
+    def __init__(self, collector: OutputCollector, options: BoltOptions) -> None:
         self._component = collector.scope.context.component
         self._task = collector.scope.context.task
         self._options = options
         self._collector = collector
         self._counters = collector.metrics
-        self._dead_letters = dead_letters
         self._repetition = Repetition(collector.scope.environment.clock)
         self.in_a_row = 0  # calls that have raised since the last one that did not
 
@@ -68,12 +64,10 @@ class ExecuteFailures:
 
     def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
         # A bolt that fails all its tuples must not hide all other lines of the log.
-        line = self._repetition.line(error)
         by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
         roots = ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES])
-        level, more, traceback = (logging.DEBUG, "", error) if line is None else (logging.ERROR, *line)
-        text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s%s"
-        logger.log(level, text, *by, type(error).__name__, error, *at, roots, more, exc_info=traceback)
+        text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s"
+        self._repetition.log(logger, logging.ERROR, error, text, *by, type(error).__name__, error, *at, roots)
 
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:
@@ -97,7 +91,9 @@ class ExecuteFailures:
             if not tuple_.settled:
                 self._settle(partial(self._collector.ack, tuple_))
 
-        self._dead_letters.keep(tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered)
+        self._collector.dead_letters.send_tuple(
+            tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered
+        )
 
 
 def _shown(edges: Edges) -> str:
@@ -107,11 +103,8 @@ def _shown(edges: Edges) -> str:
 class Executor:
     """Calls the bolt of a task, measures latencies, and handles what it raises."""
 
-    def __init__(
-        self, bolt: AnyBolt, collector: OutputCollector, columns: ColumnOutput | None, failures: ExecuteFailures
-    ) -> None:
+    def __init__(self, bolt: AnyBolt, collector: OutputCollector, failures: ExecuteFailures) -> None:
         scope = collector.scope
-        self.always_timed = False  # whether each call is timed by itself, for hooks
         self._hooks = scope.context.hooks
         self._counters = collector.metrics
         self._collector = collector
@@ -119,7 +112,7 @@ class Executor:
         self._failures = failures
         self._load = collector.metrics.load(scope.context.task)
         self._clock = scope.environment.clock
-        self._is_tracked = scope.acks is not None
+        self._is_tracked = scope.topology.manifest.acking
         self._is_basic = isinstance(bolt, BasicBolt)
         self._stride = 1
         self._untimed = 0
@@ -127,8 +120,8 @@ class Executor:
         self._run: Callable[[Any], None] = self._user_execute  # type: ignore[assignment]
         if self._is_basic:
             self._run = self._execute_basic
-        elif columns is not None:
-            self._run = lambda rows: self._user_execute(rows.batch, ArrowCollector(columns, rows))
+        elif isinstance(bolt, ArrowBolt):
+            self._run = lambda rows: self._user_execute(rows.batch, ArrowCollector(collector, rows))
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
         """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
@@ -136,9 +129,10 @@ class Executor:
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
-        several = list(islice(tuples, self._stride))
+        most = 1 if self._hooks else SAMPLE  # each call is timed by itself, for hooks
+        several = list(islice(tuples, min(self._stride, most)))
         together = bool(several) and self._is_together(several[0].pack)
-        run, most = self._execute_each if self.always_timed else self._execute_sampled, SAMPLE
+        run = self._execute_sampled
         if together:
             run, most = self._execute_together, 2 * SAMPLE
             self._basic.begin(several[0].pack)
@@ -161,8 +155,8 @@ class Executor:
                 began = now
                 several = list(islice(tuples, self._stride))
         finally:
-            if together and self._basic.settle():
-                self._failures.in_a_row = 0
+            if together:
+                self._basic.settle()
             self._load.busy_seconds += self._clock() - started
         return True
 
@@ -172,30 +166,32 @@ class Executor:
             self._is_basic
             and pack.size >= FEWEST
             and (pack.ids is not None or not self._is_tracked)
-            and not (self.always_timed or pack.trace_context)
+            and not (self._hooks or pack.trace_context)
         )
 
     def _execute_together(self, tuples: list[Tuple]) -> None:
         basic, execute, failures = self._basic, self._user_execute, self._failures
+        done = basic.done
+        before = len(done)  # at the last failure
         for tuple_ in tuples:
             basic.input = tuple_
             try:
                 execute(tuple_, basic)
             except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-                if basic.leave_out(tuple_):
+                basic.leave_out(tuple_)
+                if len(done) > before:
                     failures.in_a_row = 0
+                before = len(done)
                 failures.handle((tuple_,), error)
             else:
-                basic.done.append(tuple_)
-
-    def _execute_each(self, tuples: Sequence[Tuple]) -> None:
-        for tuple_ in tuples:
-            self._execute_timed(tuple_, (tuple_,))
+                done.append(tuple_)
+        if len(done) > before:
+            failures.in_a_row = 0
 
     def _execute_sampled(self, tuples: list[Tuple]) -> None:
-        """Times one in `SAMPLE` tuples."""
+        """Times one in `SAMPLE` tuples, or each for hooks."""
         self._untimed -= len(tuples)
-        if self._untimed < 0:
+        if self._untimed < 0 or self._hooks:
             self._untimed = SAMPLE - len(tuples)
             first = tuples.pop(0)
             self._execute_timed(first, (first,))
@@ -209,51 +205,33 @@ class Executor:
             else:
                 self._failures.in_a_row = 0
 
-    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        """Executes tuples with one call of the bolt; raises as `execute`."""
-        self._counters.executed += len(tuples)
-        self._load.executed += len(tuples)
-        self._load.busy_seconds += self._execute_timed(tuples, tuples)
+    def execute_batch(self, batch: Sequence[Tuple] | ArrowInput) -> None:
+        """Executes tuples, or rows of a record, with one call of the bolt; raises as `execute`."""
+        self._counters.executed += len(batch)
+        self._load.executed += len(batch)
+        self._load.busy_seconds += self._execute_timed(batch, batch)
 
-    def execute_columns(self, rows: ArrowInput) -> None:
-        """Executes rows of a record with one call of the bolt; raises as `execute`."""
-        self._counters.executed += len(rows)
-        failures = self._failures.in_a_row
-        began = self._clock()
-        try:
-            self._run(rows)
-        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-            self._failures.handle(rows.taken_over(), error)
-        else:
-            self._failures.in_a_row = 0
-        seconds = self._clock() - began
-        self._counters.execute_latency.record(seconds)
-        self._load.executed += len(rows)
-        self._load.busy_seconds += seconds
-        if self._hooks:
-            self._call_executed_hooks(rows.tuples(np.arange(len(rows))), seconds, failures)
-
-    def call(self, given: Any, tuples: Sequence[Tuple]) -> None:
+    def call(self, given: Any, tuples: Sequence[Tuple] | ArrowInput) -> None:
         """Calls the bolt with `given`, which consists of these tuples, and takes no time."""
         try:
             self._run(given)
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-            self._failures.handle(tuples, error)
+            self._handle(tuples, error)
         else:
             self._failures.in_a_row = 0
 
-    def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> float:
+    def _handle(self, tuples: Sequence[Tuple] | ArrowInput, error: Exception) -> None:
+        self._failures.handle(tuples.taken_over() if isinstance(tuples, ArrowInput) else tuples, error)
+
+    def _execute_timed(self, given: Any, tuples: Sequence[Tuple] | ArrowInput) -> float:
         """As `call`, and records the latencies, that until the ack for the first tuple only; returns the seconds."""
         failures = self._failures.in_a_row
         began = self._clock()
-        self._collector.start_timing(tuples[0], began)
+        if not isinstance(tuples, ArrowInput):  # whose collector records the latter
+            self._collector.start_timing(tuples[0], began)
         self.call(given, tuples)
         seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
-        self._call_executed_hooks(tuples, seconds, failures)
-        return seconds
-
-    def _call_executed_hooks(self, tuples: Sequence[Tuple], seconds: float, failures: int) -> None:
         try:
             for hook in self._hooks:
                 for tuple_ in tuples:
@@ -261,7 +239,8 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - any exception of a user's hook
             # It counts as one failure, even if the bolt has raised as well.
             self._failures.in_a_row = failures
-            self._failures.handle(tuples, error)
+            self._handle(tuples, error)
+        return seconds
 
     def _execute_basic(self, tuple_: Tuple) -> None:
         basic = self._basic

@@ -16,7 +16,6 @@ from tuple_tree.anchors import (
     PAIR_BYTES,
     SOURCE_HEADER,
     AnchorColumns,
-    Edges,
     edges_of_tuples,
     unpack_anchors,
 )
@@ -24,15 +23,15 @@ from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.ids import unpack_ids
 from tuple_tree.manifest import Manifest
-from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Values
 
 T = TypeVar("T")
-Unpack = Callable[[PayloadCodec, bytes, InputPack, bytes | None, bytes | None], T]
+Unpack = Callable[[Any, bytes, InputPack, bytes | None, bytes | None], T]
 """Decodes payload and anchor headers of a record, and sets the size of the `InputPack`; raises `WireError`."""
 
-Reject = Callable[[InputPack, Tuple | None, Edges, WireError], None]
-"""Called with a record that cannot be read, or one of its tuples; its edges; and what is wrong."""
+Reject = Callable[[Tuple, WireError], None]
+"""Called with a tuple that cannot be read, and what is wrong; for a record that cannot be read, it has no values."""
 
 
 class TupleReader:
@@ -47,20 +46,17 @@ class TupleReader:
         self._is_tracked = manifest.acking
         self._inputs = inputs
         self._reject = reject
-        # `source` header → how to read the payload, and the stream.
-        self._sources: dict[Any, tuple[PayloadCodec, InputStream]] = {}
+        self._streams: dict[Any, InputStream] = {}  # by `source` header
         for subscription in getattr(manifest.component(bolt), "subscriptions", ()):
             source, stream = subscription.source, manifest.stream(subscription.source, subscription.stream)
-            codec = payload_codec(stream)
-            input_ = InputStream(source, stream.name, stream.field_names, codec)
-            self._sources[f"{source}/{stream.name}".encode()] = codec, input_
+            input_ = InputStream(source, stream.name, stream.field_names, payload_codec(stream))
+            self._streams[f"{source}/{stream.name}".encode()] = input_
 
     def read(self, record: Record) -> list[Tuple]:
         """The tuples of a record; without those that cannot be read, which are rejected."""
         tuples, errors = self._unpacked(record, _tuples) or ([], {})
         for index, error in errors.items():
-            rejected = tuples[index]
-            self._reject(rejected.pack, rejected, rejected.edges, error)
+            self._reject(tuples[index], error)
         return [tuple_ for tuple_ in tuples if tuple_.index not in errors] if errors else tuples
 
     def read_columns(self, record: Record) -> ArrowInput | None:
@@ -84,24 +80,23 @@ class TupleReader:
         if not self._is_tracked:
             anchors = counts = None
         try:
-            known = self._sources.get(source)
-            if known is None and source is None:
+            stream = self._streams.get(source)
+            if stream is None and source is None:
                 raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
-            if known is None:
-                received = ", ".join(name.decode() for name in self._sources)
+            if stream is None:
+                received = ", ".join(name.decode() for name in self._streams)
                 raise WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {received}")
-            codec, stream = known
             payload = record.value()
             if payload is None:
                 raise WireError("no-payload", "the record has no value")
             pack = InputPack(record, stream, offset, 1, context)
-            unpacked = unpack(codec, payload, pack, anchors, counts)
+            unpacked = unpack(stream.codec, payload, pack, anchors, counts)
         except WireError as error:
             pack = InputPack(record, UNKNOWN_STREAM, offset, 1, context)
             self._inputs.open(pack)
             # The edges of all its trees, as far as the header can be read.
             edges = unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
-            self._reject(pack, None, edges, error)
+            self._reject(Tuple((), None, 0, edges, pack, 0), error)
             return None
         self._inputs.open(pack)
         return unpacked
@@ -110,11 +105,11 @@ class TupleReader:
 def _columns(codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None) -> ArrowInput:
     batch = codec.decode_batch(payload)
     pack.size = pack.left = batch.num_rows
-    return ArrowInput(batch, pack, codec, AnchorColumns.read(anchors, counts, batch.num_rows))
+    return ArrowInput.whole(batch, pack, codec, AnchorColumns.read(anchors, counts, batch.num_rows))
 
 
 def _tuples(
-    codec: PayloadCodec, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None
+    codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None
 ) -> tuple[list[Tuple], Mapping[int, WireError]]:
     rows, errors = codec.decode(payload)
     pack.size = pack.left = len(rows)

@@ -8,11 +8,11 @@ import logging
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -31,32 +31,23 @@ _LARGEST: Final = 32_768
 MAX_MESSAGE: Final = 500
 _ENTRY_CHARACTERS: Final = 16
 _WAIT_SECONDS: Final = 1.0
-_NO_PLACES: Final = np.empty(0, dtype=np.intp)
 
 Columns = dict[str, Any]  # of an `AckBatch`, by name
 
 
+@dataclass(slots=True)
 class _Sent:
     """Batches sent together: the records that they cover are done when these, and all sent before, are delivered."""
 
-    __slots__ = ("covered", "undelivered")
-
-    def __init__(self, covered: list[InputPack], batches: int) -> None:
-        self.covered = covered
-        self.undelivered = batches
+    covered: list[InputPack]
+    undelivered: int  # batches
 
 
 class AckBuffer:
-    """Buffers inits, acks, fails and resets of one writer, and sends them.
+    """Buffers inits, acks, fails and resets of one writer, and sends them; there are none where no tree is followed.
 
-    Args:
-        topic: `{topology}.acks`.
-        partitions: P of `root mod P`.
-        writer: `component/task`.
-        session: 16 random bytes, drawn for this owner of the task.
-        sink: where to send.
-        inputs: whose records are done when all entries of their tuples are delivered.
-        spout: where notices about inits go; None for a bolt.
+    The session is drawn for this owner of the task. Records of `inputs` are done when all entries of their tuples are
+    delivered. Notices about inits go to `spout`, which is None for a bolt.
     """
 
     def __init__(
@@ -108,8 +99,7 @@ class AckBuffer:
     def init(self, root: int, val: int) -> None:
         self._init_roots.append(root)
         self._init_vals.append(val)
-        if len(self._init_roots) >= FULL:
-            self.flush()
+        self.flush_full()
 
     def init_columns(self, roots: IdColumn, vals: IdColumn) -> None:
         self._init_roots.frombytes(roots.tobytes())
@@ -128,8 +118,7 @@ class AckBuffer:
         """All tuples of a record are acked or failed: it is done once everything so far is delivered."""
         if self._size:
             self._covered.append(pack)
-            if self._size >= FULL:
-                self.flush()
+            self.flush_full()
         elif self._sent:
             self._sent[-1].covered.append(pack)
         else:
@@ -141,8 +130,7 @@ class AckBuffer:
         self._fail_roots.append(root)
         self._fail_messages.append(message)
         self._characters += len(message)
-        if self._size >= FULL:
-            self.flush()
+        self.flush_full()
 
     def fail_acked(self, root: int, val: int, message: str) -> None:
         """A tree fails after an ack in it; an ack that was not sent yet is removed, or zero would come first."""
@@ -154,17 +142,21 @@ class AckBuffer:
 
     def reset(self, root: int) -> None:
         self._reset_roots.append(root)
-        if self._size >= FULL:
-            self.flush()
+        self.flush_full()
 
     @property
     def is_empty(self) -> bool:
         return not self._size
 
+    def flush_full(self) -> None:
+        """Flushes if there is enough for a batch."""
+        if self._size >= FULL:
+            self.flush()
+
     def flush(self) -> None:
         """Sends all that is buffered, a batch for each partition."""
         if self._is_sending:
-            # A batch waits for room, and delivery reports come meanwhile: what they ack must not overtake it.
+            # A batch waits for room, and delivery reports come meanwhile: what they ack must not be sent before it.
             return
         self._is_sending = True
         try:
@@ -227,11 +219,11 @@ class AckBuffer:
 def _shares(columns: list[IdColumn], messages: Sequence[str], partitions: int) -> Iterator[tuple[int, Columns]]:
     """Entries by partition, root mod P, partitions rising, in batches that fit a record; entries keep their order."""
     init_roots, init_vals, ack_roots, ack_vals, fail_roots, reset_roots = columns
-    places = [_places(roots, partitions) for roots in (init_roots, ack_roots, fail_roots, reset_roots)]
-    for partition in sorted({*places[0], *places[1], *places[2], *places[3]}):
-        of_partition = [each.get(partition, _NO_PLACES) for each in places]
-        for begin in range(0, max(map(len, of_partition)), _LARGEST):
-            inits, acks, fails, resets = (each[begin : begin + _LARGEST] for each in of_partition)
+    owners = [roots % np.uint64(partitions) for roots in (init_roots, ack_roots, fail_roots, reset_roots)]
+    for partition in np.unique(np.concatenate(owners)).tolist():
+        places = [np.flatnonzero(each == partition) for each in owners]
+        for begin in range(0, max(map(len, places)), _LARGEST):
+            inits, acks, fails, resets = (each[begin : begin + _LARGEST] for each in places)
             yield (
                 partition,
                 {
@@ -244,16 +236,3 @@ def _shares(columns: list[IdColumn], messages: Sequence[str], partitions: int) -
                     "reset_roots": reset_roots[resets],
                 },
             )
-
-
-def _places(roots: IdColumn, partitions: int) -> dict[int, NDArray[np.intp]]:
-    """Partition → positions of its roots."""
-    if not len(roots) or partitions == 1:
-        return {0: np.arange(len(roots))} if len(roots) else {}
-    owners = (roots % np.uint64(partitions)).astype(np.intp)
-    if len(owners) == 1:
-        return {int(owners[0]): np.zeros(1, dtype=np.intp)}
-    order = np.argsort(owners, kind="stable")
-    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
-    starts = [0, *ends]
-    return {partition: order[starts[partition] : end] for partition, end in enumerate(ends) if end > starts[partition]}

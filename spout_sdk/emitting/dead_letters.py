@@ -6,11 +6,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import MadeRecord, Record
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
@@ -19,7 +19,12 @@ logger = logging.getLogger("spout_sdk.bolt")
 
 
 class DeadLetters:
-    """Sends dead letters of a task."""
+    """Sends dead letters of a task.
+
+    Attributes:
+        failure: why the task cannot continue; None as long as it can.
+        kept_to: the last offset up to which an earlier task, whose transaction was committed, has rejected.
+    """
 
     def __init__(self, scope: TaskScope) -> None:
         self._component = scope.context.component
@@ -28,7 +33,8 @@ class DeadLetters:
         self._counters = scope.environment.counters
         self._sink = scope.environment.sink
         self._acks = scope.acks
-        self.failure: DeliveryError | None = None  # why the task cannot go on
+        self.failure: DeliveryError | None = None
+        self.kept_to = -1
 
     def send_record(
         self, record: Record, error: WireError, delivered: Callable[[], None], index: int | None = None
@@ -58,44 +64,30 @@ class DeadLetters:
         all_headers = [*(record.headers() or ()), *headers]
         self._sink.send_reported(self._topic, 0, record.key(), record.value(), all_headers, reported)
 
-
-class BoltDeadLetters(DeadLetters):
-    """What a bolt's task could not use; `done` is called with a record whose tuples are all settled."""
-
-    def __init__(self, scope: TaskScope, done: Callable[[InputPack], None]) -> None:
-        super().__init__(scope)
-        self._done = done
-        # The last offset up to which an earlier task, whose transaction was committed, has rejected.
-        self.kept_to = -1
-
-    def keep(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
-        """Makes a dead letter of a tuple, and calls `delivered` once it is."""
-        self._send(tuple_.record, tuple_, error, delivered)
-
-    def reject(self, pack: InputPack, tuple_: Tuple | None, edges: Edges, error: WireError) -> None:
-        """Makes a dead letter of a record, or one of its tuples, and fails its trees: they cannot complete."""
-        record = pack.record
+    def reject(self, tuple_: Tuple, error: WireError) -> None:
+        """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
+        pack = tuple_.pack
 
         def delivered() -> None:
             pack.left -= 1
             if not pack.left:
-                self._done(pack)
+                self._acks.cover(pack)
 
         if pack.offset <= self.kept_to:
             delivered()
             return
-        where = f"{record.topic()}[{record.partition()}] offset {pack.offset}"
-        if tuple_ is not None:
+        where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
+        if pack.size > 1:
             where += f", tuple {tuple_.index},"
         logger.warning("%s: %s goes to %s: %s", self._by, where, self._topic, error)
-        if self._acks is not None:
-            for root in edges:
-                self._acks.fail(root, f"{self._component}: dead letter, {error}")
-        self._send(record, tuple_, error, delivered)
+        for root in tuple_.edges:
+            self._acks.fail(root, f"{self._component}: dead letter, {error}")
+        self.send_tuple(tuple_, error, delivered)
 
-    def _send(self, record: Record, tuple_: Tuple | None, error: WireError, delivered: Callable[[], None]) -> None:
-        if tuple_ is None or tuple_.pack.size == 1:
-            self.send_record(record, error, delivered)
+    def send_tuple(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
+        """Makes a dead letter of a tuple, and calls `delivered` once it is."""
+        if tuple_.pack.size == 1:
+            self.send_record(tuple_.record, error, delivered)
         else:
             self.send_record(_alone(tuple_), error, delivered, tuple_.index)
 

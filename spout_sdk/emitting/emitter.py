@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaException
 
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import Tuple
+from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.environment import TaskScope
-from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, choose_for, choose_rows
+from spout_sdk.emitting.groupings import Choose, ChooseOne, KeyOf, choose_for, choose_rows, key_for
 from spout_sdk.emitting.packer import OpenPack, Packer
 from spout_sdk.errors import DeliveryError, EmitError, is_refused
 from spout_sdk.records import Headers
@@ -17,6 +19,7 @@ from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import SOURCE_HEADER, Edges
+from tuple_tree.manifest import KEYED
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import PackCodec, PayloadCodec, payload_codec
 from tuple_tree.routing import ChooseRows
@@ -25,28 +28,25 @@ from tuple_tree.streams import Stream
 logger = logging.getLogger("spout_sdk.bolts.collectors")
 
 
+@dataclass(slots=True, eq=False)
 class Route:
     """The open packs of a stream for one subscriber, one for each of its tasks, and how one of them is picked."""
 
-    __slots__ = ("alone", "choose", "choose_one", "choose_rows", "ids", "packs")
+    packs: Sequence[OpenPack]
+    bolt: InitVar[str]
+    choose: Choose
+    choose_one: ChooseOne | None  # the same, if it always picks one task
+    choose_rows: ChooseRows | None  # for record batches, of a stream of packs
+    key_of: KeyOf | None  # of records of one tuple, by its grouping fields
+    ids: tuple[TaskId, ...] = field(init=False)
+    alone: tuple[tuple[TaskId], ...] = field(init=False)  # the results of most emits
 
-    def __init__(
-        self,
-        packs: Sequence[OpenPack],
-        bolt: str,
-        choose: Choose,
-        choose_one: ChooseOne | None,
-        choose_rows: ChooseRows | None,
-    ) -> None:
-        self.packs = packs
-        self.choose_rows = choose_rows  # for record batches, of a stream of packs
-        self.ids = tuple(TaskId(bolt, task) for task in range(len(packs)))
-        self.alone = tuple((task,) for task in self.ids)  # the results of most emits
-        self.choose = choose
-        self.choose_one = choose_one  # the same, if it always picks one task
+    def __post_init__(self, bolt: str) -> None:
+        self.ids = tuple(TaskId(bolt, task) for task in range(len(self.packs)))
+        self.alone = tuple((task,) for task in self.ids)
 
 
-Delivery = tuple[Route, Choice]  # a route, with the key and the tasks of one tuple
+Delivery = tuple[Route, bytes | None, tuple[int, ...]]  # of one tuple: a route, the record's key, and the tasks
 
 
 class EmitPlan:
@@ -96,7 +96,10 @@ class EmitPlan:
         All are picked before anything is sent, so that an emit that raises has emitted nothing.
         """
         try:
-            return [(route, route.choose(values)) for route in self.routes]
+            return [
+                (route, None if route.key_of is None else route.key_of(values), route.choose(values))
+                for route in self.routes
+            ]
         except (TypeError, ValueError) as error:
             raise self.ungrouped(values, error) from error
 
@@ -106,7 +109,7 @@ class EmitPlan:
             raise self.error("it is not direct: use emit, or declare the stream with direct=True")
         for route in self.routes:
             if task in route.ids:
-                return [(route, (None, (task[1],)))]
+                return [(route, None, (task[1],))]
         known = ", ".join(f"{route.ids[0]} to {route.ids[-1]}" for route in self.routes) or "none"
         raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
 
@@ -142,7 +145,9 @@ def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -
                     custom = topology.groupings.get((component, stream.name, bolt.name))
                     choose, choose_one = choose_for(*grouping, custom)
                     rows = choose_rows(codec, *grouping, choose) if isinstance(codec, PackCodec) else None
-                    routes.append(Route(packs, bolt.name, choose, choose_one, rows))
+                    is_keyed = codec.max_rows == 1 and subscription.grouping in KEYED
+                    key_of = key_for(subscription, stream.field_names) if is_keyed else None
+                    routes.append(Route(packs, bolt.name, choose, choose_one, rows, key_of))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 
@@ -154,6 +159,7 @@ class Emitter:
         environment = scope.environment
         self.scope = scope
         self.plans: dict[str, EmitPlan] = emit_plans(scope.topology, scope.context.component, scope.next_id)
+        self.dead_letters = DeadLetters(scope)
         self.packer = Packer(environment.sink, environment.counters, self._undelivered)
         self._context = scope.context
         self._component = scope.context.component
@@ -163,12 +169,9 @@ class Emitter:
         self._reported = Repetition(environment.clock)
         self._next_id = scope.next_id
         self._acks = scope.acks
+        self._is_tracked = scope.topology.manifest.acking
         self._sink = environment.sink
-        if scope.acks is not None:
-            scope.acks.send_children = self.packer.flush
-        self._add = self.packer.add
-        self._add_one = self.packer.add_one
-        self._add_untracked = self.packer.add_untracked
+        scope.acks.send_children = self.packer.flush
         self._added = self.packer.added
 
     @property
@@ -177,12 +180,10 @@ class Emitter:
         return self._counters
 
     def report_error(self, error: BaseException) -> None:
-        """Reports an error after which the task goes on: it is logged, counted and shown in the stats."""
+        """Reports an error after which the task continues: it is logged, counted and shown in the stats."""
         self._counters.count_error(error)
-        line = self._reported.line(error)
-        if line is not None:
-            what = (self._component, self._context.task, type(error).__name__, error, line.more)
-            logger.error("%s/%d reports an error: %s: %s%s", *what, exc_info=line.traceback)
+        what = (self._component, self._context.task, type(error).__name__, error)
+        self._reported.log(logger, logging.ERROR, error, "%s/%d reports an error: %s: %s", *what)
 
     def plan(self, stream: str) -> EmitPlan:
         """Called by the SDK: how it emits to a stream; raises `EmitError` if there is none of that name."""
@@ -206,9 +207,8 @@ class Emitter:
     ) -> tuple[TaskId, ...]:
         """Adds a tuple to a pack of each task that receives it; `next_edges` makes the edges of one delivery."""
         self._counters.emitted += 1
-        add = self._add
-        sent = []
-        for route, (key, tasks) in deliveries:
+        add, sent = self.packer.add, []
+        for route, key, tasks in deliveries:
             for task in tasks:
                 add(route.packs[task], row, next_edges(), key, trace_context)
                 sent.append(route.ids[task])
@@ -221,12 +221,12 @@ class Emitter:
         """Tuples were not delivered: their trees cannot complete, so they fail now and not by time-out."""
         counters = self._counters
         counters.undelivered += tuples
-        if self._acks is None or not len(roots):
+        if not len(roots):
             raised = error if isinstance(error, Exception) else KafkaException(error)
-            if (line := self._reported.line(raised, "untracked tuples")) is not None:
-                topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
-                text = "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)%s"
-                logger.warning(text, tuples, topic, error, counters.undelivered, line.more)
+            topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
+            text = "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)"
+            what = (tuples, topic, error, counters.undelivered)
+            self._reported.log(logger, logging.WARNING, raised, text, *what, about="untracked tuples")
             return
         cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
         text = f"a tuple of {self._component} was not delivered: {cause}"
@@ -234,5 +234,5 @@ class Emitter:
             self._acks.fail(root, text)
         if message is not None and is_refused(error):
             # Each replay would end like this one.
-            what = f"a tuple of {self._component}"
-            self._acks.failure = DeliveryError(what, message.topic(), message.partition(), error)
+            sent = f"a tuple of {self._component}"
+            self._acks.failure = DeliveryError(sent, message.topic(), message.partition(), error)

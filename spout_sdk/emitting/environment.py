@@ -31,10 +31,10 @@ class TaskEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class TaskScope:
-    """What the parts of one task share; `acks` is None where trees are not followed."""
+    """What the parts of one task share."""
 
     topology: Topology
     context: TaskContext
     environment: TaskEnvironment
-    acks: AckBuffer | None
+    acks: AckBuffer
     next_id: Callable[[], int]

@@ -12,13 +12,13 @@ from tuple_tree.manifest import Subscription
 from tuple_tree.payloads import PackCodec
 from tuple_tree.routing import ChooseRows, Share, choose_rows_for, fields_task, grouping_key, partial_key_tasks
 
-Choice = tuple[bytes | None, tuple[int, ...]]  # the record's key, and the tasks that receive a copy
-
-Choose = Callable[[Sequence[Any]], Choice]
-"""Picks the tasks for the values of a tuple; raises `TypeError` for values that cannot be grouped by."""
+Choose = Callable[[Sequence[Any]], tuple[int, ...]]
+"""Picks the tasks that receive a copy, by the values of a tuple; raises `TypeError` for values that do not fit."""
 
 ChooseOne = Callable[[Sequence[Any]], int]
 """Picks the only task, for groupings that always have one; raises as `Choose`."""
+
+KeyOf = Callable[[Sequence[Any]], bytes]
 
 _KNOWN_VALUES: Final = 10_000
 
@@ -62,33 +62,40 @@ def choose_for(
 ) -> tuple[Choose, ChooseOne | None]:
     """The grouping of a subscription, of a bolt with so many tasks, to a stream with these fields.
 
-    The second chooses as the first, without the key; None for groupings that do not always pick one task. A shuffle
-    begins at `start`, which differs between senders, so that many do not send to the same task at a time.
+    The second chooses as the first; None for groupings that do not always pick one task. A shuffle begins at `start`,
+    which differs between senders, so that many do not send to the same task at a time.
     """
-    positions = tuple(field_names.index(name) for name in subscription.fields)
+    key_of = key_for(subscription, field_names)
+    choose_one: ChooseOne
     match subscription.grouping:
         case "shuffle" | "local_or_shuffle" | "none":
-            turns: list[Choice] = [(None, (task,)) for task in range(tasks)]
-            following = islice(cycle(turns), start % tasks, None).__next__
             # The second argument of a call of `next` is what it returns at the end, and there is none.
-            return lambda _values: following(), partial(next, islice(cycle(range(tasks)), start % tasks, None))
-        case "fields" if len(positions) == 1:
-            return _by_field(tasks, positions[0])
+            choose_one = partial(next, islice(cycle(range(tasks)), start % tasks, None))
+        case "fields" if len(subscription.fields) == 1:
+            choose_one = _by_field(tasks, key_of, field_names.index(subscription.fields[0]))
         case "fields":
-            return _by_fields(tasks, positions)
-        case "partial_key":
-            return _partial_key(tasks, positions), None
+            choose_one = lambda values: fields_task(key_of(values), tasks)  # noqa: E731
         case "global":
-            return lambda _values: (None, (0,)), lambda _values: 0
+            choose_one = lambda _values: 0  # noqa: E731
+        case "partial_key":
+            return _by_partial_key(tasks, key_of), None
         case "all":
-            choice: Choice = (None, tuple(range(tasks)))
-            return lambda _values: choice, None
+            everyone = tuple(range(tasks))
+            return lambda _values: everyone, None
         case "direct":
             return _direct, None
         case "custom":
             if factory is None:
                 raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
             return _custom(factory(), tasks, field_names), None
+    alone = [(task,) for task in range(tasks)]
+    return lambda values: alone[choose_one(values)], choose_one
+
+
+def key_for(subscription: Subscription, field_names: tuple[str, ...]) -> KeyOf:
+    """Makes the key of a record of one tuple, of its grouping fields; raises `TypeError` for values that do not fit."""
+    positions = tuple(field_names.index(name) for name in subscription.fields)
+    return lambda values: grouping_key([values[position] for position in positions])
 
 
 def choose_rows(
@@ -105,57 +112,38 @@ def choose_rows(
         return known
 
     def choose_each(batch: Any) -> list[Share]:
-        chosen = [choose(values)[1] for values in codec.rows(batch)]
+        chosen = [choose(values) for values in codec.rows(batch)]
         receivers = sorted({task for each in chosen for task in each})
         return [(task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers]
 
     return choose_each
 
 
-def _by_field(tasks: int, position: int) -> tuple[Choose, ChooseOne]:
-    single = [(task,) for task in range(tasks)]
+def _by_field(tasks: int, key_of: KeyOf, position: int) -> ChooseOne:
     known: dict[str, int] = {}
-
-    def choose(values: Sequence[Any]) -> Choice:
-        value = values[position]
-        # The common case, spelled out: `grouping_key` of one text is its UTF-8.
-        key = value.encode() if value.__class__ is str else grouping_key((value,))
-        return key, single[fields_task(key, tasks)]
 
     def choose_one(values: Sequence[Any]) -> int:
         value = values[position]
         if value.__class__ is not str:
-            return fields_task(grouping_key((value,)), tasks)
+            return fields_task(key_of(values), tasks)
         task = known.get(value)
         if task is None:
-            task = fields_task(value.encode(), tasks)
+            task = fields_task(key_of(values), tasks)
             if len(known) < _KNOWN_VALUES:
                 known[value] = task
         return task
 
-    return choose, choose_one
+    return choose_one
 
 
-def _by_fields(tasks: int, positions: tuple[int, ...]) -> tuple[Choose, ChooseOne]:
-    def choose(values: Sequence[Any]) -> Choice:
-        key = grouping_key([values[position] for position in positions])
-        return key, (fields_task(key, tasks),)
-
-    def choose_one(values: Sequence[Any]) -> int:
-        return fields_task(grouping_key([values[position] for position in positions]), tasks)
-
-    return choose, choose_one
-
-
-def _partial_key(tasks: int, positions: tuple[int, ...]) -> Choose:
+def _by_partial_key(tasks: int, key_of: KeyOf) -> Choose:
     sent = [0] * tasks
 
-    def choose(values: Sequence[Any]) -> Choice:
-        key = grouping_key([values[position] for position in positions])
-        first, second = partial_key_tasks(key, tasks)
+    def choose(values: Sequence[Any]) -> tuple[int, ...]:
+        first, second = partial_key_tasks(key_of(values), tasks)
         task = first if sent[first] <= sent[second] else second
         sent[task] += 1
-        return key, (task,)
+        return (task,)
 
     return choose
 
@@ -165,19 +153,19 @@ def _custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) 
     grouping.prepare()
     name = type(grouping).__name__
 
-    def choose(values: Sequence[Any]) -> Choice:
+    def choose(values: Sequence[Any]) -> tuple[int, ...]:
         chosen = tuple(grouping.choose(values))
         for task in chosen:
             if not (isinstance(task, int) and 0 <= task < tasks):
                 raise TypeError(f"{name}.choose() returned task {task!r}: the bolt has {tasks}, numbered from 0")
         if len(set(chosen)) < len(chosen):
             raise TypeError(f"{name}.choose() returned {chosen}: each task may receive one copy")
-        return None, chosen
+        return chosen
 
     return choose
 
 
-def _direct(_values: Sequence[Any]) -> Choice:
+def _direct(_values: Sequence[Any]) -> tuple[int, ...]:
     raise TypeError(
         "it is direct: use emit_direct, and say which task receives the tuple; an ArrowBolt cannot, so use a Bolt or a "
         "BatchBolt"

@@ -1,15 +1,11 @@
 """The open records of a task's input, which of its offsets may be committed, and how long a record may stay open."""
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from spout_sdk.api.tuples import InputPack
 from tuple_tree.offsets import OffsetManager
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spout_sdk.api.tuples import InputPack
 
 _MARK_SECONDS: Final = 1.0
 
@@ -23,7 +19,7 @@ class InputOffsets(OffsetManager):
     offset to commit does not lie behind it, so none that does not may have had an effect. Two things are effects: a
     tuple that was emitted, and an ack or a fail. Which input a tuple was emitted for cannot be known, as it need not be
     anchored; but it was for one that was executed before. So an open record has had no effect, surely, if none of its
-    tuples is settled, and since it was handed out no tuple was emitted and no record behind it was done. A bolt that
+    tuples is settled, and since it was executed no tuple was emitted and no record behind it was done. A bolt that
     collects inputs, and emits and acks for all of them at once, meets that at any time. So does one that is a fold over
     its inputs: what it has done with those that are open is committed beside the offset.
 
@@ -43,7 +39,7 @@ class InputOffsets(OffsetManager):
         # Offset of a record → how much was emitted before it, where that changed.
         self._traces: deque[tuple[int, int]] = deque()
 
-    def open(self, pack: "InputPack") -> None:
+    def open(self, pack: InputPack) -> None:
         """Opens a record; raises `ValueError` if its offset is not above all that were opened."""
         self.start(pack.offset)
         self._packs[pack.offset] = pack
@@ -53,7 +49,7 @@ class InputOffsets(OffsetManager):
             if not self._traces or self._traces[-1][1] != emitted:
                 self._traces.append((pack.offset, emitted))
 
-    def settle(self, packs: "Sequence[InputPack]") -> None:
+    def settle(self, packs: Sequence[InputPack]) -> None:
         """Closes records that are done."""
         for pack in packs:
             self._forget(pack.offset)

@@ -90,30 +90,6 @@ class Packer:
         pack.is_special = pack.counts is not None or bool(trace_context)
         self.added(pack)
 
-    def add_one(self, pack: OpenPack, row: Any, root: int, edge: int) -> None:
-        """As `add`, for a tuple of one tree and no trace."""
-        if pack.is_special:
-            self.add(pack, row, {root: edge}, None, [])
-            return
-        pack.ids.append(root)
-        pack.ids.append(edge)
-        rows = pack.rows
-        rows.append(row)
-        size = len(rows)
-        if size == 1 or size >= pack.limit:
-            self.added(pack)
-
-    def add_untracked(self, pack: OpenPack, row: Any) -> None:
-        """As `add`, for a tuple of no tree and no trace."""
-        if pack.is_special:
-            self.add(pack, row, {}, None, [])
-            return
-        rows = pack.rows
-        rows.append(row)
-        size = len(rows)
-        if size == 1 or size >= pack.limit:
-            self.added(pack)
-
     def add_columns(self, pack: OpenPack, columns: Columns, trace_context: Headers) -> None:
         """Adds the tuples of a record batch to a pack that has no others."""
         if pack.batches and trace_context != pack.trace_context:

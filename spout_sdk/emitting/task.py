@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Final
 
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.environment import TaskEnvironment, TaskScope
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -27,7 +26,6 @@ class Task:
 
     _logger: ClassVar[logging.Logger]
     collector: Emitter
-    _dead_letters: DeadLetters
 
     def __init__(
         self,
@@ -46,31 +44,28 @@ class Task:
         self._context = TaskContext(manifest, component, task, self._counters, self._clock, environment.kafka)
         self._hooks = self._context.hooks
         self._hook_factories = topology.hooks
-        self._acks: AckBuffer | None = None
-        if manifest.acking:
-            writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
-            topic = acks_topic(manifest.topology)
-            self._acks = AckBuffer(topic, manifest.ack_partitions, writer, session, environment.sink, inputs, spout)
+        writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
+        acks = (acks_topic(manifest.topology), manifest.ack_partitions)
+        self._acks = AckBuffer(*acks, writer, session, environment.sink, inputs, spout)
         self._since: float | None = None  # when something was found buffered, since the last flush
         next_id = random_ids(environment.entropy).__next__
         self._scope = TaskScope(topology, self._context, environment, self._acks, next_id)
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything else is sent."""
-        if self._acks is not None:
+        if self._context.manifest.acking:
             self._acks.open()
 
     @property
     def failure(self) -> DeliveryError | None:
-        """Why the task cannot go on; None as long as it can."""
-        failure = self._dead_letters.failure
-        return self._acks.failure if failure is None and self._acks is not None else failure
+        """Why the task cannot continue; None as long as it can."""
+        return self.collector.dead_letters.failure or self._acks.failure
 
     def tick(self, now: float) -> None:
         """Sends what has lingered; raises `DeliveryError` if an ack batch or a dead letter was not delivered."""
         if (failure := self.failure) is not None:
             raise failure
-        if self.collector.packer.is_empty and (self._acks is None or self._acks.is_empty):
+        if self.collector.packer.is_empty and self._acks.is_empty:
             self._since = None
         elif self._since is None:
             self._since = now
@@ -81,8 +76,7 @@ class Task:
         """Sends all that is buffered, tuples before the acks of their inputs."""
         self._since = None
         self.collector.packer.flush()
-        if self._acks is not None:
-            self._acks.flush()
+        self._acks.flush()
 
     def _make(self, topology: Topology) -> Any:
         """The user's instance."""
@@ -90,6 +84,19 @@ class Task:
             return topology.factory(self._component)()
         except Exception as error:
             raise self._broken("__init__", error) from error
+
+    def _add_hooks(self) -> None:
+        for make in self._hook_factories:
+            self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
+
+    def _call(self, method: str, function: Callable[..., object], *arguments: Any) -> None:
+        """Calls a method of the user's component; raises `ComponentError` if it raises."""
+        try:
+            function(*arguments)
+        except BrokerError:
+            raise
+        except Exception as error:
+            raise self._broken(method, error) from error
 
     def _end(self, method: str, end: Callable[[], None]) -> None:
         """Calls a method and the hooks' `cleanup`. Exceptions are only logged, because the task ends anyway."""

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers, start_offset
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
@@ -57,7 +56,6 @@ class SourceTask:
         assert environment.open_source is not None, "attach() checks it"  # noqa: S101 - the SDK's own order of calls
         self._source = environment.open_source(self.uncommitted)
         self._partitions = OwnedPartitions()
-        self._dead_letters = DeadLetters(collector.scope)
         self._replays = Replays(settings.retry, self._partitions, self._source, self._reject)
         self._raised_before = Repetition(environment.clock)
         self._is_started = False
@@ -88,8 +86,6 @@ class SourceTask:
 
     def tick(self, now: float) -> None:
         """Begins, commits, and reads again what is due."""
-        if self._dead_letters.failure is not None:
-            raise self._dead_letters.failure
         if now >= self._look_at:
             self._look_for_partitions(now)
         if not self._is_started:
@@ -300,7 +296,7 @@ class SourceTask:
         """Makes a dead letter of a message, which is done once that is delivered."""
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
-        self._dead_letters.send_record(record, error, partial(self._done, key))
+        self._collector.dead_letters.send_record(record, error, partial(self._done, key))
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
         """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
@@ -309,10 +305,9 @@ class SourceTask:
             self._reject(key, record, WireError("bad-payload", why))
             return
         self._counters.count_error(error)
-        if (line := self._raised_before.line(error)) is not None:
-            where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
-            text = "%s: %s at %s; the message is retried%s"
-            logger.error(text, self._by, why, where, line.more, exc_info=line.traceback)
+        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        text = "%s: %s at %s; the message is retried"
+        self._raised_before.log(logger, logging.ERROR, error, text, self._by, why, where)
         self.failed(key, Failure(FailReason.FAILED, why))
 
     # Messages that failed

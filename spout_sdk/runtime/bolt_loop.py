@@ -145,7 +145,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                     rows = task.read_columns(record)
                     read += len(rows or ())
                     while rows and self._goes_on(task, partition):
-                        rows = self._execute_batch(task.execute_columns, rows)
+                        rows = self._execute_batch(task.execute_batch, rows)
                     continue
                 more = task.read(record)
                 read += len(more)

@@ -138,15 +138,18 @@ class ComponentRunner:
     def stats(self) -> Stats:
         """What was done so far; exact only in the thread of `run`."""
         loop = self._loop
-        return Stats.snapshot(
+        oldest_seconds, oldest = loop.oldest_input if loop else NO_INPUT
+        return Stats(
             self._component,
-            os.getpid(),
-            tuple(loop.tasks) if loop else (),
-            loop.pending if loop else 0,
-            self._counters,
-            loop.oldest_input if loop else NO_INPUT,
-            self._topology.kafka_sources.get(self._component, ()),
-            self._stalled,
+            (os.getpid(),),
+            tuple(sorted(loop.tasks)) if loop else (),
+            sources=self._topology.kafka_sources.get(self._component, ()),
+            pending=loop.pending if loop else 0,
+            oldest_input=oldest,
+            oldest_input_seconds=oldest_seconds,
+            stalled_seconds=self._stalled[0],
+            stalled_by=self._stalled[1],
+            **self._counters.snapshot(),
         )
 
     def _tick(self, now: float) -> None:

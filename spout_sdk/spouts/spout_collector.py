@@ -28,7 +28,6 @@ class SpoutCollector(Emitter):
     def __init__(self, scope: TaskScope, pending: Pending) -> None:
         super().__init__(scope)
         self._pending = pending
-        self._sticky = scope.acks.sticky if scope.acks is not None else lambda root: root
         self._entropy = scope.environment.entropy
         self.packer.assign_edges = self._assign
         self._roots: list[int] = []
@@ -64,30 +63,22 @@ class SpoutCollector(Emitter):
         if (plan := self.plans.get(stream)) is None:
             plan = self.plan(stream)
         route = plan.only_route
-        acks = self._acks
-        is_plain = acks is None or message_id is not None
+        is_plain = message_id is not None or not self._is_tracked
         if route is None or not is_plain or trace_context or self._hooks:
             row, deliveries = plan.row(values), plan.deliveries(values)
             return self._emit(row, deliveries, values, message_id, stream, root, trace_context or [])
         # The common case, spelled out: a tuple that one task receives, with a tree unless no trees are followed.
         row, task = plan.routed(values)
+        pack = route.packs[task]
+        if pack.is_special:
+            return self._emit(row, [(route, None, (task,))], values, message_id, stream, root, [])
         self._counters.emitted += 1
-        if acks is None:
-            self.last_root = None
-            self._add_untracked(route.packs[task], row)
-            if message_id is not None:
-                self.untracked.append(message_id)
-            return route.alone[task]
-        root = self._begin(message_id, root)
-        edge = self._next_id()
-        acks.init(root, edge)
-        self._add_one(route.packs[task], row, root, edge)
+        self._append(pack, row, self._begin(message_id, root) or 0)
         return route.alone[task]
 
     def begin(self, roots: Sequence[int]) -> bool:
         """Called by the SDK: whether tracked tuples with these roots may be emitted with `add`, until `settle`."""
-        alone = self._acks is None or bool(self._hooks)
-        return not alone and self._pending.has_none(roots)
+        return self._is_tracked and not self._hooks and self._pending.has_none(roots)
 
     def add(self, values: Sequence[Any], message_id: Any, stream: str, root: int) -> None:
         """Called by the SDK: emits a tracked tuple together with others, whose edges are drawn together."""
@@ -98,7 +89,10 @@ class SpoutCollector(Emitter):
         row, task = plan.routed(values)
         self._roots.append(root)
         self._message_ids.append(message_id)
-        pack = plan.only_route.packs[task]
+        self._append(plan.only_route.packs[task], row, root)
+
+    def _append(self, pack: OpenPack, row: Any, root: int) -> None:
+        """Adds a tuple to a pack; its edge is drawn with those of others."""
         if not pack.owners:
             self.packer.open(pack)
         pack.owners.append(root)
@@ -106,6 +100,7 @@ class SpoutCollector(Emitter):
         rows.append(row)
         if len(rows) >= pack.limit:
             self.packer.send(pack)
+            self._acks.flush_full()
 
     def settle(self) -> None:
         """Called by the SDK: begins the trees of the tuples that were added."""
@@ -118,10 +113,12 @@ class SpoutCollector(Emitter):
 
     def _assign(self, pack: OpenPack) -> None:
         """Draws the edges of added tuples; each is the only one of its tree so far, so they are the inits, too."""
-        roots, pack.owners = np.array(pack.owners, np.uint64), []
-        edges = random_column(len(roots), self._entropy)
-        self._acks.init_columns(roots, edges)  # type: ignore[union-attr]  # `begin` has found that there is one
-        pack.add_ids(roots, edges)
+        owners, pack.owners = pack.owners, []
+        if self._is_tracked:
+            roots = np.array(owners, np.uint64)
+            edges = random_column(len(roots), self._entropy)
+            self._acks.init_columns(roots, edges)
+            pack.add_ids(roots, edges)
 
     def emit_direct(
         self,
@@ -151,12 +148,19 @@ class SpoutCollector(Emitter):
         row, deliveries = plan.row(values), plan.delivery(task)
         return self._emit(row, deliveries, values, message_id, stream, None, trace_context or [])
 
-    def _begin(self, message_id: Any, chosen: int | None) -> int:
-        """Makes a tree pending and returns its root."""
-        root = self._sticky(self._next_id()) if chosen is None else chosen
+    def _begin(self, message_id: Any, chosen: int | None) -> int | None:
+        """Makes a tree pending and returns its root; None for a tuple that is not tracked."""
+        self.last_root = None
+        if message_id is None:
+            return None
+        if not self._is_tracked:
+            # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
+            self.untracked.append(message_id)
+            return None
+        root = self._acks.sticky(self._next_id()) if chosen is None else chosen
         now = self._clock()
         while not self._pending.put(root, message_id, now):
-            root = self._sticky(self._next_id())
+            root = self._acks.sticky(self._next_id())
         self.last_root = root
         return root
 
@@ -171,16 +175,10 @@ class SpoutCollector(Emitter):
         trace_context: Headers,
     ) -> tuple[TaskId, ...]:
         next_edges: Callable[[], Edges] = dict
-        if message_id is None or self._acks is None:
-            self.last_root = None
-            if message_id is not None:
-                # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
-                self.untracked.append(message_id)
-        else:
-            tree = self._begin(message_id, root)
-            edges = [self._next_id() for _, (_, tasks) in deliveries for _ in tasks]
+        if (tree := self._begin(message_id, root)) is not None:
+            edges = [self._next_id() for _, _, tasks in deliveries for _ in tasks]
             self._acks.init(tree, reduce(xor, edges, 0))
             next_edges = ({tree: edge} for edge in edges).__next__
         return self._deliver(
-            *(deliveries, row, values, stream, next_edges, trace_context), message_id=message_id, root=self.last_root
+            *(deliveries, row, values, stream, next_edges, trace_context), message_id=message_id, root=tree
         )

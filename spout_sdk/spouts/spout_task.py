@@ -2,12 +2,11 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.api.components import Failure, Spout
-from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
@@ -46,16 +45,15 @@ class SpoutTask(Task):
         super().__init__(topology, component, task, environment, InputOffsets(), address)
         now = self._clock()
         self._limit = PendingLimit(declared.max_pending, (declared.timeout_ms + manifest.tick_ms) / 1000, now)
-        self._dead_letters = DeadLetters(self._scope)
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
         self.collector = SpoutCollector(self._scope, self._pending)
-        if self._acks is not None and topology.acks_ahead:
+        if manifest.acking and topology.acks_ahead:
             # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
             # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
             self._acks.send_children = lambda: None
-            self.collector.packer.before_send = self._acks.deliver
+            self.collector.packer.before_send = self._send_inits
         spout = self._make(topology)
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
@@ -65,10 +63,13 @@ class SpoutTask(Task):
         if isinstance(spout, KafkaSpout):
             spout.attach(self._scope)
 
+    def _send_inits(self) -> None:
+        self.collector.packer.assign_all()
+        self._acks.deliver()
+
     def open(self) -> None:
         """Opens the spout; raises `ComponentError` if it raised."""
-        for make in self._hook_factories:
-            self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
+        self._add_hooks()
         self._call("open", self.spout.open, self._context, self.collector)
         if isinstance(self.spout, KafkaSpout):
             self._source = self.spout.source
@@ -121,20 +122,17 @@ class SpoutTask(Task):
             # Its trees fail as lost in the end.
             what = (self._component, self._task, record.offset(), error)
             self._logger.warning("%s/%d: unreadable notice at offset %s: %s", *what)
-            self._dead_letters.send_record(record, error, lambda: None)
+            self.collector.dead_letters.send_record(record, error, lambda: None)
             return
-        pop, counters = self._pending.pop, self._counters
-        trees = [tree for tree in map(pop, batch.acked_roots.tolist()) if tree is not None]
+        pending, counters = self._pending, self._counters
+        trees = [pending.pop(root) for root in batch.acked_roots.tolist() if root in pending]
         counters.ignored_notices += len(batch.acked_roots) - len(trees)
         counters.acked += len(trees)
-        try:
-            self._acked(trees)
-        except Exception as error:
-            raise self._broken("ack", error) from error
+        self._call("ack", self._acked, trees)
         self._limit.acked(len(trees))
         reasons = zip(batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True)
         for root, reason, message in reasons:
-            if (tree := pop(root)) is None:
+            if (tree := pending.pop(root, None)) is None:
                 counters.ignored_notices += 1
             else:
                 self._failed(tree[0], Failure(FailReason(reason), message))
@@ -183,7 +181,7 @@ class SpoutTask(Task):
     @property
     def pending_messages(self) -> list[Any]:
         """The message ids of the open trees, in the order in which they began."""
-        return self._pending.message_ids
+        return [message_id for message_id, _ in self._pending.values()]
 
     @property
     def pending(self) -> int:
@@ -227,11 +225,3 @@ class SpoutTask(Task):
         if self._throttled_since is not None:
             self._counters.throttled_seconds += self._clock() - self._throttled_since
             self._throttled_since = None
-
-    def _call(self, method: str, function: Callable[..., object], *arguments: Any) -> None:
-        try:
-            function(*arguments)
-        except BrokerError:
-            raise
-        except Exception as error:
-            raise self._broken(method, error) from error

@@ -1,9 +1,10 @@
 """Exceptions that are raised again and again: which of them are logged, and which with their traceback."""
 
+import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from spout_sdk.records import Clock
 
@@ -18,39 +19,41 @@ class _Kind:
     left_out: int = 0
 
 
-class Line(NamedTuple):
-    """An exception that is to be logged: the end of its line, and what `exc_info` takes."""
-
-    more: str
-    traceback: BaseException | None
-
-
 class Repetition:
-    """Of one kind of exceptions, lets one line pass in ten seconds, and one traceback in a minute.
+    """Of one kind of exceptions, logs one line in ten seconds, and one traceback in a minute.
 
-    Alike are exceptions of one type, raised at one line of code, or about one thing.
+    Alike are exceptions of one type, raised at one line of code, or about one thing; the latter have no traceback.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kinds: dict[Hashable, _Kind] = {}
 
-    def line(self, error: BaseException, about: Hashable = None) -> Line | None:
-        """What is to be logged of this exception; None if nothing is."""
+    def log(
+        self,
+        logger: logging.Logger,
+        level: int,
+        error: BaseException,
+        text: str,
+        *arguments: Any,
+        about: Hashable = None,
+    ) -> None:
+        """Logs an exception, with how many of its kind were left out before; those that are left out at DEBUG."""
         now = self._clock()
         what = (type(error), _raised_at(error.__traceback__) if about is None else about)
-        kind = self._kinds.get(what)
-        if kind is None:
-            kind = self._kinds[what] = _Kind(now, now)
-        elif now < kind.line_at:
+        kind = self._kinds.setdefault(what, _Kind(now, now))
+        traceback = error if about is None else None
+        if now < kind.line_at:
             kind.left_out += 1
-            return None
+            logger.debug(text, *arguments, exc_info=traceback)
+            return
         more = f"; {kind.left_out:,} more of this kind since the last line" if kind.left_out else ""
         kind.left_out, kind.line_at = 0, now + LINE_SECONDS
         if now < kind.traceback_at:
-            return Line(more, None)
-        kind.traceback_at = now + TRACEBACK_SECONDS
-        return Line(more, error)
+            traceback = None
+        else:
+            kind.traceback_at = now + TRACEBACK_SECONDS
+        logger.log(level, f"{text}%s", *arguments, more, exc_info=traceback)
 
 
 def _raised_at(traceback: TracebackType | None) -> Hashable:

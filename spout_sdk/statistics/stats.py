@@ -1,7 +1,7 @@
 """What the processes of a component have done so far: counters while they run, and snapshots of these."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ class Counts:
     transferred: int = _total("Tuples that were sent.")
     executed: int = _total("Tuples that were handed to a bolt.")
     acked: int = _total("Trees of a spout, inputs of a bolt that were acked.")
-    # Late outcomes: of a tree that was given up, or of a task that has moved since.
+    # Late outcomes: of a tree that was lost, or of a task that has moved since.
     ignored_notices: int = _total("Outcomes of trees that the spout does not hold.")
     errors: int = _total("Exceptions of execute, and errors that were reported.")
     # A spout that waits for its bolts nearly all of the time is not what limits the topology.
@@ -82,7 +82,7 @@ class Counters(Counts):
     loads: dict[int, TaskLoad] = field(default_factory=dict)
 
     def load(self, task: int) -> TaskLoad:
-        """The load of a task; one that comes back goes on with it."""
+        """The load of a task; one that is assigned again continues it."""
         return self.loads.setdefault(task, TaskLoad())
 
     def count_error(self, error: BaseException) -> None:
@@ -95,10 +95,15 @@ class Counters(Counts):
         word = reason.word
         self.failed[word] = self.failed.get(word, 0) + 1
 
-    def copied(self) -> dict[str, Any]:
-        """Name → value of all `Counts`, which change no more."""
+    def snapshot(self) -> dict[str, Any]:
+        """What is counted, for `Stats`, copied: it changes no more."""
         values = {each.name: getattr(self, each.name) for each in fields(Counts)}
-        return {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}
+        return {
+            **{name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()},
+            "task_executed": {str(task): load.executed for task, load in self.loads.items()},
+            "task_busy_ms": {str(task): round(load.busy_seconds * 1000) for task, load in self.loads.items()},
+            "counters": dict(self.users),
+        }
 
 
 @dataclass(slots=True)
@@ -109,7 +114,7 @@ class Stats(Counts):
         component: whose.
         pids: of the processes that it sums up.
         tasks: that they own now.
-        task_executed: of a bolt, task → tuples handed to it.
+        task_executed: of a bolt, task → tuples that it executed.
         task_busy_ms: of a bolt, task → milliseconds for which it executed tuples.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
@@ -134,35 +139,6 @@ class Stats(Counts):
     stalled_seconds: float = 0.0
     stalled_by: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def snapshot(
-        cls,
-        component: str,
-        pid: int,
-        tasks: Iterable[int],
-        pending: int,
-        counters: Counters,
-        oldest_input: tuple[float, str] = NO_INPUT,
-        sources: Iterable[str] = (),
-        stalled: tuple[float, str] = (0.0, ""),
-    ) -> "Stats":
-        """Copies the counters of a process."""
-        return cls(
-            component,
-            (pid,),
-            tuple(sorted(tasks)),
-            task_executed={str(task): load.executed for task, load in counters.loads.items()},
-            task_busy_ms={str(task): round(load.busy_seconds * 1000) for task, load in counters.loads.items()},
-            sources=tuple(sources),
-            pending=pending,
-            oldest_input=oldest_input[1],
-            oldest_input_seconds=oldest_input[0],
-            stalled_seconds=stalled[0],
-            stalled_by=stalled[1],
-            counters=dict(counters.users),
-            **counters.copied(),
-        )
 
     def merge(self, other: "Stats") -> "Stats":
         """The sum of two snapshots of different processes of a component."""

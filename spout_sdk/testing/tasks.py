@@ -1,6 +1,5 @@
 """The processes of a simulated cluster: each runs the loop of one task on clients in memory, a turn at a time."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -53,8 +52,9 @@ class SimulatedProcess:
     @property
     def stats(self) -> Stats:
         loop = self._loop
-        stats = Stats.snapshot(self.name, 0, (self._number,), loop.pending, self._counters, loop.oldest_input)
-        return replace(stats, pids=())
+        seconds, oldest = loop.oldest_input
+        about: dict[str, Any] = {"pending": loop.pending, "oldest_input": oldest, "oldest_input_seconds": seconds}
+        return Stats(self.name, (), (self._number,), **about, **self._counters.snapshot())
 
     def turn(self, limit: int) -> bool:
         """Lets the loop do its work once, with so many records at most; returns whether there was any."""

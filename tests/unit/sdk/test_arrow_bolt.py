@@ -108,7 +108,7 @@ def record(bench: Bench, rows: list[tuple[Any, ...]], edges: list[dict[int, int]
 
 
 def run(bench: Bench, task: Any, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> None:
-    task.execute_columns(task.read_columns(record(bench, rows, edges)))
+    task.execute_batch(task.read_columns(record(bench, rows, edges)))
 
 
 def sent(bench: Bench) -> list[tuple[int, tuple[Any, ...], dict[int, int]]]:
@@ -159,7 +159,7 @@ def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grou
     bench, task, _ = rig(work, grouping)
     whole = task.read_columns(record(bench, [("", row) for row in range(len(edges))], edges))
     for begin in range(0, len(edges), size):
-        task.execute_columns(whole[begin : begin + size])
+        task.execute_batch(whole[begin : begin + size])
     task.flush()
     arrived = sent(bench)
     expected = checksums_of([*edges, *(each for _, _, each in arrived)])

@@ -140,7 +140,9 @@ def test_a_repeated_exception_has_one_traceback_a_minute(
     assert (bench.counters.errors, task.committable) == (301, 301)
 
 
-def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line() -> None:
+def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def raised(divisor: float) -> Exception:
         try:
             if divisor:
@@ -149,9 +151,10 @@ def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line() -
         except (ValueError, ZeroDivisionError) as error:
             return error
 
-    repetition = Repetition(lambda: 0.0)
-    lines = [repetition.line(each) for each in (raised(0), raised(1), raised(0), ZeroDivisionError())]
-    assert [line is not None and line.traceback is not None for line in lines] == [True, True, False, True]
+    repetition, logger = Repetition(lambda: 0.0), logging.getLogger("spout_sdk.bolt")
+    for each in (raised(0), raised(1), raised(0), ZeroDivisionError()):
+        repetition.log(logger, logging.ERROR, each, "raised")
+    assert [bool(record.exc_info) for record in caplog.records] == [True, True, True]
 
 
 def test_failing_on_purpose_is_no_error_of_the_bolt(caplog: pytest.LogCaptureFixture) -> None:

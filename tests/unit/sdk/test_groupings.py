@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spout_sdk import CustomGrouping
-from spout_sdk.emitting.groupings import choose_for
-from tuple_tree.manifest import Grouping, Subscription
+from spout_sdk.emitting.groupings import choose_for, key_for
+from tuple_tree.manifest import KEYED, Grouping, Subscription
 from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
 
 FIELDS = ("word", "n", "ok")
@@ -16,7 +16,11 @@ FIELDS = ("word", "n", "ok")
 
 def choosing(grouping: Grouping, *fields: str, tasks: int = 4, start: int = 0, custom: Any = None) -> Any:
     subscription = Subscription(source="lines", stream="default", grouping=grouping, fields=fields)
-    return choose_for(subscription, tasks, FIELDS, start, custom)[0]
+    choose, _ = choose_for(subscription, tasks, FIELDS, start, custom)
+    if grouping not in KEYED:
+        return choose
+    key_of = key_for(subscription, FIELDS)
+    return lambda values: (key_of(values), choose(values))
 
 
 @pytest.mark.parametrize("grouping", ["shuffle", "none", "local_or_shuffle"])
@@ -24,7 +28,7 @@ def test_a_shuffle_goes_round_the_tasks_from_its_start(grouping: Grouping) -> No
     choose = choosing(grouping, tasks=3, start=10**18 + 2)
     chosen = [choose(("w", 1, True)) for _ in range(30)]
     first = (10**18 + 2) % 3
-    assert chosen == [(None, ((first + n) % 3,)) for n in range(30)]
+    assert chosen == [((first + n) % 3,) for n in range(30)]
 
 
 def test_equal_fields_reach_the_same_task_under_a_readable_key() -> None:
@@ -38,8 +42,8 @@ def test_equal_fields_reach_the_same_task_under_a_readable_key() -> None:
 
 
 def test_global_takes_the_lowest_all_takes_every_task_and_direct_none() -> None:
-    assert choosing("global", start=3)(("w", 1, True)) == (None, (0,))
-    assert choosing("all", start=3)(("w", 1, True)) == (None, (0, 1, 2, 3))
+    assert choosing("global", start=3)(("w", 1, True)) == (0,)
+    assert choosing("all", start=3)(("w", 1, True)) == (0, 1, 2, 3)
     with pytest.raises(TypeError, match="use emit_direct"):
         choosing("direct")(("a", 1, True))
 
@@ -70,8 +74,8 @@ class ByLength(CustomGrouping):
 
 def test_a_custom_grouping_chooses_tasks_that_there_are_once_each() -> None:
     choose = choosing("custom", custom=ByLength)
-    assert choose(("abc", 1, True)) == (None, (0, 1, 2))
-    assert choose(("", 1, True)) == (None, ())
+    assert choose(("abc", 1, True)) == (0, 1, 2)
+    assert choose(("", 1, True)) == ()
     with pytest.raises(TypeError, match=r"ByLength\.choose\(\) returned task 4: the bolt has 4, numbered from 0"):
         choose(("abcdf", 1, True))
     with pytest.raises(TypeError, match="each task may receive one copy"):

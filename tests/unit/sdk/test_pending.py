@@ -15,7 +15,7 @@ def test_a_root_is_held_once_until_its_outcome() -> None:
     assert not pending.put(7, "n", 6.0)
     assert (len(pending), 7 in pending) == (1, True)
     assert pending.pop(7) == ("m", 1.0)
-    assert pending.pop(7) is None
+    assert pending.pop(7, None) is None
     pending.tick(1000.0)
     assert (len(pending), 7 in pending, lost) == (0, False, [])
 

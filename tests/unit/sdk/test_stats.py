@@ -64,7 +64,8 @@ def snapshot(pid: int, **user_counters: int) -> Stats:
     counters.load(2 * pid).executed = pid
     counters.load(2 * pid).busy_seconds = 0.0104 * pid
     counters.count_error(ValueError(f"of {pid}"))
-    taken = Stats.snapshot("split", pid, (2 * pid, 2 * pid + 1), 7, counters, sources=["orders"])
+    tasks = (2 * pid, 2 * pid + 1)
+    taken = Stats("split", (pid,), tasks, pending=7, sources=("orders",), **counters.snapshot())
     assert [getattr(taken, name) for name in COUNTED] == [*range(10 * pid, 10 * pid + len(COUNTED))]
     assert [getattr(taken, name) for name in LATENCIES] == [histogram(number * pid) for number in (1, 2, 3)]
     # A snapshot does not follow the counters.

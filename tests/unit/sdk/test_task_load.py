@@ -65,7 +65,7 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
         headers = [*anchor_headers(edges), (SOURCE_HEADER, b"rows/default")]
         record = bench.raw("slow", packed(ROWS, *several), headers, task=1)
         if task.takes_columns:
-            task.execute_columns(task.read_columns(record))
+            task.execute_batch(task.read_columns(record))
         elif task.takes_batches:
             task.execute_batch(task.read(record))
         else:

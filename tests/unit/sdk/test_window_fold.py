@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack, InputStream
-from spout_sdk.bolts.bolt_task import BoltProgress
 from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
 from spout_sdk.records import MadeRecord
 from spout_sdk.windows.fold import WindowFold
 
@@ -226,9 +226,9 @@ def test_changed_windows_begin_without_the_committed_progress() -> None:
 
 
 def test_foreign_metadata_is_skipped_and_later_versions_are_rejected() -> None:
-    progress = BoltProgress(7, '{"last":[7,1]}')
-    assert BoltProgress.of(5, progress.metadata) == progress
+    progress = '7:{"last":[7,1]}'
+    assert read_commit_metadata("read", 5, commit_metadata("read", progress)) == progress
     for others in (None, "", "by hand", "2:attempt=3"):
-        assert BoltProgress.of(5, others) is None
+        assert read_commit_metadata("read", 5, others) is None
     with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 2, .* reads version 1: run"):
-        BoltProgress.of(5, "2:read=7:{}")
+        read_commit_metadata("read", 5, "2:read=7:{}")
