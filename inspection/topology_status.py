@@ -113,7 +113,7 @@ class ClusterStatus:
     def __init__(self, kafka: KafkaSettings) -> None:
         self.catalogue = Catalogue(kafka)
         self._admin = self.catalogue.admin
-        self._commits = GroupCommits(kafka)
+        self.commits = GroupCommits(kafka)
 
     def of(
         self, manifests: Iterable[Manifest], existing: Mapping[str, int], *, with_members: bool = True
@@ -136,7 +136,7 @@ class ClusterStatus:
         external = {component_group(each.topology, it.name) for each, _ in own for it in each.components if it.external}
         stretches = self._stretches([place for of_topic in places.values() for place in of_topic])
         members = self.members(read) if with_members else dict.fromkeys(read)
-        committed = commits_of(self._admin, read) if with_members else self._commits.of(read)
+        committed = commits_of(self._admin, read) if with_members else self.commits.of(read)
 
         def partition(place: Place, group: str | None) -> PartitionStatus:
             begin, end = stretches[place]
@@ -212,7 +212,7 @@ class ClusterStatus:
         lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.bolts}
         for spout, topics in sources.items():
             read = [(topic, number) for topic in topics for number in range(existing.get(topic, 0))]
-            commits = self._commits.of({component_group(topology, spout): read})
+            commits = self.commits.of({component_group(topology, spout): read})
             lags[spout] = _sum_known(topic.lag for topic in self.sources(manifest, commits))
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
         dead_letters = sum(one.end - one.begin for one in letters) if letters else None

@@ -1,8 +1,7 @@
 """Tuple trees in Kafka: the ack log has the time of a tree, so only that part of the inboxes is read."""
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from confluent_kafka import Message, TopicPartition
@@ -12,12 +11,12 @@ from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
-from inspection.topology_status import GroupCommits, commits_of
+from inspection.topology_status import ClusterStatus, commits_of
 from inspection.trace.families import checksum
 from inspection.trace.records import RootRecords, Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
-from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.log_reader import LogReader, Place, Progress
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.log_reader import LogReader, Place, Progress, place_of
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import BoltManifest, Manifest
@@ -40,8 +39,7 @@ class TraceReader:
         self._manifest = manifest
         self._topology = manifest.topology
         self._log = LogReader(kafka, progress)
-        self._commits = GroupCommits(kafka)
-        self._catalogue = Catalogue(kafka)
+        self._cluster = ClusterStatus(kafka)
         self._acks = acks_topic(manifest.topology)
 
     def __enter__(self) -> Self:
@@ -74,33 +72,31 @@ class TraceReader:
         settings = LedgerSettings.of(self._manifest)
         places = [(self._acks, partition) for partition in chosen]
         # Before the end of the log, or a commit made in between would lie behind it, as if the topic were another.
-        commits = self._commits.of({acker_group(topology): places}).get(acker_group(topology), {})
+        commits = self._cluster.commits.of({acker_group(topology): places}).get(acker_group(topology), {})
         whole = self._log.stretches(places)
         recent = self._log.stretches(places, since_ms)
-        folds: dict[int, PartitionFold] = {}
-        stretches: dict[Place, range] = {}
-        clocks: dict[int, int] = {}
-        for place in places:
-            partition, log = place[1], whole[place]
-            reached = _reached(commits.get(place), log)
-            start = reached.rebuild_from if reached else recent[place].start
-            folds[partition] = PartitionFold(partition, len(whole_log), settings, reached, start)
-            clocks[partition] = reached.clock_ms if reached else 0
-            stretches[place] = range(start, log.stop)
-        waiting: dict[int, list[LogRecord]] = {partition: [] for partition in folds}
+        folds = {
+            place: PartitionFold(
+                place[1], len(whole_log), settings, _reached(commits.get(place), whole[place]), recent[place].start
+            )
+            for place in places
+        }
+        waiting: dict[Place, list[LogRecord]] = {place: [] for place in places}
 
         def fold(message: Message) -> None:
-            partition, offset, at_ms, value = _record(message)
-            waiting[partition].append(LogRecord(offset, at_ms, value))
-            if len(waiting[partition]) >= _AT_ONCE:
-                folds[partition].apply(waiting[partition])
-                waiting[partition].clear()
+            place = place_of(message)
+            waiting[place].append(LogRecord(*_record(message)[1:]))
+            if len(waiting[place]) >= _AT_ONCE:
+                folds[place].apply(waiting[place])
+                waiting[place].clear()
 
+        stretches = {place: range(folds[place].position, whole[place].stop) for place in places}
         self._log.read(f"the ledgers of {topology}", stretches, fold)
         born: dict[int, int] = {}
-        for partition, each in folds.items():
-            each.apply(waiting[partition])
-            each.advance(max(each.clock_ms, clocks[partition]))
+        for place, each in folds.items():
+            each.apply(waiting[place])
+            # To the clock of the commit, which may have been moved without a record.
+            each.advance(0)
             born |= {root: tick * settings.tick_ms for root, tick in each.ledger.oldest(count)}
         return dict(sorted(born.items(), key=lambda item: item[1])[:count])
 
@@ -132,10 +128,11 @@ class TraceReader:
 
     def roots_of_message(self, text: str) -> list[int]:
         spout, positions = positions_of_message(text, self._manifest)
+        catalogue = self._cluster.catalogue
         group = component_group(self._topology, spout)
         notices = notices_topic(self._topology, spout)
-        topics = sorted({topic for topic, _ in commits_of(self._catalogue.admin, [group]).get(group, {})} - {notices})
-        ids = [found for topic in topics if (found := self._catalogue.topic_id(topic)) is not None]
+        topics = sorted({topic for topic, _ in commits_of(catalogue.admin, [group]).get(group, {})} - {notices})
+        ids = [found for topic in topics if (found := catalogue.topic_id(topic)) is not None]
         if not ids:
             raise RootFormError(
                 f"group {group} has no committed offsets of a source topic that exists, so spout {spout!r} has no "
@@ -212,16 +209,10 @@ class TraceReader:
     def _reachable(self, found: list[RootRecords]) -> list[BoltManifest]:
         """The bolts that tuples of the trees' spouts can reach; all of them if an init is not there."""
         begun_by = [{entry.spout.topic for entry in records.entries if entry.spout is not None} for records in found]
-        topics = set[str]().union(*begun_by)
-        return [
-            bolt
-            for bolt in self._manifest.bolts
-            if not all(begun_by)
-            or any(
-                notices_topic(self._topology, spout.name) in topics
-                for spout in self._manifest.spouts_upstream(bolt.name)
-            )
-        ]
+        notices = set[str]().union(*begun_by) if all(begun_by) else {topic for topic, _ in self._notice_places()}
+        spouts = {spout.name for spout in self._manifest.spouts if notices_topic(self._topology, spout.name) in notices}
+        upstream = self._manifest.spouts_upstream
+        return [bolt for bolt in self._manifest.bolts if spouts & {spout.name for spout in upstream(bolt.name)}]
 
     def _notice_places(self) -> list[Place]:
         return [
@@ -231,21 +222,16 @@ class TraceReader:
         ]
 
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
-        """Bolt and task → committed offset; without those that keep their offsets elsewhere."""
-        inboxes = {
-            (tuples_topic(self._topology, bolt.name), task): bolt
-            for bolt in self._manifest.bolts
-            for task in range(bolt.tasks)
+        """Bolt and task → committed offset, or the beginning; without those that keep their offsets elsewhere."""
+        (status,) = self._cluster.of([self._manifest], self._cluster.catalogue.topics(), with_members=False)
+        bolts = {tuples_topic(self._topology, bolt.name): bolt.name for bolt in self._manifest.bolts}
+        return {
+            (bolts[topic.name], each.partition): each.begin if each.committed is None else each.committed
+            for topic in status.topics
+            if topic.name in bolts
+            for each in topic.partitions
+            if each.lag is not None
         }
-        read: dict[str, list[Place]] = defaultdict(list)
-        for place, bolt in inboxes.items():
-            read[component_group(self._topology, bolt.name)].append(place)
-        commits = self._commits.of(read)
-        offsets = {place: commit.offset for of_group in commits.values() for place, commit in of_group.items()}
-        # Where a group has committed nothing, it reads from the beginning; Spark keeps its offsets in a checkpoint.
-        unread = [at for group in commits for at in read[group] if at not in offsets and not inboxes[at].external]
-        offsets |= {place: stretch.start for place, stretch in self._log.stretches(unread).items()}
-        return {(inboxes[place].name, place[1]): offset for place, offset in offsets.items()}
 
     def _not_found(self, what: str, since_ms: int, log: Mapping[Place, range]) -> RootNotFoundError:
         searched = ", ".join(
@@ -278,14 +264,11 @@ def _reached(commit: TopicPartition | None, log: range) -> Committed | None:
     return reached if reached is not None and reached.clock_ms else None
 
 
-def _ended_ms(found: Iterable[RootRecords]) -> int | None:
+def _ended_ms(found: Sequence[RootRecords]) -> int | None:
     """When the last of the trees ended, by the ack log and the notices; None if one is open."""
-    last_ms = 0
     for records in found:
-        applied = [entry for entry in records.entries if not entry.dropped]
-        is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
-        if not (is_complete or records.outcomes):
+        has_init = any(entry.kind == "init" and not entry.dropped for entry in records.entries)
+        if not records.outcomes and not (has_init and checksum(records.entries) == 0):
             return None
-        times = [entry.at_ms for entry in records.entries] + [outcome.at_ms for outcome in records.outcomes]
-        last_ms = max(last_ms, *times)
-    return last_ms
+    times = [entry.at_ms for records in found for entry in records.entries]
+    return max(times + [outcome.at_ms for records in found for outcome in records.outcomes])

@@ -9,9 +9,9 @@ from rich.tree import Tree as Drawing
 
 from acker_cli.console import unlimited
 from inspection.notation import show_root, show_time
-from inspection.trace.output import tuple_name, verdict
-from inspection.trace.records import LogEntry
-from inspection.trace.tree import Node, Origin, State, Status, Tree
+from inspection.trace.output import verdict
+from inspection.trace.records import LogEntry, Node, Origin, State
+from inspection.trace.tree import Status, Tree
 
 _MOST_SIBLINGS: Final = 20
 """How many children of a tuple are drawn; what is open comes first."""
@@ -39,10 +39,10 @@ def _drawn(topology: str, tree: Tree) -> Drawing:
     children = tree.children
     drawn: set[int] = set()
     tops = children.get(None, [])
-    certain = [at for at in tops if tree.nodes[at].delivery.source == tree.spout]
+    certain = [at for at in tops if tree.nodes[at].source == tree.spout]
     _branch(drawing, tree, certain, children, drawn)
-    for source in sorted({tree.nodes[at].delivery.source for at in tops if at not in certain}):
-        several = [at for at in tops if at not in certain and tree.nodes[at].delivery.source == source]
+    for source in sorted({tree.nodes[at].source for at in tops if at not in certain}):
+        several = [at for at in tops if at not in certain and tree.nodes[at].source == source]
         group = drawing.add(Text(f"of `{source}`, but of which of its tuples is not known", "yellow"))
         _branch(group, tree, several, children, drawn)
     return drawing
@@ -68,16 +68,15 @@ def _branch(
 
 
 def _label(tree: Tree, node: Node) -> Text:
-    delivery = node.delivery
     text = Text()
-    text.append(tuple_name(node), "cyan")
-    if delivery.stream != "default":
-        text.append(f" {delivery.stream}")
-    text.append(f"  {delivery.preview}")
-    text.append(f"  edge {show_root(delivery.edge)}, emitted {_at(tree, delivery.emitted_ms)}", "dim")
+    text.append(node.name, "cyan")
+    if node.stream != "default":
+        text.append(f" {node.stream}")
+    text.append(f"  {node.preview}")
+    text.append(f"  edge {show_root(node.edge)}, emitted {_at(tree, node.emitted_ms)}", "dim")
     text.append(f"  {_state(tree, node)}", _STYLES[node.state])
     if len(node.parents) > 1:
-        names = ", ".join(tuple_name(tree.nodes[at]) for at in node.parents)
+        names = ", ".join(tree.nodes[at].name for at in node.parents)
         text.append(f"  child of one or more of {names}", "dim")
     if node.origin is Origin.INFERRED and node.parents:
         text.append("  (its parent is not acked)", "dim")
@@ -85,8 +84,8 @@ def _label(tree: Tree, node: Node) -> Text:
         text.append("  (no ack holds it: the execution that emitted it was interrupted)", "yellow")
     if len(node.offsets) > 1:
         text.append(f"  (sent {len(node.offsets)} times, offsets {', '.join(map(str, node.offsets))})", "yellow")
-    if delivery.roots > 1:
-        text.append(f"  (in {delivery.roots} trees)", "dim")
+    if node.roots > 1:
+        text.append(f"  (in {node.roots} trees)", "dim")
     return text
 
 

@@ -14,13 +14,12 @@ What none of them finds stays unexplained.
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, islice
 from operator import xor
 from typing import Final
 
-from inspection.trace.records import Delivery, LogEntry
+from inspection.trace.records import LogEntry, Node, Origin
 
 MOST_DIMENSIONS: Final = 44
 """A number that is no XOR of tuples found passes for one with a probability of 2^(44 - 64), one in a million."""
@@ -30,29 +29,17 @@ MOST_STEPS: Final = 5_000_000
 """How many tuples the search for the runs of a component visits at most, a few seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Acks (or the init) that were explained."""
-
-    entries: tuple[LogEntry, ...]  # the ack, or several that only add up together
-    parents: tuple[int, ...]  # indices of the tuples that they ack; none for an init
-    children: tuple[int, ...]  # indices of the tuples that were emitted anchored to these
-
-
-def find_families(
-    deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str
-) -> tuple[list[Family], tuple[LogEntry, ...]]:
+def find_families(nodes: Sequence[Node], entries: Iterable[LogEntry], spout: str) -> tuple[LogEntry, ...]:
     """Explains the init and the acks of a tree, in the order of the log; none of its tuples is given twice.
 
-    Returns what was explained, and the entries that were not.
+    The nodes get their acks, and their parents if an entry holds them as children. Returns what is unexplained.
     """
     by_component: dict[str, list[LogEntry]] = defaultdict(list)
     for entry in entries:
         if entry.kind in ("init", "ack"):
             by_component["" if entry.kind == "init" else entry.component].append(entry)
-    searches = [_Search(deliveries, component, of, spout) for component, of in by_component.items()]
-    left = tuple(entry for search in searches for entry in search.left.values())
-    return [family for search in searches for family in search.known], left
+    searches = [_Search(nodes, component, of, spout) for component, of in by_component.items()]
+    return tuple(entry for search in searches for entry in search.left.values())
 
 
 def checksum(entries: Iterable[LogEntry]) -> int:
@@ -84,20 +71,18 @@ class Basis:
 class _Search:
     """Explains the acks of one component, or the init, whose component is empty. `left` is what is unexplained."""
 
-    def __init__(self, deliveries: Sequence[Delivery], component: str, entries: list[LogEntry], spout: str) -> None:
-        self._deliveries = deliveries
+    def __init__(self, nodes: Sequence[Node], component: str, entries: list[LogEntry], spout: str) -> None:
+        self._nodes = nodes
         self._component = component
-        indices = range(len(deliveries))
-        self._inbox = dict.fromkeys(at for at in indices if component and deliveries[at].bolt == component)
-        self._acked: set[int] = set()
+        indices = range(len(nodes))
+        self._inbox = dict.fromkeys(at for at in indices if component and nodes[at].bolt == component)
         # Linked, because they are taken out one by one, from the front above all, and a tree may have a million tuples.
         self._open: defaultdict[int | None, OrderedDict[int, None]] = defaultdict(OrderedDict)  # None: of all tasks
         for at in self._inbox:
-            self._open[None][at] = self._open[deliveries[at].task][at] = None
-        emitted = [at for at in indices if deliveries[at].source == (component or spout)]
-        self._unclaimed = OrderedDict.fromkeys(sorted(emitted, key=lambda at: deliveries[at].order))
+            self._open[None][at] = self._open[nodes[at].task][at] = None
+        emitted = [at for at in indices if nodes[at].source == (component or spout)]
+        self._unclaimed = OrderedDict.fromkeys(sorted(emitted, key=lambda at: nodes[at].order))
         self._steps = 0
-        self.known: list[Family] = []
         # By identity: a batch may have equal entries.
         self.left = {id(entry): entry for entry in entries}
         self._directly()
@@ -109,7 +94,7 @@ class _Search:
                 self._by_runs()
 
     def _directly(self) -> None:
-        by_edge = {(task, self._deliveries[at].edge): at for task, open_ in self._open.items() for at in open_}
+        by_edge = {(task, self._nodes[at].edge): at for task, open_ in self._open.items() for at in open_}
         for entry in [*self.left.values()]:
             at = by_edge.get((entry.task, entry.val))
             if at is not None:
@@ -117,7 +102,7 @@ class _Search:
 
     def _by_basis(self) -> None:
         candidates = self._candidates()
-        basis, members = Basis(self._deliveries[at].edge for at in candidates), len(candidates)
+        basis, members = Basis(self._nodes[at].edge for at in candidates), len(candidates)
         tried: list[LogEntry] = []
         for entry in [*self.left.values()]:
             if len(basis) > MOST_DIMENSIONS:
@@ -151,14 +136,14 @@ class _Search:
             if self._steps > MOST_STEPS:
                 return
             for parent in self._parents_of_run(entry.task) if self._component else [None]:
-                run = self._run(entry.val if parent is None else entry.val ^ self._deliveries[parent].edge)
+                run = self._run(entry.val if parent is None else entry.val ^ self._nodes[parent].edge)
                 if run is not None:
                     self._know((entry,), () if parent is None else (parent,), run)
                     break
 
     def _parents_of_run(self, task: int | None) -> list[int]:
         """The tuples that an ack of a task may be of: a few that are open, else of those that may be executed again."""
-        acked = (at for at in self._inbox if at in self._acked and task in (None, self._deliveries[at].task))
+        acked = (at for at in self._inbox if self._nodes[at].acks and task in (None, self._nodes[at].task))
         return [*islice(chain(self._open[task], acked), MOST_RUN_PARENTS)]
 
     def _run(self, wanted: int) -> tuple[int, ...] | None:
@@ -167,7 +152,7 @@ class _Search:
         for at in self._unclaimed:
             self._steps += 1
             passed.append(at)
-            sum_ ^= self._deliveries[at].edge
+            sum_ ^= self._nodes[at].edge
             start = starts.get(sum_ ^ wanted)
             if start is not None:
                 return tuple(passed[start:])
@@ -177,19 +162,21 @@ class _Search:
     def _roles(self, tuples: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Which of the tuples were acked, and which are their children."""
         received = [at for at in tuples if at in self._inbox]
-        acked = [at for at in received if self._deliveries[at].source != self._component]
+        acked = [at for at in received if self._nodes[at].source != self._component]
         if received and not acked:
             # The bolt receives what it emits itself: the earliest of a chain is the parent.
-            acked = [min(received, key=lambda at: self._deliveries[at].emitted_ms)]
+            acked = [min(received, key=lambda at: self._nodes[at].emitted_ms)]
         return tuple(acked), tuple(at for at in tuples if at not in acked)
 
     def _know(self, entries: tuple[LogEntry, ...], parents: tuple[int, ...], children: tuple[int, ...]) -> None:
-        self.known.append(Family(entries, parents, children))
+        """Entries, the ack or several that only add up together, are of these tuples, emitted anchored to those."""
         for entry in entries:
             self.left.pop(id(entry), None)
-        self._acked.update(parents)
         for at in parents:
+            self._nodes[at].acks += entries
             self._open[None].pop(at, None)
-            self._open[self._deliveries[at].task].pop(at, None)
+            self._open[self._nodes[at].task].pop(at, None)
         for at in children:
+            child = self._nodes[at]
+            child.reported, child.parents, child.origin = entries, parents, Origin.REPORTED
             self._unclaimed.pop(at, None)

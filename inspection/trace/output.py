@@ -6,8 +6,9 @@ In JSON, ids are 16 hexadecimal digits, times milliseconds since the epoch.
 from typing import Any, Final
 
 from inspection.notation import show_root
-from inspection.trace.records import LogEntry
-from inspection.trace.tree import Node, Origin, State, Status, Tree
+from inspection.trace.families import checksum
+from inspection.trace.records import LogEntry, Node, Origin, State
+from inspection.trace.tree import Status, Tree
 from tuple_tree.messages import FailReason
 
 _PLACES: Final = 3  # how many tasks are named; the others are counted
@@ -26,34 +27,25 @@ def verdict(tree: Tree) -> str:
     return f"open: {_what_is_open(tree)}"
 
 
-def standing(tree: Tree, node: Node) -> str:
+def _standing(tree: Tree, node: Node) -> str:
     """The progress of an open tuple's task, as a part of a sentence.
 
     A group's offset stops at the oldest input without an ack, as if all later ones were not executed either: acks of
     this tree that are later take precedence over it.
     """
-    delivery, behind = node.delivery, node.behind
-    where = f"`{delivery.bolt}` task {delivery.task}"
-    if behind is None:
-        return f"{where} has not acked offset {delivery.place}"
-    if behind > 0:
-        later = _acked_later(tree, node)
+    behind, where = node.behind, f"`{node.bolt}` task {node.task}"
+    if behind is not None and behind > 0:
+        acked = [each.offset for each in tree.having(State.ACKED) if (each.bolt, each.task) == (node.bolt, node.task)]
+        later = min((offset for offset in acked if offset > node.offset), default=None)
         if later is not None:
-            return f"{where} has acked a later one, at offset {later}, but not offset {delivery.place}"
-        if f"{delivery.bolt}/{delivery.task}" in {entry.writer for entry in tree.fails}:
-            return f"{where} has not acked offset {delivery.place}"
-        return f"{where} is {behind:,} behind"
-    if behind == 0:
-        return f"{where} has done all before offset {delivery.place}, but not that"
-    return f"{where} has committed beyond offset {delivery.place} without an ack of it"
-
-
-def _acked_later(tree: Tree, node: Node) -> int | None:
-    """The first tuple behind it that its task has acked, in this tree."""
-    here = node.delivery
-    acked = [each.delivery for each in tree.having(State.ACKED)]
-    same_task = [each.offset for each in acked if (each.bolt, each.task) == (here.bolt, here.task)]
-    return min((offset for offset in same_task if offset > here.offset), default=None)
+            return f"{where} has acked a later one, at offset {later}, but not offset {node.place}"
+        if f"{node.bolt}/{node.task}" not in {entry.writer for entry in tree.fails}:
+            return f"{where} is {behind:,} behind"
+    elif behind is not None:
+        if behind == 0:
+            return f"{where} has done all before offset {node.place}, but not that"
+        return f"{where} has committed beyond offset {node.place} without an ack of it"
+    return f"{where} has not acked offset {node.place}"
 
 
 def _acked(tree: Tree) -> str:
@@ -92,7 +84,7 @@ def _what_is_open(tree: Tree) -> str:
     again = [node for node in tree.nodes if len(node.acks) > 1 or len(node.offsets) > 1]
     unreported = [node for node in tree.nodes if node.origin is Origin.UNREPORTED]
     if again or unreported:
-        node = (again or unreported)[0].delivery
+        node = (again or unreported)[0]
         how = "was executed more than once" if again else "comes from an execution that was interrupted"
         return (
             f"all of {total} were acked, but the one at offset {node.place} of `{node.bolt}` task {node.task} {how}, "
@@ -104,12 +96,12 @@ def _what_is_open(tree: Tree) -> str:
 def _standings(tree: Tree, nodes: list[Node]) -> str:
     """The first open tuple of each task, the tasks that are furthest behind first."""
     first: dict[tuple[str, int], Node] = {}
-    for node in sorted(nodes, key=lambda node: node.delivery.offset):
-        first.setdefault((node.delivery.bolt, node.delivery.task), node)
+    for node in sorted(nodes, key=lambda node: node.offset):
+        first.setdefault((node.bolt, node.task), node)
     ordered = sorted(first.values(), key=lambda node: -(node.behind or 0))
-    named = ", ".join(standing(tree, node) for node in ordered[:_PLACES])
-    if len(nodes) == 1 and nodes[0].delivery.preview:
-        named += f" ({nodes[0].delivery.preview})"
+    named = ", ".join(_standing(tree, node) for node in ordered[:_PLACES])
+    if len(nodes) == 1 and nodes[0].preview:
+        named += f" ({nodes[0].preview})"
     more = len(ordered) - _PLACES
     return f"{named}, and {more:,} tasks more" if more > 0 else named
 
@@ -128,7 +120,7 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
         "spout": tree.spout,
         "began_ms": tree.init.at_ms if tree.init else None,
         "ended_ms": tree.ended_ms,
-        "checksum": show_root(tree.checksum),
+        "checksum": show_root(checksum(tree.entries)),
         "tuples": [_tuple(tree, node) for node in tree.nodes],
         "log": [_entry(entry) for entry in tree.entries],
         "unexplained": [_entry(entry) for entry in tree.unexplained],
@@ -143,25 +135,19 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
     }
 
 
-def tuple_name(node: Node) -> str:
-    """`bolt/task@offset`, and `.index` if its record has several."""
-    return f"{node.delivery.bolt}/{node.delivery.task}@{node.delivery.place}"
-
-
 def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
-    delivery = node.delivery
     return {
-        "tuple": tuple_name(node),
-        **_members(delivery, "bolt", "task", "offset", "index"),
+        "tuple": node.name,
+        **_members(node, "bolt", "task", "offset", "index"),
         "offsets": list(node.offsets),
-        **_members(delivery, "source", "stream"),
-        "edge": show_root(delivery.edge),
-        **_members(delivery, "roots", "preview"),
-        "traceparent": delivery.traceparent or None,
-        "emitted_ms": delivery.emitted_ms,
+        **_members(node, "source", "stream"),
+        "edge": show_root(node.edge),
+        **_members(node, "roots", "preview"),
+        "traceparent": node.traceparent or None,
+        "emitted_ms": node.emitted_ms,
         "state": str(node.state),
         "acks": [_entry(entry) for entry in node.acks],
-        "parents": [tuple_name(tree.nodes[at]) for at in node.parents],
+        "parents": [tree.nodes[at].name for at in node.parents],
         "parents_are": str(node.origin),
         "committed": node.committed,
         "behind": node.behind,

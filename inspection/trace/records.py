@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -23,33 +24,6 @@ _DROPPED: Final[dict[Standing, Dropped]] = {
     Standing.REPEATED: "repeated",
     Standing.SUPERSEDED: "superseded",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A tuple of the tree in an inbox."""
-
-    bolt: str
-    task: int
-    offset: int
-    emitted_ms: int  # the record's timestamp, by the clock of the task that emitted it
-    source: str  # the component that emitted it; empty if the headers lack it
-    stream: str
-    edge: int  # for this root
-    roots: int = 1  # how many trees the tuple is in
-    preview: str = ""
-    traceparent: str = ""
-    index: int = 0  # which of the tuples of the record
-    size: int = 1  # how many tuples the record has
-
-    @property
-    def order(self) -> tuple[int, str, int, int, int]:
-        """By time, and by offsets where a millisecond has several."""
-        return self.emitted_ms, self.bolt, self.task, self.offset, self.index
-
-    @property
-    def place(self) -> str:
-        return str(self.offset) if self.size == 1 else f"{self.offset}.{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +51,67 @@ class LogEntry:
         return int(task) if task.isdecimal() else None
 
 
+class State(StrEnum):
+    ACKED = "acked"
+    OPEN = "open"
+    UNCLEAR = "unclear"  # its task has sent acks that could not be distinguished
+
+
+class Origin(StrEnum):
+    """How it is known whose child a tuple is."""
+
+    REPORTED = "reported"  # the init or its parent's ack holds its edge
+    INFERRED = "inferred"  # only one tuple can be its parent
+    AMBIGUOUS = "ambiguous"  # several can
+    UNREPORTED = "unreported"
+    """All that could be its parent were acked without it: its emitter was interrupted, and began again."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A tuple of the tree: what its record in an inbox has, and what `build_tree` computes."""
+
+    bolt: str
+    task: int
+    offset: int
+    emitted_ms: int  # the record's timestamp, by the clock of the task that emitted it
+    source: str  # the component that emitted it; empty if the headers lack it
+    stream: str
+    edge: int  # for this root
+    roots: int = 1  # how many trees the tuple is in
+    preview: str = ""
+    traceparent: str = ""
+    index: int = 0  # which of the tuples of the record
+    size: int = 1  # how many tuples the record has
+
+    offsets: tuple[int, ...] = ()  # of all copies in the inbox; more than one if it was sent again
+    state: State = State.OPEN
+    acks: tuple[LogEntry, ...] = ()  # those that hold its edge, in their order; more than one if it was executed again
+    reported: tuple[LogEntry, ...] = ()  # the init, or acks of its parents, in which it is a child
+    origin: Origin = Origin.AMBIGUOUS
+    parents: tuple[int, ...] = ()  # indices in `Tree.nodes`; none if it comes from the spout, or that is not known
+    committed: int | None = None  # of its bolt's consumer group in this inbox; None if that is not known
+
+    @property
+    def order(self) -> tuple[int, str, int, int, int]:
+        """By time, and by offsets where a millisecond has several."""
+        return self.emitted_ms, self.bolt, self.task, self.offset, self.index
+
+    @property
+    def place(self) -> str:
+        return str(self.offset) if self.size == 1 else f"{self.offset}.{self.index}"
+
+    @property
+    def name(self) -> str:
+        """`bolt/task@offset`, and `.index` if its record has several."""
+        return f"{self.bolt}/{self.task}@{self.place}"
+
+    @property
+    def behind(self) -> int | None:
+        """How many records before it the group has not done; negative if it has done this one too."""
+        return None if self.committed is None else self.offset - self.committed
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A notice about the root."""
@@ -94,7 +129,7 @@ class RootRecords:
     """All records of one root, in any order."""
 
     root: int
-    deliveries: list[Delivery] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     entries: list[LogEntry] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -161,8 +196,8 @@ class Sightings:
             for root in each.keys() & self.found.keys():
                 preview = self._previews.of(component, stream, payload, index)
                 place = bolt, task, offset, at_ms, component, stream
-                delivery = Delivery(*place, each[root], len(each), preview, traceparent, index, len(edges))
-                self.found[root].deliveries.append(delivery)
+                node = Node(*place, each[root], len(each), preview, traceparent, index, len(edges))
+                self.found[root].nodes.append(node)
 
     def _mentions(self, value: bytes) -> bool:
         return any(root in value for root in self._bytes)

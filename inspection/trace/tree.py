@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from inspection.trace.families import MOST_DIMENSIONS, Basis, Family, checksum, find_families
-from inspection.trace.records import Delivery, Kind, LogEntry, Outcome, RootRecords
+from inspection.trace.families import MOST_DIMENSIONS, Basis, checksum, find_families
+from inspection.trace.records import Kind, LogEntry, Node, Origin, Outcome, RootRecords, State
 from tuple_tree.messages import FailReason
 
 Committed = Mapping[tuple[str, int], int]
 """Bolt and task → the offset that its consumer group has committed; without those of which that is not known."""
 
+_Unclear = Counter[tuple[str, int | None]]
+"""Component and task → acks that may be of any of its tuples; without a task, of those of all tasks."""
 _KINDS: Final[tuple[Kind, ...]] = ("init", "ack", "fail", "reset")
 """The order in which an acker applies the entries of a batch."""
 _TWICE: Final = 2
@@ -21,43 +23,11 @@ _CLOCK_MS: Final = 1_000
 """How far the clocks of two components may differ where the order of their tuples is used."""
 
 
-class State(StrEnum):
-    ACKED = "acked"
-    OPEN = "open"
-    UNCLEAR = "unclear"  # its task has sent acks that could not be distinguished
-
-
 class Status(StrEnum):
     ACKED = "acked"
     FAILED = "failed"
     OPEN = "open"
     NO_INIT = "no init"  # no spout gets its outcome: its init is not in the part of the ack log that was read
-
-
-class Origin(StrEnum):
-    """How it is known whose child a tuple is."""
-
-    REPORTED = "reported"  # the init or its parent's ack holds its edge
-    INFERRED = "inferred"  # only one tuple can be its parent
-    AMBIGUOUS = "ambiguous"  # several can
-    UNREPORTED = "unreported"
-    """All that could be its parent were acked without it: its emitter was interrupted, and began again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    delivery: Delivery  # first copy in the inbox
-    offsets: tuple[int, ...]  # of all copies; more than one if it was sent again
-    state: State  # what became of it
-    acks: tuple[LogEntry, ...]  # those that hold its edge, in their order; more than one if it was executed again
-    origin: Origin  # how its parents are known
-    parents: tuple[int, ...]  # indices in `Tree.nodes`; none if it comes from the spout, or that is not known
-    committed: int | None  # of its bolt's consumer group in this inbox; None if that is not known
-
-    @property
-    def behind(self) -> int | None:
-        """How many records before it the group has not done; negative if it has done this one too."""
-        return None if self.committed is None else self.delivery.offset - self.committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +39,6 @@ class Tree:
     entries: tuple[LogEntry, ...]  # all entries of the ack log, in their order
     unexplained: tuple[LogEntry, ...]  # the init or acks that contain tuples which were not found
     outcomes: tuple[Outcome, ...]  # notices, in their order
-    checksum: int  # XOR of what the acker applied
     status: Status  # what became of it
 
     def having(self, state: State) -> list[Node]:
@@ -105,45 +74,44 @@ class Tree:
 
 
 def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Collection[str] = ()) -> Tree:
+    """Computes the tree of these records, whose nodes it completes."""
     entries = tuple(sorted(records.entries, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
     outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
     applied = [entry for entry in entries if not entry.dropped]
     init = next((entry for entry in applied if entry.kind == "init"), None)
-    # Copies of a tuple, the first of them first; tuples in the order in which they were emitted.
-    copies: dict[tuple[str, int, int], list[Delivery]] = defaultdict(list)
-    for each in sorted(records.deliveries, key=lambda each: each.order):
-        copies[each.bolt, each.task, each.edge].append(each)
-    deliveries = [first for first, *_ in copies.values()]
+    # Of the copies of a tuple the first; tuples in the order in which they were emitted.
+    firsts: dict[tuple[str, int, int], Node] = {}
+    for each in sorted(records.nodes, key=lambda each: each.order):
+        first = firsts.setdefault((each.bolt, each.task, each.edge), each)
+        first.offsets = tuple(sorted((*first.offsets, each.offset)))
+    nodes = tuple(firsts.values())
     if init is not None and init.spout is not None:
         # No part of a name holds a dot: {topology}.notices.{spout}.
         spout: str | None = init.spout.topic.rpartition(".")[2]
     else:
-        spout = next((delivery.source for delivery in deliveries if delivery.source in spouts), None)
-    known, unexplained = find_families(deliveries, applied, spout or "")
+        spout = next((node.source for node in nodes if node.source in spouts), None)
+    unexplained = find_families(nodes, applied, spout or "")
     status, counted = _decided(applied)
     if outcomes:
         status = Status.ACKED if outcomes[0].reason is None else Status.FAILED
     elif init is None:
         status = Status.NO_INIT
-    tuples = _Tuples(deliveries, known, unexplained, spout)
+    tree = Tree(records.root, spout, init, nodes, entries, unexplained, outcomes, status)
+    unclear = Counter((entry.component, entry.task) for entry in unexplained if entry.kind == "ack")
+    for node in nodes:
+        node.committed = (committed or {}).get((node.bolt, node.task))
+        node.state = State.ACKED if node.acks else State.UNCLEAR if _acks_that_may_be_of(node, unclear) else State.OPEN
     if status is Status.ACKED:
-        tuples.decide_by_outcome(applied[:counted])
+        _decide_by_outcome(tree, applied[:counted])
     elif init is not None:
-        tuples.decide_by_checksum(checksum(applied))
-    commits = committed or {}
-    tuples.decide_by_commit(commits, {entry.component for entry in applied if entry.kind == "fail"})
-    nodes = tuple(
-        Node(
-            delivery,
-            tuple(sorted(copy.offset for copy in of_tuple)),
-            tuples.states[at],
-            tuple(tuples.acks.get(at, ())),
-            *tuples.parents(at),
-            commits.get((delivery.bolt, delivery.task)),
-        )
-        for at, (delivery, of_tuple) in enumerate(zip(deliveries, copies.values(), strict=True))
-    )
-    return Tree(records.root, spout, init, nodes, entries, unexplained, outcomes, checksum(applied), status)
+        _decide_by_checksum(nodes, checksum(applied), unclear)
+    # What is before the committed offset was acked, if the bolt failed nothing.
+    failing = {entry.component for entry in tree.fails}
+    for node in nodes:
+        if node.state is State.UNCLEAR and node.bolt not in failing and (node.committed or 0) > node.offset:
+            node.state = State.ACKED
+    _infer_parents(tree)
+    return tree
 
 
 def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
@@ -159,97 +127,68 @@ def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
     return Status.OPEN, len(applied)
 
 
-class _Tuples:
-    """The tuples of a tree, and what follows from acks: the `states` of all, and the `acks` of each."""
+def _acks_that_may_be_of(node: Node, unclear: _Unclear) -> int:
+    return unclear[node.bolt, node.task] + unclear[node.bolt, None]
 
-    def __init__(
-        self, deliveries: list[Delivery], known: Iterable[Family], unexplained: Sequence[LogEntry], spout: str | None
-    ) -> None:
-        self._deliveries = deliveries
-        self._families = list(known)
-        self._spout = spout
-        self.acks: dict[int, list[LogEntry]] = defaultdict(list)
-        for family in self._families:
-            for at in family.parents:
-                self.acks[at] += family.entries
-        self._reported = {child: family.parents for family in self._families for child in family.children}
-        self._init_is_known = any(entry.kind == "init" for family in self._families for entry in family.entries)
-        self._all_explained = not unexplained
-        # Component and task → acks that may be of any of its tuples; without a task, of those of all tasks.
-        self._unclear = Counter((entry.component, entry.task) for entry in unexplained if entry.kind == "ack")
-        self._inboxes: dict[str, list[int]] = defaultdict(list)
-        self._open: dict[str, list[int]] = defaultdict(list)
-        for at, delivery in enumerate(deliveries):
-            self._inboxes[delivery.bolt].append(at)
-            if at not in self.acks:
-                self._open[delivery.bolt].append(at)
-        self.states = [
-            State.ACKED if at in self.acks else State.UNCLEAR if self._acks_that_may_be_of(at) else State.OPEN
-            for at in range(len(deliveries))
-        ]
 
-    def decide_by_outcome(self, in_time: Iterable[LogEntry]) -> None:
-        """A complete tree has no open tuple among those whose edges the acker had received in time."""
-        applied = {id(entry) for entry in in_time}
-        acked = self.acks.keys() | {
-            child
-            for family in self._families
-            if applied.issuperset(map(id, family.entries))
-            for child in family.children
-        }
-        # The others are of an execution that was interrupted, or children in an ack that is not explained.
-        other = State.OPEN if self._all_explained else State.UNCLEAR
-        self.states = [State.ACKED if at in acked else other for at in range(len(self._deliveries))]
+def _decide_by_outcome(tree: Tree, in_time: Iterable[LogEntry]) -> None:
+    """A complete tree has no open tuple among those whose edges the acker had received in time."""
+    applied = {id(entry) for entry in in_time}
+    # The others are of an execution that was interrupted, or children in an ack that is not explained.
+    other = State.UNCLEAR if tree.unexplained else State.OPEN
+    for node in tree.nodes:
+        is_in_time = node.reported and applied.issuperset(map(id, node.reported))
+        node.state = State.ACKED if node.acks or is_in_time else other
 
-    def decide_by_checksum(self, sum_: int) -> None:
-        """Decides what is unclear, if the checksum does: it holds each edge that only one side has sent."""
-        states = self.states
-        candidates = [at for at, state in enumerate(states) if state is not State.ACKED or at not in self._reported]
-        if State.UNCLEAR not in states or len(candidates) > MOST_DIMENSIONS:
-            return
-        subset = Basis(self._deliveries[at].edge for at in candidates).add(sum_)
-        if subset is None:
-            return
-        in_sum = {at for bit, at in enumerate(candidates) if subset >> bit & 1}
-        if any(states[at] is State.OPEN for at in self._reported.keys() - in_sum):
-            return
-        # An edge that neither side has sent is that of a tuple whose parent is not acked either.
-        for at in self._reported.keys() & {at for at, state in enumerate(states) if state is State.UNCLEAR}:
-            if at not in in_sum:
-                states[at] = State.ACKED
-            # If two acks may be of the tuple, its edge can be in the checksum although it was acked.
-            elif self._acks_that_may_be_of(at) < _TWICE:
-                states[at] = State.OPEN
 
-    def decide_by_commit(self, committed: Committed, failing: set[str]) -> None:
-        """Decides what is unclear by what its group committed: what is before that was acked, if nothing was failed."""
-        for at, each in enumerate(self._deliveries):
-            is_done = each.bolt not in failing and committed.get((each.bolt, each.task), 0) > each.offset
-            if self.states[at] is State.UNCLEAR and is_done:
-                self.states[at] = State.ACKED
+def _decide_by_checksum(nodes: Sequence[Node], sum_: int, unclear: _Unclear) -> None:
+    """Decides what is unclear, if the checksum does: it holds each edge that only one side has sent."""
+    candidates = [node for node in nodes if node.state is not State.ACKED or not node.reported]
+    if len(candidates) > MOST_DIMENSIONS or all(node.state is not State.UNCLEAR for node in candidates):
+        return
+    subset = Basis(node.edge for node in candidates).add(sum_)
+    if subset is None:
+        return
+    held = [(node, subset >> bit & 1) for bit, node in enumerate(candidates) if node.reported]
+    if any(node.state is State.OPEN and not is_held for node, is_held in held):
+        return
+    # An edge that neither side has sent is that of a tuple whose parent is not acked either.
+    for node, is_held in held:
+        if node.state is State.UNCLEAR and not is_held:
+            node.state = State.ACKED
+        # If two acks may be of the tuple, its edge can be in the checksum although it was acked.
+        elif node.state is State.UNCLEAR and _acks_that_may_be_of(node, unclear) < _TWICE:
+            node.state = State.OPEN
 
-    def parents(self, at: int) -> tuple[Origin, tuple[int, ...]]:
-        if at in self._reported:
-            return Origin.REPORTED, self._reported[at]
-        source = self._deliveries[at].source
-        if source == self._spout:
-            return (Origin.UNREPORTED if self._init_is_known else Origin.INFERRED), ()
-        inbox, open_ = self._inboxes[source], self._open[source]
-        received, waiting = self._before(inbox, at), self._before(open_, at)
+
+def _infer_parents(tree: Tree) -> None:
+    """The parents of tuples that no explained entry holds as children."""
+    init_is_explained = tree.init is not None and tree.init not in tree.unexplained
+    unclear = {entry.component for entry in tree.unexplained if entry.kind == "ack"}
+    inboxes: dict[str, list[int]] = defaultdict(list)
+    open_: dict[str, list[int]] = defaultdict(list)
+    for at, node in enumerate(tree.nodes):
+        inboxes[node.bolt].append(at)
+        if not node.acks:
+            open_[node.bolt].append(at)
+
+    def before(inbox: list[int], child: int) -> int:
+        """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
+        node = tree.nodes[child]
+        if node.bolt == node.source:
+            return bisect_left(inbox, child)
+        return bisect_right(inbox, node.emitted_ms + _CLOCK_MS, key=lambda at: tree.nodes[at].emitted_ms)
+
+    for at, node in enumerate(tree.nodes):
+        if node.reported:
+            continue
+        if node.source == tree.spout:
+            node.origin = Origin.UNREPORTED if init_is_explained else Origin.INFERRED
+            continue
+        received, waiting = before(inboxes[node.source], at), before(open_[node.source], at)
         # A tuple whose ack was explained has all its children already.
         if waiting == 1:
-            return Origin.INFERRED, (open_[0],)
-        if waiting or not received or any(component == source for component, _ in self._unclear):
-            return Origin.AMBIGUOUS, ()
-        return Origin.UNREPORTED, (inbox[0],) if received == 1 else ()
-
-    def _acks_that_may_be_of(self, at: int) -> int:
-        delivery = self._deliveries[at]
-        return self._unclear[delivery.bolt, delivery.task] + self._unclear[delivery.bolt, None]
-
-    def _before(self, inbox: list[int], child: int) -> int:
-        """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
-        delivery = self._deliveries[child]
-        if delivery.bolt == delivery.source:
-            return bisect_left(inbox, child)
-        return bisect_right(inbox, delivery.emitted_ms + _CLOCK_MS, key=lambda at: self._deliveries[at].emitted_ms)
+            node.origin, node.parents = Origin.INFERRED, (open_[node.source][0],)
+        elif received and not waiting and node.source not in unclear:
+            node.origin = Origin.UNREPORTED
+            node.parents = (inboxes[node.source][0],) if received == 1 else ()

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from inspection.errors import TraceError
 from inspection.notation import show_root
-from inspection.trace.tree import State, Status
+from inspection.trace.records import State
+from inspection.trace.tree import Status
 from inspection.trace_reader import TraceReader
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
@@ -199,8 +200,8 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
         assert [tree.root for tree in trees] == [4, 2]
         for tree in trees:
             (node,) = tree.nodes
-            assert (node.state, node.delivery.roots, node.committed) == (State.OPEN, 2, 0)
-            assert (node.delivery.preview, node.delivery.traceparent) == ("word='a'", TRACEPARENT)
+            assert (node.state, node.roots, node.committed) == (State.OPEN, 2, 0)
+            assert (node.preview, node.traceparent) == ("word='a'", TRACEPARENT)
         # No worker has ever been there: the window is the one asked for.
         assert set(reader.oldest(2, since)) == {2, 4}
 

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from inspection.trace.records import Delivery, LogEntry, Outcome, RootRecords
+from inspection.trace.records import LogEntry, Node, Outcome, RootRecords
 from tuple_tree.anchors import Edges, ack_vals, new_child
 from tuple_tree.messages import FailReason, SpoutAddress
 
@@ -26,8 +26,8 @@ class Grown:
     out: int = 0
     acked: bool = False
 
-    def delivery(self, root: int) -> Delivery:
-        return Delivery(
+    def node(self, root: int) -> Node:
+        return Node(
             *(self.bolt, self.task, self.offset, self.emitted_ms, self.source, "default"),
             self.edges[root],
             len(self.edges),
@@ -89,11 +89,11 @@ class Forest:
     def records(self, root: int, *, failed: FailReason | None = None, acked: bool = False) -> RootRecords:
         """The records of a root, in a random order."""
         found = RootRecords(root)
-        found.deliveries = [grown.delivery(root) for grown in self.tuples if root in grown.edges]
+        found.nodes = [grown.node(root) for grown in self.tuples if root in grown.edges]
         found.entries = list(self.entries[root])
         if failed is not None or acked:
             found.outcomes = [Outcome("t.notices.lines", 0, 5, self.now, failed, "")]
-        for records in (found.deliveries, found.entries):
+        for records in (found.nodes, found.entries):
             self.random.shuffle(records)
         return found
 

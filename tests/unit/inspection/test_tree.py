@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspection.trace.output import tree_as_json, verdict
-from inspection.trace.records import LogEntry
-from inspection.trace.tree import Node, Origin, State, Status, Tree, build_tree
+from inspection.trace.records import LogEntry, Node, Origin, State
+from inspection.trace.tree import Status, Tree, build_tree
 from tests.unit.inspection.forest import ROOT, Forest, Grown
 
 OTHER = 7
@@ -28,14 +28,14 @@ def grown_at(forest: Forest, node: Node) -> Grown:
     (found,) = (
         grown
         for grown in forest.tuples
-        if (grown.bolt, grown.task, grown.offset) == (node.delivery.bolt, node.delivery.task, node.delivery.offset)
+        if (grown.bolt, grown.task, grown.offset) == (node.bolt, node.task, node.offset)
     )
     return found
 
 
 def parents_in(tree: Tree, node: Node) -> set[tuple[str, int, int]]:
-    deliveries = [tree.nodes[at].delivery for at in node.parents]
-    return {(delivery.bolt, delivery.task, delivery.offset) for delivery in deliveries}
+    parents = [tree.nodes[at] for at in node.parents]
+    return {(parent.bolt, parent.task, parent.offset) for parent in parents}
 
 
 def assert_true_of(forest: Forest, tree: Tree) -> None:
@@ -107,7 +107,7 @@ def test_a_child_of_several_tuples_of_one_tree_has_several_parents(seed: int, pa
         forest.ack(joined)
     tree = build_tree(forest.records(ROOT))
     assert_true_of(forest, tree)
-    (store,) = (node for node in tree.nodes if node.delivery.bolt == "store")
+    (store,) = (node for node in tree.nodes if node.bolt == "store")
     assert len(store.parents) == parts
 
 
@@ -122,8 +122,8 @@ def test_a_lane_acks_a_micro_batch_with_one_entry(seed: int) -> None:
         forest.tuples[line].acked = True
     forest.add_entry(ROOT, "ack", "split/spark-0", val)
     tree = build_tree(forest.records(ROOT))
-    assert {node.delivery.bolt for node in tree.having(State.OPEN)} == {"count"}
-    assert all(len(node.parents) == 3 for node in tree.nodes if node.delivery.bolt == "count")
+    assert {node.bolt for node in tree.having(State.OPEN)} == {"count"}
+    assert all(len(node.parents) == 3 for node in tree.nodes if node.bolt == "count")
     assert len(words) == len(tree.having(State.OPEN))
 
 
@@ -190,7 +190,7 @@ def test_a_trace_of_incomplete_records_is_never_false(
                     break
         generation = following
     records = forest.records(ROOT)
-    records.deliveries = [each for each in records.deliveries if choice.random() >= lost]
+    records.nodes = [each for each in records.nodes if choice.random() >= lost]
     tree = build_tree(records)
     for node in tree.nodes:
         grown = grown_at(forest, node)

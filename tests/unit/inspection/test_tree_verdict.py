@@ -53,7 +53,7 @@ def test_missing_tuples_are_reported() -> None:
     forest = Forest(4, (ROOT,))
     line_of_words(forest, 3, stuck=1)
     records = forest.records(ROOT)
-    records.deliveries = [each for each in records.deliveries if each.bolt == "split"]
+    records.nodes = [each for each in records.nodes if each.bolt == "split"]
     assert verdict(build_tree(records)).startswith("open: 1 of 1 tuple may be, `split` task 0 has not acked")
     forest.entries[ROOT] = [entry for entry in forest.entries[ROOT] if entry.kind != "init"]
     tree = build_tree(forest.records(ROOT), spouts=["lines"])
