@@ -2,8 +2,8 @@
 
 - `source`: the figures of a cluster, and bounded searches for trees.
 - `recent`: failures and dead letters, from the ends of their topics.
-- `access`: method, host name, token, and security headers.
-- `pages`: JSON, events and files; `server`: the thread that serves them.
+- `pages`: JSON, events and files.
+- `server`: the thread that serves them; access control by method, host name and token, and security headers.
 - `static/`: the page: HTML, CSS and JavaScript as they are served.
 """
 

@@ -5,10 +5,9 @@ Only the ends of their topics are read, and no record twice.
 
 import logging
 import time
+from bisect import insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from heapq import heappop, heappush
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -34,34 +33,27 @@ NOTICE_RECORDS: Final = 1_000
 LETTER_RECORDS: Final = 1_000
 """How many records are read back of the dead letters; some are notes of replays."""
 _PREVIEW: Final = 200
-_READ_S: Final = 5.0  # how long one read may take; what it did not reach is read by the next
-_POLL_S: Final = 0.1
 _KNOWN_S: Final = 60.0  # how long the id of a topic is kept
 
 
 class Tail:
-    """Reads the last `records` of each partition, then what is appended; `take` is called with each record."""
+    """The last `records` of each partition, then what is appended."""
 
-    def __init__(
-        self, kafka: KafkaSettings, places: Sequence[Place], records: int, take: Callable[[Message], None]
-    ) -> None:
+    def __init__(self, kafka: KafkaSettings, places: Iterable[Place], records: int) -> None:
         self._kafka = kafka
-        self._places = places
+        self._places = [*places]
         self._records = records
-        self._take = take
         self._next: dict[Place, int] = {}
 
-    def read(self) -> None:
-        if not self._places:
-            return
-        with closing(LogReader(self._kafka)) as reader:
+    def read(self) -> list[Message]:
+        """The records since the last call, those of a partition in order."""
+        found: list[Message] = []
+        with LogReader(self._kafka) as reader:
             kept = reader.stretches(self._places)
-            reader.assign({place: self._start(place, kept[place]) for place in self._places})
-            deadline = time.monotonic() + _READ_S
-            while len(reader.ended) < len(self._places) and time.monotonic() < deadline:
-                for message in reader.poll(_POLL_S):
-                    self._next[place_of(message)] = (message.offset() or 0) + 1
-                    self._take(message)
+            unread = {place: range(self._start(place, kept[place]), kept[place].stop) for place in kept}
+            reader.read("the latest records", unread, found.append)
+        self._next |= {place_of(message): (message.offset() or 0) + 1 for message in found}
+        return found
 
     def _start(self, place: Place, kept: range) -> int:
         begin = max(kept.start, kept.stop - self._records)
@@ -72,20 +64,18 @@ class Tail:
 
 class RecentFailures:
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
-        topology = manifest.topology
-        self._topology = topology
-        self._spouts = {notices_topic(topology, spout.name): spout.name for spout in manifest.spouts}
-        tasks = [
-            (notices_topic(topology, spout.name), task) for spout in manifest.spouts for task in range(spout.tasks)
-        ]
-        # By reason, so that many time-outs do not hide the rest. Heaps, the oldest first: partitions are read one after
-        # the other, so what comes last is not the latest.
+        self._topology = manifest.topology
+        self._spouts = {notices_topic(manifest.topology, spout.name): spout for spout in manifest.spouts}
+        # By reason, so that many time-outs do not hide the rest; by time, because partitions are read one after the
+        # other, so what comes last is not the latest.
         self._found: defaultdict[int, list[tuple[int, int, Shown]]] = defaultdict(list)
         self._taken = 0
-        self._tail = Tail(kafka, tasks if manifest.acking else (), NOTICE_RECORDS, self._take)
+        tasks = [(topic, task) for topic, spout in self._spouts.items() for task in range(spout.tasks)]
+        self._tail = Tail(kafka, tasks if manifest.acking else (), NOTICE_RECORDS)
 
     def read(self) -> list[Shown]:
-        self._tail.read()
+        for message in self._tail.read():
+            self._take(message)
         return [failure for *_, failure in sorted(chain(*self._found.values()), reverse=True)]
 
     def _take(self, message: Message) -> None:
@@ -94,7 +84,7 @@ class RecentFailures:
         except WireError as error:
             _log.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
             return
-        at = _appended(message)
+        kind, at = message.timestamp()
         by = failed_by_of(dict(message.headers() or ()), len(batch.failed_roots))
         for root, number, text, bolt in zip(
             batch.failed_roots, batch.fail_reasons, batch.fail_messages, by, strict=True
@@ -102,19 +92,17 @@ class RecentFailures:
             name = f"{int(root):016x}"
             failure: Shown = {
                 "root": name,
-                "spout": self._spouts[str(message.topic())],
+                "spout": self._spouts[str(message.topic())].name,
                 "task": message.partition(),
                 "reason": FailReason(int(number)).word,
                 "by": bolt or None,
                 "message": text,
-                "at": at,
+                "at": None if kind == TIMESTAMP_NOT_AVAILABLE else at,
                 "trace": f"acker trace {name} --topology {self._topology}",
             }
             self._taken += 1
-            found = self._found[int(number)]
-            heappush(found, (at or 0, self._taken, failure))
-            if len(found) > KEPT:
-                heappop(found)
+            insort(self._found[int(number)], (at, self._taken, failure))
+            del self._found[int(number)][:-KEPT]
 
 
 class RecentDeadLetters:
@@ -122,30 +110,27 @@ class RecentDeadLetters:
         self._previews = LetterPreviews(manifest)
         self._found: deque[DeadLetter] = deque(maxlen=KEPT)
         self._replayed: dict[int, int] = {}
-        self._tail = Tail(kafka, [(dead_letters_topic(manifest.topology), 0)], LETTER_RECORDS, self._take)
+        self._tail = Tail(kafka, [(dead_letters_topic(manifest.topology), 0)], LETTER_RECORDS)
 
     def read(self) -> list[Shown]:
-        self._tail.read()
+        for entry in map(parsed, self._tail.read()):
+            if isinstance(entry, Replay):
+                self._replayed[entry.of] = entry.timestamp_ms
+            else:
+                self._found.append(entry)
         if self._found:
             # A note comes after its letter, so none is missed of those that are shown.
             oldest = min(letter.offset for letter in self._found)
             self._replayed = {of: at for of, at in self._replayed.items() if of >= oldest}
         return [self._shown(letter) for letter in reversed(self._found)]
 
-    def _take(self, message: Message) -> None:
-        entry = parsed(message)
-        if isinstance(entry, Replay):
-            self._replayed[entry.of] = entry.timestamp_ms
-        else:
-            self._found.append(entry)
-
     def _shown(self, letter: DeadLetter) -> Shown:
         return {
             "offset": letter.offset,
             "at": letter.timestamp_ms if letter.timestamp_ms > 0 else None,
             "topic": letter.topic or None,
-            "of_partition": _number(letter.partition),
-            "of_offset": _number(letter.position),
+            "of_partition": letter.partition if letter.partition >= 0 else None,
+            "of_offset": letter.position if letter.position >= 0 else None,
             "reason": letter.reason,
             "detail": letter.detail or None,
             "by": letter.by or None,
@@ -159,9 +144,10 @@ class SourceMessages:
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self._catalogue = Catalogue(kafka)
-        self._manifest = manifest
-        self._topics: dict[str, tuple[float, str | None, int]] = {}
+        self._ack_partitions = manifest.ack_partitions
         self._spouts = [spout.name for spout in manifest.spouts]
+        # Topic → when it was requested, its id if it is known, and its number of partitions.
+        self._topics: dict[str, tuple[float, str | None, int]] = {}
 
     def of(self, spout: str, root: int, topics: Sequence[str]) -> str | None:
         """As `TOPIC[PARTITION] offset N`; None if the root is of no message, or no broker answers."""
@@ -169,7 +155,7 @@ class SourceMessages:
             identity, partitions = self._topic(topic)
             if identity is None:
                 continue
-            found = position_of(root, topic_key(identity), self._manifest.ack_partitions)
+            found = position_of(root, topic_key(identity), self._ack_partitions)
             place, partition = divmod(found.partition, MAX_PARTITIONS // len(topics))
             # The key of another topic gives other numbers, which hardly ever fit.
             if (found.spout, place) == (self._spouts.index(spout), index) and partition < partitions:
@@ -177,7 +163,6 @@ class SourceMessages:
         return None
 
     def _topic(self, name: str) -> tuple[str | None, int]:
-        """The id of a topic, None if it is not known, and its number of partitions."""
         now = time.monotonic()
         known_at, identity, partitions = self._topics.get(name, (now - _KNOWN_S, None, 0))
         if now - known_at >= _KNOWN_S:
@@ -188,12 +173,3 @@ class SourceMessages:
                 identity = None
             self._topics[name] = now, identity, partitions
         return identity, partitions
-
-
-def _appended(message: Message) -> int | None:
-    kind, at = message.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else at
-
-
-def _number(number: int) -> int | None:
-    return number if number >= 0 else None

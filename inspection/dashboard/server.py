@@ -1,6 +1,9 @@
-"""A thread that serves the dashboard."""
+"""A thread that serves the dashboard, and access control."""
 
 import asyncio
+import hashlib
+import hmac
+import ipaddress
 import logging
 import secrets
 import socket
@@ -8,8 +11,13 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import uvicorn
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inspection.dashboard.pages import PAGE, Pages
 from inspection.dashboard.source import Source
@@ -23,6 +31,21 @@ _GRACE_S: Final = 3  # for answers that are under way when it ends
 _ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - for the printed address
 _TOKEN_ALPHABET: Final = frozenset(map(chr, range(0x21, 0x7F)))
 SHORTEST_TOKEN: Final = 16
+_METHODS: Final = ("GET", "HEAD")
+_SECURITY: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    # The address may hold the token.
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +68,9 @@ class DashboardServer:
         self._source = source
         self._at = at
         self._token = _checked(at.token) or secrets.token_urlsafe(_TOKEN_BYTES)
-        pages = Pages(source, chosen)
+        pages = Pages(source, chosen, lambda: self._server.should_exit)
         config = uvicorn.Config(
-            pages.guarded(self._token, [at.host, *at.names]),
+            Guard(pages.app(), self._token, [at.host, *at.names]),
             http="h11",
             ws="none",
             loop="asyncio",
@@ -70,7 +93,7 @@ class DashboardServer:
                 f"{error}. Give files in PEM, the key without a passphrase"
             ) from error
         self._socket = listening_at(at.host, at.port)
-        self._server = _Server(config, pages)
+        self._server = uvicorn.Server(config)
         # Not joined: a signal that interrupts a join makes Python 3.11 take the thread for ended.
         self._ended = threading.Event()
 
@@ -120,16 +143,84 @@ class DashboardServer:
             self._ended.set()
 
 
-class _Server(uvicorn.Server):
-    """Also ends the streams, which would go on for as long as browsers are open."""
+class Guard:
+    """Access control, and the security headers of every answer; `names` as in `ServedAt`.
 
-    def __init__(self, config: uvicorn.Config, pages: Pages) -> None:
-        super().__init__(config)
-        self._pages = pages
+    Nothing can be changed through the dashboard, so reading is guarded:
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._pages.close()
-        await super().shutdown(sockets)
+    - **Method.** GET and HEAD.
+    - **Name.** A page of another site can have its own name resolve to this machine and then read our answers as if
+      they were its own (DNS rebinding). The browser sends that name in `Host`, so unknown names are refused. Addresses
+      cannot be rebound.
+    - **Token.** As `Authorization: Bearer …`, or once in the address of the page (`/?token=…`), and from then on as a
+      cookie, which scripts cannot read and which the browser sends to this site only. Browsers of this machine need it
+      too, for it may have several users.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, names: Iterable[str]) -> None:
+        self._app = app
+        self._token = token
+        # Not the token itself, which may have characters that cookies cannot, and is valid elsewhere.
+        self._cookie = hmac.new(token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
+        self._names = {"localhost", *(name.strip().lower().rstrip(".") for name in names if name.strip())}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        opens = scope["path"] == PAGE and _equal(request.query_params.get("token"), self._token)
+        refused = self._refused(request, opens=opens)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_SECURITY)
+                if opens and refused is None:
+                    # Not a redirect: a browser that came from elsewhere would not send a strict cookie on it.
+                    cookie = f"{_cookie_name(request)}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
+                    headers.append("set-cookie", f"{cookie}; Secure" if scope.get("scheme") == "https" else cookie)
+            await send(message)
+
+        await (refused or self._app)(scope, receive, send_guarded)
+
+    def _refused(self, request: Request, *, opens: bool) -> Response | None:
+        host = request.headers.get("host", "")
+        if not self._is_ours(host):
+            message = f"{host!r} is no name of the dashboard: use an address, or list the name in dashboard.names"
+            return JSONResponse({"error": message}, 421)
+        if request.method not in _METHODS:
+            message = f"{request.method} is refused: the dashboard only shows, it changes nothing"
+            return JSONResponse({"error": message}, 405, {"allow": ", ".join(_METHODS)})
+        if opens or self._is_known(request):
+            return None
+        message = "the dashboard needs its token: open the address that it printed when it was started (/?token=...)"
+        challenge = {"www-authenticate": "Bearer"}
+        if request.scope["path"] == PAGE:
+            return PlainTextResponse(f"{message}\n", 401, challenge)
+        return JSONResponse({"error": message}, 401, challenge)
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+            return name in self._names or ipaddress.ip_address(name) is not None
+        except ValueError:
+            return False
+
+    def _is_known(self, request: Request) -> bool:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _equal(bearer.strip(), self._token):
+            return True
+        # Not by http.cookies, which gives up at what another server on this machine has set.
+        return _equal(request.cookies.get(_cookie_name(request)), self._cookie)
+
+
+def _equal(given: str | None, secret: str) -> bool:
+    return given is not None and hmac.compare_digest(given.encode(), secret.encode())
+
+
+def _cookie_name(request: Request) -> str:
+    """With the port, by which cookies are not separated: two dashboards on a machine do not log each other out."""
+    return f"acker-dashboard-{request.scope['server'][1]}"
 
 
 def _checked(token: str | None) -> str | None:

@@ -34,12 +34,14 @@ IDLE_S: Final = 120.0
 AT_ONCE: Final = 2  # searches for trees
 SEARCH_S: Final = 60.0  # how long a search may take
 MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn
+STOPPING: Final = "the dashboard is stopping; start it again"
 _TURN_S: Final = 1.0  # between two snapshots
 _MANIFEST_S: Final = 10.0  # between two reads of the manifest
 _AGAIN_S: Final = 2.0  # pause after an error
-_STOPPING: Final = "the dashboard is stopping; start it again"
 _LEAVE_S: Final = 2.0  # how long `close` waits for a thread
 _FIRST_S: Final = 30.0  # how long a request may wait for the first snapshot
+
+_Figures = tuple[Shown, Mapping[str | None, Shown]]  # A snapshot, and histories by component, None for the topology's
 
 
 class Source:
@@ -56,7 +58,7 @@ class Source:
         self._clock = clock
         self._lock = threading.Lock()
         self._followed: dict[str, _Followed] = {}
-        self._searches = TreeSearches(self._kafka, clock)
+        self._searches = threading.BoundedSemaphore(AT_ONCE)
         self._closed = False
 
     def topologies(self) -> Sequence[str]:
@@ -88,84 +90,121 @@ class Source:
         return self._of(topology).dead_letters.read()
 
     def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
-        """A tree, as `acker trace --json` prints it; `ended_ms` is the time of its notice, if that is known."""
-        return self._searches.find(Catalogue(self._kafka).manifest(topology), root, ended_ms)
+        """A tree, as `acker trace --json` prints it; `ended_ms` is the time of its notice, if that is known.
+
+        It began within a largest tree age of `ended_ms`, or two of now.
+        """
+
+        def search(reader: TraceReader) -> list[Tree]:
+            since_ms = reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
+            return reader.trees([root], since_ms)
+
+        return self._searched(topology, search, show_root(root))
 
     def oldest(self, topology: str, partition: int) -> Shown:
         """The oldest open tree of a partition of the ack log, in the same form."""
-        return self._searches.oldest(Catalogue(self._kafka).manifest(topology), partition)
+
+        def search(reader: TraceReader) -> list[Tree]:
+            found = reader.oldest_trees(1, reader.usual_since_ms, [partition])
+            if not found:
+                raise RootNotFoundError(
+                    f"no tree is open in partition {partition} of {acks_topic(topology)}: those that were open have "
+                    "been acked or have failed meanwhile. Look again, or go back to the dashboard"
+                )
+            return found
+
+        return self._searched(topology, search, "--oldest 1")
 
     def close(self) -> None:
-        self._searches.close()
         with self._lock:
             self._closed = True
             followed = [*self._followed.values()]
         for one in followed:
             one.stop()
         for one in followed:
-            one.join()
+            # A broker may not answer it; nothing is lost with it.
+            one.join(_LEAVE_S)
 
     def _of(self, topology: str) -> "_Followed":
-        with self._lock:
-            found = self._followed.get(topology)
-            if found is not None and found.is_asked():
-                return found
+        found = self._followed.get(topology)
+        if found is not None and found.request():
+            return found
         # Outside the lock, for it may take seconds; a topology that does not exist is not followed.
         manifest = Catalogue(self._kafka).manifest(topology)
         with self._lock:
             if self._closed:
-                raise ClusterError(_STOPPING)
+                raise ClusterError(STOPPING)
             found = self._followed.get(topology)
-            if found is None or not found.is_asked():
+            if found is None or not found.request():
                 found = self._followed[topology] = _Followed(self._kafka, manifest, self._clock)
+                found.start()
             return found
 
+    def _searched(self, topology: str, search: Callable[[TraceReader], list[Tree]], which: str) -> Shown:
+        """Searches in the calling thread, bounded in number and time, so that others are not blocked by many."""
+        command = f"acker trace {which} --topology {topology}"
+        manifest = Catalogue(self._kafka).manifest(topology)
+        if not self._searches.acquire(blocking=False):
+            raise SearchLimitError(
+                f"the dashboard searches for {AT_ONCE} trees already, its limit: try again later, or run {command}"
+            )
+        deadline = self._clock() + SEARCH_S
 
-class _Followed:
-    """A topology that is followed in a thread until there are no more requests for it."""
+        def check(what: str, done: int, total: int) -> None:
+            if self._closed:
+                raise SearchLimitError(STOPPING)
+            if self._clock() > deadline:
+                raise SearchLimitError(
+                    f"the dashboard searches for {SEARCH_S:g} s at most, and has read {done:,} of {total:,} records of "
+                    f"{what}; run {command}, which takes the time that it needs"
+                )
+
+        try:
+            with TraceReader(self._kafka, manifest, check) as reader:
+                (tree,) = search(reader)
+        finally:
+            self._searches.release()
+        if len(tree.nodes) > MOST_TUPLES:
+            raise SearchLimitError(
+                f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "
+                f"{len(tree.nodes):,}; run {command}"
+            )
+        return {"topology": topology, "trees": [tree_as_json(tree)]}
+
+
+class _Followed(threading.Thread):
+    """A topology that is followed until there are no more requests for it."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float]) -> None:
+        super().__init__(name=f"dashboard {manifest.topology}", daemon=True)
         self._kafka = kafka
         self._manifest = manifest
-        self._topology = manifest.topology
         self._clock = clock
-        self._asked = clock()
-        self._stop = threading.Event()
-        self._ended = False
-        self._news = threading.Condition()
-        # A snapshot, and histories by component; or why there is none.
-        self._latest: tuple[Shown, Mapping[str | None, Shown]] | ClusterError | None = None
+        self._requested_at = clock()
+        self._ending = threading.Event()
+        # Or why there are none.
+        self._latest: _Figures | ClusterError = BrokerUnreachableError(
+            f"the figures of {manifest.topology} could not be read within {_FIRST_S:g} s: check the brokers"
+        )
+        self._has_read = threading.Event()
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
         self._messages = SourceMessages(kafka, manifest)
         self.doctor = Findings(kafka, manifest.topology, clock)
         self.dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
-        self._thread = threading.Thread(target=self._run, name=f"dashboard {manifest.topology}", daemon=True)
-        self._thread.start()
 
     def stop(self) -> None:
-        self._stop.set()
+        self._ending.set()
         self.doctor.close()
-        self._publish(ClusterError(_STOPPING))
+        self._publish(ClusterError(STOPPING))
 
-    def join(self) -> None:
-        # A broker may not answer it; nothing is lost with it.
-        self._thread.join(_LEAVE_S)
+    def request(self) -> bool:
+        """Records a request; false if it has ended, and the caller has to begin another."""
+        self._requested_at = self._clock()
+        return not self._ending.is_set()
 
-    def is_asked(self) -> bool:
-        """Records a request; false if it has ended."""
-        with self._news:
-            self._asked = self._clock()
-            return not self._ended
-
-    def latest(self) -> tuple[Shown, Mapping[str | None, Shown]]:
-        """The latest snapshot, and histories by component, with None for that of the topology."""
-        with self._news:
-            self._news.wait_for(lambda: self._latest is not None, _FIRST_S)
-            latest = self._latest
-        if latest is None:
-            raise BrokerUnreachableError(
-                f"the figures of {self._topology} could not be read within {_FIRST_S:g} s: check the brokers"
-            )
+    def latest(self) -> _Figures:
+        self._has_read.wait(_FIRST_S)
+        latest = self._latest
         if isinstance(latest, ClusterError):
             raise latest
         return latest
@@ -178,43 +217,39 @@ class _Followed:
             for spout in [failure["spout"]]
         ]
 
-    def _run(self) -> None:
-        while not self._has_ended():
+    def run(self) -> None:
+        while not self._is_over():
             try:
                 self._follow()
             except Exception as error:  # noqa: BLE001 - browsers show it, and it may pass
                 if not isinstance(error, ClusterError):
-                    _log.exception("the figures of %s cannot be followed; trying again", self._topology)
-                    error = ClusterError(f"{self._topology} cannot be followed; the dashboard's log has the error")
+                    topology = self._manifest.topology
+                    _log.exception("the figures of %s cannot be followed; trying again", topology)
+                    error = ClusterError(f"{topology} cannot be followed; the dashboard's log has the error")
                 self._publish(error)
-                self._stop.wait(_AGAIN_S)
+                self._ending.wait(_AGAIN_S)
 
     def _follow(self) -> None:
-        """Follows the topology until its manifest changes."""
-        looks = Interval(_MANIFEST_S, self._clock)
+        """Follows the topology until its manifest changes; the next request begins anew, with the new one."""
+        checks = Interval(_MANIFEST_S, self._clock)
         with closing(Observer(self._kafka, self._manifest, HOUR_S)) as observer:
             observer.open()
             names = [None, *(component.name for component in self._manifest.components)]
-            while not self._has_ended():
+            while not self._is_over():
                 self._publish((observer.snapshot(), {name: observer.view.history(name) for name in names}))
-                observer.follow(_TURN_S, self._stop.is_set)
-                if self._stop.is_set():
-                    return
-                if looks.due() and Catalogue(self._kafka).manifest(self._topology) != self._manifest:
-                    # The next request begins anew, with the new manifest.
-                    with self._news:
-                        self._ended = True
+                observer.follow(_TURN_S, self._ending.is_set)
+                is_due = checks.due() and not self._ending.is_set()
+                if is_due and Catalogue(self._kafka).manifest(self._manifest.topology) != self._manifest:
+                    self._ending.set()
 
-    def _publish(self, latest: tuple[Shown, Mapping[str | None, Shown]] | ClusterError) -> None:
-        with self._news:
-            self._latest = latest
-            self._news.notify_all()
+    def _publish(self, latest: _Figures | ClusterError) -> None:
+        self._latest = latest
+        self._has_read.set()
 
-    def _has_ended(self) -> bool:
-        with self._news:
-            # A caller that finds it ended begins another.
-            self._ended = self._ended or self._clock() - self._asked > IDLE_S
-            return self._ended or self._stop.is_set()
+    def _is_over(self) -> bool:
+        if self._clock() - self._requested_at > IDLE_S:
+            self._ending.set()
+        return self._ending.is_set()
 
 
 class _Cached:
@@ -225,11 +260,11 @@ class _Cached:
         self._clock = clock
         self._lock = threading.Lock()
         self._latest: Sequence[Shown] | ClusterError = ()
-        self._old_at: float | None = None
+        self._old_at = 0.0
 
     def read(self) -> Sequence[Shown]:
         with self._lock:
-            if self._old_at is None or self._clock() >= self._old_at:
+            if self._clock() >= self._old_at:
                 try:
                     self._latest = self._read()
                 except ClusterError as error:
@@ -239,66 +274,3 @@ class _Cached:
             if isinstance(self._latest, ClusterError):
                 raise self._latest
             return self._latest
-
-
-class TreeSearches:
-    """Searches for trees, each in the thread that asks, bounded in number and time: others are not blocked by many."""
-
-    def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kafka = kafka
-        self._clock = clock
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-        self._closed = False
-
-    def close(self) -> None:
-        self._closed = True
-
-    def find(self, manifest: Manifest, root: int, ended_ms: int | None = None) -> Shown:
-        """A tree, as `acker trace --json` prints it; begun within a largest tree age of `ended_ms`, or two of now."""
-
-        def search(reader: TraceReader) -> list[Tree]:
-            since_ms = reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
-            return reader.trees([root], since_ms)
-
-        return self._shown(manifest, search, show_root(root))
-
-    def oldest(self, manifest: Manifest, partition: int) -> Shown:
-        def search(reader: TraceReader) -> list[Tree]:
-            found = reader.oldest_trees(1, reader.usual_since_ms, [partition])
-            if not found:
-                raise RootNotFoundError(
-                    f"no tree is open in partition {partition} of {acks_topic(manifest.topology)}: those that were "
-                    "open have been acked or have failed meanwhile. Look again, or go back to the dashboard"
-                )
-            return found
-
-        return self._shown(manifest, search, "--oldest 1")
-
-    def _shown(self, manifest: Manifest, search: Callable[[TraceReader], list[Tree]], which: str) -> Shown:
-        command = f"acker trace {which} --topology {manifest.topology}"
-        if not self._room.acquire(blocking=False):
-            raise SearchLimitError(
-                f"the dashboard searches for {AT_ONCE} trees already, its limit: try again later, or run {command}"
-            )
-        deadline = self._clock() + SEARCH_S
-
-        def check(what: str, done: int, total: int) -> None:
-            if self._closed:
-                raise SearchLimitError("the dashboard is stopping; start it again")
-            if self._clock() > deadline:
-                raise SearchLimitError(
-                    f"the dashboard searches for {SEARCH_S:g} s at most, and has read {done:,} of {total:,} records of "
-                    f"{what}; run {command}, which takes the time that it needs"
-                )
-
-        try:
-            with TraceReader(self._kafka, manifest, check) as reader:
-                (tree,) = search(reader)
-        finally:
-            self._room.release()
-        if len(tree.nodes) > MOST_TUPLES:
-            raise SearchLimitError(
-                f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "
-                f"{len(tree.nodes):,}; run {command}"
-            )
-        return {"topology": manifest.topology, "trees": [tree_as_json(tree)]}

@@ -22,9 +22,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 @pytest.fixture
-def cluster(use: Use, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    # One read reaches the end however slow the machine is.
-    monkeypatch.setattr("inspection.dashboard.recent._READ_S", 60.0)
+def cluster(use: Use) -> Iterator[Cluster]:
     cluster = use("words")
     Catalogue(cluster.bootstrap).publish(cluster.manifest)
     yield cluster

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from inspection.dashboard import source
-from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_S, TreeSearches
+from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_S, Source
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.tree import Tree, build_tree
 from spout_sdk import TopologyBuilder
 from tests.unit.inspection.forest import Forest
 from tests.unit.sdk.kit_words import Count, Lines
+from tuple_tree.manifest import Manifest
 
 ROOT = 0xABC
 COMMAND = f"acker trace {ROOT:016x} --topology words"
@@ -50,32 +51,42 @@ class Reader:
     searches: ClassVar[list[tuple[list[int], int]]] = []
 
 
+class OneTopology:
+    """Replaces the catalogue."""
+
+    def __init__(self, _kafka: object) -> None:
+        pass
+
+    def manifest(self, topology: str) -> Manifest:
+        builder = TopologyBuilder(topology)
+        builder.set_spout("lines", Lines)
+        builder.set_bolt("count", Count).shuffle_grouping("lines")
+        return builder.build().manifest
+
+
 @pytest.fixture(autouse=True)
-def reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "TraceReader", Reader)
+    monkeypatch.setattr(source, "Catalogue", OneTopology)
     monkeypatch.setattr(Reader, "searches", [])
 
 
-@pytest.fixture
-def manifest() -> Any:
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("count", Count).shuffle_grouping("lines")
-    return builder.build().manifest
+def found(searches: Source, ended_ms: int | None = None) -> Any:
+    return searches.trace("words", ROOT, ended_ms)
 
 
-def test_the_search_begins_at_the_earliest_possible_init(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = TreeSearches({})
-    assert [tree["root"] for tree in searches.find(manifest, ROOT)["trees"]] == [f"{ROOT:016x}"]
-    searches.find(manifest, ROOT, 700_000)
-    searches.oldest(manifest, 3)
+def test_the_search_begins_at_the_earliest_possible_init(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = Source({})
+    assert [tree["root"] for tree in found(searches)["trees"]] == [f"{ROOT:016x}"]
+    found(searches, 700_000)
+    searches.oldest("words", 3)
     assert Reader.searches == [([ROOT], 600_000), ([ROOT], 500_000), ([3], 600_000)]
     monkeypatch.setattr(Reader, "tuples", 0)
     with pytest.raises(RootNotFoundError, match=r"no tree is open in partition 3 of words\.acks: .* Look again"):
-        searches.oldest(manifest, 3)
+        searches.oldest("words", 3)
 
 
-def test_two_searches_run_at_once(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_searches_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Semaphore(0), threading.Event()
 
     def read(_progress: object) -> None:
@@ -83,20 +94,20 @@ def test_two_searches_run_at_once(manifest: Any, monkeypatch: pytest.MonkeyPatch
         assert go_on.wait(60)
 
     monkeypatch.setattr(Reader, "reads", staticmethod(read))
-    searches = TreeSearches({})
-    threads = [threading.Thread(target=searches.find, args=(manifest, ROOT)) for _ in range(AT_ONCE)]
+    searches = Source({})
+    threads = [threading.Thread(target=found, args=(searches,)) for _ in range(AT_ONCE)]
     for thread in threads:
         thread.start()
         assert begun.acquire(timeout=60)
     with pytest.raises(SearchLimitError, match=f"searches for {AT_ONCE} trees already.*{COMMAND}"):
-        searches.find(manifest, ROOT)
+        found(searches)
     go_on.set()
     for thread in threads:
         thread.join(60)
-    assert searches.find(manifest, ROOT)
+    assert found(searches)
 
 
-def test_a_search_ends_in_time(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     def read(progress: Callable[[str, int, int], None]) -> None:
@@ -105,13 +116,13 @@ def test_a_search_ends_in_time(manifest: Any, monkeypatch: pytest.MonkeyPatch) -
         progress("inboxes", 1_000, 5_000)
 
     monkeypatch.setattr(Reader, "reads", staticmethod(read))
-    searches = TreeSearches({}, lambda: now)
+    searches = Source({}, lambda: now)
     for _ in range(AT_ONCE + 1):
         with pytest.raises(SearchLimitError, match=f"has read 1,000 of 5,000 records of inboxes; run {COMMAND}"):
-            searches.find(manifest, ROOT)
+            found(searches)
 
 
-def test_a_tree_that_is_too_large_has_only_a_verdict(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_is_too_large_has_only_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reader, "tuples", MOST_TUPLES + 1)
     with pytest.raises(SearchLimitError, match=rf"^open: 2,001 of 2,001 tuples, .*has 2,001; run {COMMAND}$"):
-        TreeSearches({}).find(manifest, ROOT)
+        found(Source({}))
