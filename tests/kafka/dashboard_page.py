@@ -25,7 +25,7 @@ SHOWN = """() => ({
   components: [...document.getElementById("components-table").tBodies[0].rows].map((row) =>
     Object.fromEntries([...row.cells].map((cell) => [cell.dataset.figure, cell.textContent]))),
   tiles: Object.fromEntries(
-    [...document.querySelectorAll("[data-tile]")].map((tile) => [tile.dataset.tile, tile.textContent])),
+    [...document.querySelectorAll("#tiles dd")].map((tile) => [tile.dataset.figure, tile.textContent])),
 })"""
 
 

@@ -1,7 +1,7 @@
 // What is known of one component: figures, findings, its last hour, its tasks.
 
-import { find, html, keyed, setText } from "./elements.js";
-import { count, milliseconds, rate, seconds, share, text } from "./format.js";
+import { find, html, keyed, setText, showFigures } from "./elements.js";
+import { UNKNOWN, count, milliseconds, rate, seconds, share, text } from "./format.js";
 import { Plot } from "./plot.js";
 import { quantiles } from "./tables.js";
 
@@ -47,14 +47,8 @@ export class Component {
     }
     setText(find("component-title"), `${component.kind} ${component.name}`);
     showFindings(find("component-findings"), findings);
-    const figures = FIGURES.map(([name, title, value]) => [name, title, value(component)]).filter(([, , value]) => value);
-    keyed(
-      find("component-figures"),
-      figures,
-      ([name]) => name,
-      ([name, title]) => html("div", {}, html("dt", {}, title), html("dd", { "data-figure": name })),
-      (element, [, , value]) => setText(element.lastChild, text(value)),
-    );
+    const figures = FIGURES.map(([name, title, value]) => [name, title, text(value(component))]);
+    showFigures(find("component-figures"), figures.filter(([, , value]) => value !== UNKNOWN));
     find("loads-table").hidden = component.kind === "spout";
     if (component.kind === "bolt") this.table.show(component.loads ?? []);
   }

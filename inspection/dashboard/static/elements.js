@@ -47,3 +47,17 @@ export function keyed(parent, items, key, make, update) {
   }
   for (const gone of before.values()) gone.remove();
 }
+
+// Figures with their titles, in a list of terms: [name, title, text, warns], where `warns` makes it stand out.
+export function showFigures(list, figures) {
+  keyed(
+    list,
+    figures,
+    ([name]) => name,
+    ([name, title]) => html("div", {}, html("dt", {}, title), html("dd", { "data-figure": name })),
+    (element, [, , text, warns]) => {
+      setText(element.lastChild, text);
+      element.classList.toggle("warns", Boolean(warns));
+    },
+  );
+}

@@ -1,13 +1,12 @@
 // The topology as a graph: spouts first, with the rates on the edges.
 
+import { Graph as Plan, layout } from "./dagre.js";
 import { setAttribute, setText, svg } from "./elements.js";
 import { count, rate, share } from "./format.js";
-import { layered } from "./layout.js";
 import { isBusy } from "./tables.js";
 
 const NODE = { width: 162, height: 64 };
-const GAP = { wide: { along: 132, across: 26 }, narrow: { along: 58, across: 12 } };
-const PASSAGE = 14; // what an edge takes in a layer that it only passes
+const LABEL = { width: 60, height: 16 };
 const NARROW = 640;
 const MARGIN = 12;
 
@@ -35,40 +34,29 @@ export class Graph {
   }
 
   #draw(components, names, links, narrow) {
-    const { layers, routes } = layered(names, links);
-    const gap = narrow ? GAP.narrow : GAP.wide;
-    const along = (narrow ? NODE.height : NODE.width) + gap.along;
-    const size = ({ real }) => (real ? (narrow ? NODE.width : NODE.height) : PASSAGE);
-    const breadths = layers.map((layer) => layer.reduce((sum, node) => sum + size(node) + gap.across, -gap.across));
-    const length = layers.length * along - gap.along + 2 * MARGIN;
-    const breadth = Math.max(0, ...breadths) + 2 * MARGIN;
-    const middle = new Map();
-    layers.forEach((layer, level) => {
-      const a = MARGIN + level * along + (along - gap.along) / 2;
-      let b = (breadth - breadths[level]) / 2;
-      for (const node of layer) {
-        const at = b + size(node) / 2;
-        middle.set(node.id, narrow ? { x: at, y: a } : { x: a, y: at });
-        b += size(node) + gap.across;
-      }
-    });
-    const [width, height] = narrow ? [breadth, length] : [length, breadth];
+    const plan = new Plan();
+    const rankdir = narrow ? "TB" : "LR";
+    plan.setGraph({ rankdir, nodesep: 20, edgesep: 16, ranksep: narrow ? 40 : 60, marginx: MARGIN, marginy: MARGIN });
+    for (const name of names) plan.setNode(name, { ...NODE });
+    for (const { source, target } of links) plan.setEdge(source, target, { ...LABEL, labelpos: "c" });
+    layout(plan);
+    const { width, height } = plan.graph();
     this.labels = new Map();
     this.lines = new Map();
     const edges = svg("g", { class: "edges" });
     const labels = svg("g", { class: "labels" });
     for (const link of links) {
-      const points = routes.get(pair(link)).map((id) => middle.get(id));
-      const line = svg("path", { d: path(points, narrow), "marker-end": "url(#arrow)" });
-      const spot = labelled(points, narrow);
-      const label = svg("text", { "text-anchor": "middle", ...spot });
+      const { points, x, y } = plan.edge(link.source, link.target);
+      const ends = [plan.node(link.source), plan.node(link.target)];
+      const line = svg("path", { d: path(points, ...ends, narrow), "marker-end": "url(#arrow)" });
+      const label = svg("text", { "text-anchor": "middle", x, y: y + 4 });
       edges.append(line);
       labels.append(label);
       this.lines.set(pair(link), line);
       this.labels.set(pair(link), label);
     }
     this.nodes = new Map();
-    const boxes = components.map((component) => this.#node(component, middle.get(component.name)));
+    const boxes = components.map((component) => this.#node(component, plan.node(component.name)));
     const arrow = svg("path", { d: "M0 0 8 4 0 8z" });
     const marker = { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8 };
     const head = svg("marker", { ...marker, markerUnits: "userSpaceOnUse", orient: "auto" }, arrow);
@@ -152,34 +140,24 @@ export class Graph {
 }
 
 // A curve through the points, which leaves and reaches the boxes in the direction of the flow.
-function path(points, narrow) {
-  const half = narrow ? { x: 0, y: NODE.height / 2 } : { x: NODE.width / 2, y: 0 };
-  const last = points.length - 1;
-  const ends = points.map(({ x, y }, i) => {
-    const side = i === 0 ? 1 : i === last ? -1 : 0;
-    return { x: x + side * half.x, y: y + side * half.y };
-  });
-  let drawn = `M${ends[0].x} ${ends[0].y}`;
+function path(points, source, target, narrow) {
+  const [along, across, size, breadth] = narrow ? ["y", "x", NODE.height, NODE.width] : ["x", "y", NODE.width, NODE.height];
+  const side = Math.sign(target[along] - source[along]) * (size / 2);
+  const end = (node, side, next) => {
+    const most = breadth / 2 - 12;
+    const off = Math.min(most, Math.max(-most, next[across] - node[across]));
+    return { [along]: node[along] + side, [across]: node[across] + off };
+  };
+  // A bolt that receives its own tuples has a loop.
+  const ends = side ? [end(source, side, points[1]), ...points.slice(1, -1), end(target, -side, points.at(-2))] : points;
+  const at = ({ x, y }) => `${x} ${y}`;
+  let drawn = `M${at(ends[0])}`;
   for (let i = 1; i < ends.length; i++) {
     const [from, to] = [ends[i - 1], ends[i]];
-    const bend = narrow ? (to.y - from.y) / 2 : (to.x - from.x) / 2;
-    drawn += narrow
-      ? `C${from.x} ${from.y + bend} ${to.x} ${to.y - bend} ${to.x} ${to.y}`
-      : `C${from.x + bend} ${from.y} ${to.x - bend} ${to.y} ${to.x} ${to.y}`;
+    const middle = { [along]: (from[along] + to[along]) / 2 };
+    drawn += `C${at({ ...from, ...middle })} ${at({ ...to, ...middle })} ${at(to)}`;
   }
   return drawn;
-}
-
-// Beside the middle of the curve's last part, so that the labels of edges that share a source lie apart; where it
-// slants, on the side to which it does not.
-function labelled(points, narrow) {
-  const [from, to] = points.slice(-2);
-  const half = narrow ? NODE.height / 2 : NODE.width / 2;
-  const x = narrow ? (from.x + to.x) / 2 : (from.x + to.x) / 2 + (points.length > 2 ? half / 2 : 0);
-  const y = (from.y + to.y) / 2;
-  if (narrow && from.x === to.x) return { x: x + 34, y: y + 4 };
-  const side = Math.sign(narrow ? to.x - from.x : Math.round(to.y - from.y));
-  return { x: x + 8 * side, y: y - 8, "text-anchor": ["end", "middle", "start"][side + 1] };
 }
 
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

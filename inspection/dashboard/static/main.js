@@ -1,7 +1,7 @@
 // The page: requests the figures, and shows them. The topology is a part of its address.
 
 import { Component, showFindings } from "./component.js";
-import { find, html, keyed, setAttribute, setState, setText } from "./elements.js";
+import { find, html, keyed, setAttribute, setState, setText, showFigures } from "./elements.js";
 import { count, milliseconds, rate, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { Plot } from "./plot.js";
@@ -196,16 +196,7 @@ function tiles() {
     ["p99", "Complete p99 (ms)", milliseconds(most("p99"))],
     ["dead", "Dead letters", count(snapshot.dead_letters), snapshot.dead_letters > 0],
   ];
-  keyed(
-    find("tiles"),
-    all,
-    ([key]) => key,
-    ([key, title]) => html("div", {}, html("dt", {}, title), html("dd", { "data-tile": key })),
-    (tile, [, , value, warns]) => {
-      setText(tile.lastChild, value);
-      tile.classList.toggle("warns", Boolean(warns));
-    },
-  );
+  showFigures(find("tiles"), all);
 }
 
 function reasons() {

@@ -1,7 +1,9 @@
 // A table whose first column names the row.
 
 import { html, keyed, setAttribute, setText } from "./elements.js";
-import { UNKNOWN } from "./format.js";
+import { UNKNOWN, text } from "./format.js";
+
+export const word = (name, title, kind = "") => ({ name, title, kind, value: (row) => text(row[name]) });
 
 export class Table {
   // columns: [{name, title, kind, value, warns}], where `name` is that of the figure in the JSON, `value` gives the text

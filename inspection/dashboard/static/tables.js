@@ -2,7 +2,7 @@
 
 import { html } from "./elements.js";
 import { count, milliseconds, rate, seconds, share, text, time, times } from "./format.js";
-import { Table } from "./table.js";
+import { Table, word } from "./table.js";
 
 const figure = (name, title, write = rate, warns = undefined) => ({
   name,
@@ -11,7 +11,6 @@ const figure = (name, title, write = rate, warns = undefined) => ({
   value: (row) => write(row[name]),
   warns: warns && ((row) => warns(row[name] ?? 0, row)),
 });
-const word = (name, title, kind = "") => ({ name, title, kind, value: (row) => text(row[name]) });
 const positive = (value) => value > 0;
 
 export const quantiles = (latency) =>

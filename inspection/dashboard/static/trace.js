@@ -1,9 +1,8 @@
 // The page of one tuple tree: who emitted what, who acked it, what is open. Looked for once, and again when asked to.
 
-import { copied } from "./command.js";
-import { find, html, setAttribute, setState, setText } from "./elements.js";
+import { find, html, setAttribute, setState, setText, showFigures } from "./elements.js";
 import { count, text, time } from "./format.js";
-import { Table } from "./table.js";
+import { Table, word } from "./table.js";
 
 const MOST_SIBLINGS = 20;
 const MOST_DRAWN = 500;
@@ -13,7 +12,6 @@ const MARKS = { acked: "✓", open: "○", unclear: "?" };
 const address = new URL(location.href);
 const which = decodeURIComponent(address.pathname.split("/").pop());
 const topology = address.searchParams.get("topology");
-const word = (name, title) => ({ name, title, value: (row) => text(row[name]) });
 
 const tables = {
   log: new Table(
@@ -75,11 +73,7 @@ function tiles(tree) {
     ["tuples", "Tuples", count(tree.tuples.length)],
     ["open", "Open", count(open), open > 0],
   ];
-  find("tiles").replaceChildren(
-    ...all.map(([name, title, value, warns]) =>
-      html("div", warns ? { class: "warns" } : {}, html("dt", {}, title), html("dd", { "data-tile": name }, value)),
-    ),
-  );
+  showFigures(find("tiles"), all);
 }
 
 function standing(tuple, at) {
@@ -160,6 +154,24 @@ function show(tree) {
   draw(tree);
   tables.log.show(tree.log.map((entry, number) => ({ ...entry, number, at: at(entry.at_ms) })));
   tables.notices.show(tree.notices.map((notice, number) => ({ ...notice, number, at: at(notice.at_ms) })));
+}
+
+// A command line, and a button that copies it. Browsers let only pages of this machine, or encrypted ones, copy by
+// themselves; elsewhere it is selected.
+function copied(command, root) {
+  const code = html("code", {}, command);
+  const button = html("button", { type: "button", "aria-label": `Copy the command that traces ${root}` }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      setText(button, "Copied");
+    } catch {
+      getSelection().selectAllChildren(code);
+      setText(button, "Selected");
+    }
+    setTimeout(() => setText(button, "Copy"), 1500);
+  });
+  return html("span", { class: "command" }, code, button);
 }
 
 async function look() {

@@ -163,7 +163,7 @@ def test_a_stall_is_shown(context: BrowserContext, served: DashboardServer, figu
     page.goto(served.address)
     message = "as many trees are open as max_spout_pending allows"
     assert re.fullmatch(rf"stalled: nothing acked since .+, though {message}", state(page, "stalled"))
-    warning = page.locator("#tiles .warns dd").evaluate_all("all => all.map((one) => one.dataset.tile)")
+    warning = page.locator("#tiles .warns dd").evaluate_all("all => all.map((one) => one.dataset.figure)")
     assert {"acked", "pending"} <= set(warning)
     assert page.locator("#component-lines [data-figure=lag]").inner_text() == "17,000"
     page.wait_for_selector("#failures-table td.text")
