@@ -30,7 +30,7 @@ from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import MAX_BYTES, MAX_ROWS
-from tuple_tree.routing import ChooseRows, choose_rows_for, grouping_key
+from tuple_tree.routing import Chooser, chooser, grouping_key
 from tuple_tree.streams import Stream
 
 LARGEST: Final = 950_000
@@ -123,17 +123,16 @@ class _StreamOut:
         self.packing = packing
         self.codec = FrameCodec(stream)
         self.source = f"{packing.component.name}/{stream.name}".encode()
-        self._routes: list[tuple[ChooseRows, list[_Inbox]]] = []
+        self._routes: list[tuple[Chooser, list[_Inbox]]] = []
         start = int.from_bytes(new_session()[:4])
         for bolt in packing.manifest.bolts:
             topic = tuples_topic(packing.manifest.topology, bolt.name)
             for each in bolt.subscriptions:
                 if (each.source, each.stream) != (packing.component.name, stream.name):
                     continue
-                choose = choose_rows_for(self.codec.packs, each, bolt.tasks, stream.field_names, start)
-                if choose is not None:
-                    keys = [stream.field_names.index(name) for name in each.fields]
-                    self._routes.append((choose, [_Inbox(self, topic, task, keys) for task in range(bolt.tasks)]))
+                grouping = chooser(each, bolt.tasks, stream.field_names, start)
+                keys = [stream.field_names.index(name) for name in each.fields]
+                self._routes.append((grouping, [_Inbox(self, topic, task, keys) for task in range(bolt.tasks)]))
 
     def emit(self, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
         packing = self.packing
@@ -144,8 +143,8 @@ class _StreamOut:
         unfit = {int(rows[place]): message for place, message in errors.items()}
         rows = np.delete(rows, list(errors))
         packing.count("emitted", len(rows))
-        for choose, inboxes in self._routes:
-            for task, share in choose(columns):
+        for grouping, inboxes in self._routes:
+            for task, share in grouping.choose_rows(self.codec.packs, columns):
                 part = columns[share] if isinstance(share, slice) else columns.take(pa.array(share))
                 roots, _, counts = anchors.take(rows[share])
                 edges = random_column(part.num_rows)

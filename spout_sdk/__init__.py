@@ -14,7 +14,7 @@ Folders, in the order in which a tuple passes through them:
 - `windows`: bolts that work on many tuples at a time.
 - `topologies`: `TopologyBuilder`, the topology that it builds, its checks.
 - `spouts`: task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
-- `emitting`: what all tasks share: groupings, packs of tuples, ack batches, sessions, dead letters, input offsets.
+- `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, dead letters, input offsets.
 - `bolts`: task, reader, executor and collectors of a bolt.
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
@@ -34,7 +34,6 @@ from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
-from spout_sdk.emitting.groupings import CustomGrouping
 from spout_sdk.errors import (
     AccessError,
     BrokerError,
@@ -65,6 +64,7 @@ from spout_sdk.windows.policies import Window
 from spout_sdk.windows.specs import WindowSpec, sliding, tumbling
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
+from tuple_tree.routing import CustomGrouping
 from tuple_tree.streams import Stream, declare
 
 __all__ = [

@@ -1,11 +1,14 @@
-"""Routing: which acker partition owns a root, and which tasks of a bolt receive which tuples.
+"""Routing: which acker partition owns a root, and, by groupings, which tasks of a bolt receive which tuples.
 
 Ids and hashes are unsigned everywhere before the modulo: Java's and Spark's signed remainder differs. Groupings of
 whole columns choose the same tasks for the same fields; those that are free to choose give each task a run of rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import cycle, islice
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xxhash
@@ -17,6 +20,7 @@ from tuple_tree.payloads import PackCodec
 HASH_SEED: Final = 42
 _SECOND_SEED: Final = 43
 _SEPARATOR: Final = b"\x1f"
+_KNOWN_VALUES: Final = 10_000
 
 
 def acker_partition(root: int, partitions: int) -> int:
@@ -70,18 +74,102 @@ def _key_part(value: object) -> bytes:
     )
 
 
-Share = tuple[int, Rows | slice]  # a task, and the rows that it receives
-ChooseRows = Callable[[Any], list[Share]]
-"""Shares the rows of a record batch out; raises `TypeError` for values that cannot be grouped by."""
+class CustomGrouping(ABC):
+    """A grouping of your own; each task that emits has an instance of it.
 
+    class ByLength(CustomGrouping):
+        def choose(self, values):
+            return (len(values[0]) % self.tasks,)
+
+    Attributes:
+        tasks: how many the receiving bolt has; set before `prepare`.
+        fields: names of the stream's fields, in the order of the values; set before `prepare`.
+    """
+
+    tasks: int
+    fields: tuple[str, ...]
+
+    def prepare(self) -> None:
+        """Called once, before the first tuple."""
+
+    @abstractmethod
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        """The tasks, from 0, that receive a copy; none is allowed, and the tuple goes nowhere then."""
+
+
+CustomFactory = Callable[[], CustomGrouping]
+"""Makes the instance of a task that emits: a class, or anything that is called without arguments."""
+
+CustomGroupings = Mapping[tuple[str, str, str], CustomFactory]
+"""Custom groupings by emitting component, stream and receiving bolt."""
+
+Share = tuple[int, Rows | slice]  # a task, and the rows that it receives
+Choose = Callable[[Sequence[Any]], tuple[int, ...]]
+ChooseOne = Callable[[Sequence[Any]], int]
+ChooseRows = Callable[[PackCodec, Any], list[Share]]
+KeyOf = Callable[[Sequence[Any]], bytes]
 _ALL: Final = slice(None)
 
 
-def shuffled(tasks: int, start: int) -> ChooseRows:
-    """Runs of rows, as long as each other to within a row, in turn."""
-    turn = start % tasks
+class Chooser(NamedTuple):
+    """What a grouping chooses for one task that emits; each raises `TypeError` for values that cannot be grouped by.
 
-    def choose(batch: Any) -> list[Share]:
+    Attributes:
+        choose: the tasks that receive a copy, by the values of a tuple.
+        choose_one: the same; None for groupings that do not always choose one task.
+        choose_rows: the rows of each task, for a record batch of a stream with the codec.
+        key_of: the key of a record of one tuple, of its grouping fields; None if it is not grouped by fields.
+    """
+
+    choose: Choose
+    choose_one: ChooseOne | None
+    choose_rows: ChooseRows
+    key_of: KeyOf | None = None
+
+
+def chooser(
+    subscription: Subscription,
+    tasks: int,
+    field_names: tuple[str, ...],
+    start: int,
+    custom: CustomFactory | None = None,
+) -> Chooser:
+    """The grouping of a subscription, of a bolt with so many tasks, to a stream with these fields.
+
+    A shuffle begins at `start`, which differs between senders, so that many do not send to the same task at a time.
+    """
+    positions = tuple(field_names.index(name) for name in subscription.fields)
+    match subscription.grouping:
+        case "shuffle" | "local_or_shuffle" | "none":
+            return _shuffle(tasks, start % tasks)
+        case "fields":
+            return _fields(tasks, positions)
+        case "partial_key":
+            return _partial_key(tasks, positions)
+        case "global":
+            return Chooser(lambda _values: (0,), lambda _values: 0, lambda _codec, _batch: [(0, _ALL)])
+        case "all":
+            everyone = tuple(range(tasks))
+            return Chooser(lambda _values: everyone, None, lambda _codec, _batch: [(task, _ALL) for task in everyone])
+        case "direct":
+            return Chooser(_direct, None, _row_by_row(_direct))
+        case "custom":
+            if custom is None:
+                raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
+            choose = _custom(custom(), tasks, field_names)
+            return Chooser(choose, None, _row_by_row(choose))
+
+
+def _of_one(tasks: int, choose_one: ChooseOne, choose_rows: ChooseRows, key_of: KeyOf | None = None) -> Chooser:
+    alone = [(task,) for task in range(tasks)]
+    return Chooser(lambda values: alone[choose_one(values)], choose_one, choose_rows, key_of)
+
+
+def _shuffle(tasks: int, start: int) -> Chooser:
+    """The tasks in turn; of a batch, runs of rows, as long as each other to within a row."""
+    turn = start
+
+    def choose_rows(_codec: PackCodec, batch: Any) -> list[Share]:
         nonlocal turn
         rows = batch.num_rows
         parts = min(tasks, rows)
@@ -90,53 +178,99 @@ def shuffled(tasks: int, start: int) -> ChooseRows:
         turn = (turn + parts) % tasks
         return shares
 
-    return choose
+    # The second argument of a call of `next` is what it returns at the end, and there is none.
+    return _of_one(tasks, partial(next, islice(cycle(range(tasks)), start, None)), choose_rows)
 
 
-def by_fields(codec: PackCodec, tasks: int, positions: tuple[int, ...]) -> ChooseRows:
+def _fields(tasks: int, positions: tuple[int, ...]) -> Chooser:
     """Equal values of the fields always reach the same task."""
+    key_of = _key_of(positions)
+    known: dict[str, int] = {}
 
-    def choose(batch: Any) -> list[Share]:
+    def choose_by_field(values: Sequence[Any]) -> int:
+        value = values[positions[0]]
+        if value.__class__ is not str:
+            return fields_task(key_of(values), tasks)
+        task = known.get(value)
+        if task is None:
+            task = fields_task(key_of(values), tasks)
+            if len(known) < _KNOWN_VALUES:
+                known[value] = task
+        return task
+
+    def choose_by_fields(values: Sequence[Any]) -> int:
+        return fields_task(key_of(values), tasks)
+
+    def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
         codes, keys = _keys(codec, batch, positions)
-        task_of_key = np.fromiter((fields_task(key, tasks) for key in keys), np.intp, len(keys))
-        return list(_shares(task_of_key[codes]))
+        return _shares(codes, [fields_task(key, tasks) for key in keys])
 
-    return choose
+    return _of_one(tasks, choose_by_field if len(positions) == 1 else choose_by_fields, choose_rows, key_of)
 
 
-def by_partial_key(codec: PackCodec, tasks: int, positions: tuple[int, ...]) -> ChooseRows:
+def _partial_key(tasks: int, positions: tuple[int, ...]) -> Chooser:
     """Equal values of the fields reach one of two tasks; within a batch, that to which less was sent before it."""
+    key_of = _key_of(positions)
     sent = [0] * tasks
 
-    def choose(batch: Any) -> list[Share]:
+    def send(key: bytes, count: int) -> int:
+        first, second = partial_key_tasks(key, tasks)
+        task = first if sent[first] <= sent[second] else second
+        sent[task] += count
+        return task
+
+    def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
         codes, keys = _keys(codec, batch, positions)
-        task_of_key = np.empty(len(keys), np.intp)
-        for code, (key, count) in enumerate(zip(keys, np.bincount(codes).tolist(), strict=True)):
-            first, second = partial_key_tasks(key, tasks)
-            task_of_key[code] = task = first if sent[first] <= sent[second] else second
-            sent[task] += count
-        return list(_shares(task_of_key[codes]))
+        return _shares(codes, [*map(send, keys, np.bincount(codes).tolist())])
+
+    return Chooser(lambda values: (send(key_of(values), 1),), None, choose_rows, key_of)
+
+
+def _direct(_values: Sequence[Any]) -> tuple[int, ...]:
+    raise TypeError(
+        "it is direct: use emit_direct, and say which task receives the tuple; an ArrowBolt cannot, so use a Bolt or a "
+        "BatchBolt"
+    )
+
+
+def _custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) -> Choose:
+    grouping.tasks, grouping.fields = tasks, field_names
+    grouping.prepare()
+    name = type(grouping).__name__
+
+    def choose(values: Sequence[Any]) -> tuple[int, ...]:
+        chosen = tuple(grouping.choose(values))
+        for task in chosen:
+            if not (isinstance(task, int) and 0 <= task < tasks):
+                raise TypeError(f"{name}.choose() returned task {task!r}: the bolt has {tasks}, numbered from 0")
+        if len(set(chosen)) < len(chosen):
+            raise TypeError(f"{name}.choose() returned {chosen}: each task may receive one copy")
+        return chosen
 
     return choose
 
 
-def choose_rows_for(
-    codec: PackCodec, subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
-) -> ChooseRows | None:
-    """The grouping of a subscription; None for those that a component chooses itself, `direct` and `custom`."""
-    positions = tuple(field_names.index(name) for name in subscription.fields)
-    match subscription.grouping:
-        case "shuffle" | "local_or_shuffle" | "none":
-            return shuffled(tasks, start)
-        case "fields":
-            return by_fields(codec, tasks, positions)
-        case "partial_key":
-            return by_partial_key(codec, tasks, positions)
-        case "global" | "all":
-            shares: list[Share] = [(task, _ALL) for task in range(tasks if subscription.grouping == "all" else 1)]
-            return lambda _batch: shares
-        case "direct" | "custom":
-            return None
+def _row_by_row(choose: Choose) -> ChooseRows:
+    def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
+        chosen = [choose(values) for values in codec.rows(batch)]
+        receivers = sorted({task for each in chosen for task in each})
+        return [(task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers]
+
+    return choose_rows
+
+
+def _key_of(positions: tuple[int, ...]) -> KeyOf:
+    """What returns the `grouping_key` of these fields of a tuple."""
+    if len(positions) > 1:
+        return lambda values: grouping_key([values[position] for position in positions])
+    (position,) = positions
+
+    def key_of(values: Sequence[Any]) -> bytes:
+        value = values[position]
+        # The common case, spelled out: `grouping_key` of one text is its UTF-8.
+        return value.encode() if value.__class__ is str else grouping_key((value,))
+
+    return key_of
 
 
 def _keys(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Rows, list[bytes]]:
@@ -155,13 +289,16 @@ def _keys(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Row
     return codes, [grouping_key(key) for key in zip(*columns, strict=True)]
 
 
-def _shares(tasks: Rows) -> Iterator[Share]:
-    if not len(tasks):
-        return
+def _shares(codes: Rows, task_of_key: Sequence[int]) -> list[Share]:
+    """The rows of each task, given which key each row has."""
+    if not len(codes):
+        return []
+    tasks = np.array(task_of_key, np.intp)[codes]
     order = np.argsort(tasks, kind="stable")
-    ends = np.cumsum(np.bincount(tasks))
+    shares: list[Share] = []
     begin = 0
-    for task, end in enumerate(ends.tolist()):
+    for task, end in enumerate(np.cumsum(np.bincount(tasks)).tolist()):
         if end > begin:
-            yield task, _ALL if end - begin == len(tasks) else order[begin:end]
+            shares.append((task, _ALL if end - begin == len(tasks) else order[begin:end]))
         begin = end
+    return shares

@@ -139,11 +139,7 @@ class ArrowCollector:
                 f"{batch.num_rows} rows, and anchors for {len(rows)}: pass anchors=, the row of the input for each"
             )
         try:
-            deliveries = [
-                (route, *share)
-                for route in plan.routes
-                for share in route.choose_rows(batch)  # type: ignore[misc]  # a stream of packs has it
-            ]
+            deliveries = [(route, *share) for route in plan.routes for share in route.choose_rows(codec, batch)]
         except (TypeError, ValueError) as cause:
             raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
         self.metrics.emitted += batch.num_rows

@@ -1,1 +1,1 @@
-"""What all tasks share: groupings, packs of tuples, ack batches, sessions, dead letters, input offsets, flushes."""
+"""What all tasks share: emit plans, packs of tuples, ack batches, sessions, dead letters, input offsets, flushes."""

@@ -11,7 +11,6 @@ from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.environment import TaskScope
-from spout_sdk.emitting.groupings import Choose, ChooseOne, KeyOf, choose_for, choose_rows, key_for
 from spout_sdk.emitting.packer import OpenPack, Packer
 from spout_sdk.errors import DeliveryError, EmitError, is_refused
 from spout_sdk.records import Headers
@@ -19,10 +18,9 @@ from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import SOURCE_HEADER, Edges
-from tuple_tree.manifest import KEYED
 from tuple_tree.names import tuples_topic
-from tuple_tree.payloads import PackCodec, PayloadCodec, payload_codec
-from tuple_tree.routing import ChooseRows
+from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.routing import Choose, ChooseOne, ChooseRows, KeyOf, chooser
 from tuple_tree.streams import Stream
 
 logger = logging.getLogger("spout_sdk.bolts.collectors")
@@ -36,7 +34,7 @@ class Route:
     bolt: InitVar[str]
     choose: Choose
     choose_one: ChooseOne | None  # the same, if it always picks one task
-    choose_rows: ChooseRows | None  # for record batches, of a stream of packs
+    choose_rows: ChooseRows
     key_of: KeyOf | None  # of records of one tuple, by its grouping fields
     ids: tuple[TaskId, ...] = field(init=False)
     alone: tuple[tuple[TaskId], ...] = field(init=False)  # the results of most emits
@@ -141,13 +139,11 @@ def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -
             for subscription in bolt.subscriptions:
                 if (subscription.source, subscription.stream) == (component, stream.name):
                     packs = [OpenPack(topic, task, codec, source, topology.pack_tuples) for task in range(bolt.tasks)]
-                    grouping = (subscription, bolt.tasks, stream.field_names, next_id())
                     custom = topology.groupings.get((component, stream.name, bolt.name))
-                    choose, choose_one = choose_for(*grouping, custom)
-                    rows = choose_rows(codec, *grouping, choose) if isinstance(codec, PackCodec) else None
-                    is_keyed = codec.max_rows == 1 and subscription.grouping in KEYED
-                    key_of = key_for(subscription, stream.field_names) if is_keyed else None
-                    routes.append(Route(packs, bolt.name, choose, choose_one, rows, key_of))
+                    grouping = chooser(subscription, bolt.tasks, stream.field_names, next_id(), custom)
+                    if codec.max_rows > 1:
+                        grouping = grouping._replace(key_of=None)
+                    routes.append(Route(packs, bolt.name, *grouping))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 

@@ -6,7 +6,6 @@ from typing import Any, Final, get_args
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
 from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
-from spout_sdk.emitting.groupings import CustomFactory
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topologies.checks import (
@@ -34,6 +33,7 @@ from tuple_tree.manifest import (
 )
 from tuple_tree.names import check_name
 from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.routing import CustomFactory
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
-from spout_sdk.emitting.groupings import Groupings
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.routing import CustomGroupings
 
 OnException = Literal["fail", "crash", "dead_letter"]
 """What becomes of a tuple whose `execute` raised.
@@ -57,7 +57,7 @@ class Topology:
     manifest: Manifest
     factories: Mapping[str, Any]
     options: Mapping[str, BoltOptions] = field(default_factory=dict)
-    groupings: Groupings = field(default_factory=dict)
+    groupings: CustomGroupings = field(default_factory=dict)
     hooks: tuple[HookFactory, ...] = ()
     kafka_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kafka_targets: Mapping[str, str] = field(default_factory=dict)

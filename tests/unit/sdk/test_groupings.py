@@ -7,20 +7,16 @@ from typing import Any
 import pytest
 
 from spout_sdk import CustomGrouping
-from spout_sdk.emitting.groupings import choose_for, key_for
-from tuple_tree.manifest import KEYED, Grouping, Subscription
-from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
+from tuple_tree.manifest import Grouping, Subscription
+from tuple_tree.routing import chooser, fields_task, grouping_key, partial_key_tasks
 
 FIELDS = ("word", "n", "ok")
 
 
 def choosing(grouping: Grouping, *fields: str, tasks: int = 4, start: int = 0, custom: Any = None) -> Any:
     subscription = Subscription(source="lines", stream="default", grouping=grouping, fields=fields)
-    choose, _ = choose_for(subscription, tasks, FIELDS, start, custom)
-    if grouping not in KEYED:
-        return choose
-    key_of = key_for(subscription, FIELDS)
-    return lambda values: (key_of(values), choose(values))
+    choose, _, _, key_of = chooser(subscription, tasks, FIELDS, start, custom)
+    return choose if key_of is None else lambda values: (key_of(values), choose(values))
 
 
 @pytest.mark.parametrize("grouping", ["shuffle", "none", "local_or_shuffle"])
