@@ -27,6 +27,7 @@ from tuple_tree.positions import (
     MAX_SPOUTS,
     OFFSET_BITS,
     PARTITION_BITS,
+    fields_of_words,
     roots_of_words,
     topic_key,
     words_of_roots,
@@ -101,13 +102,9 @@ class SourceRoots:
 
     def positions(self, roots: IdColumn) -> tuple[Any, Offsets, Offsets, Offsets]:
         """Whether each root is one of these, and its partition, offset and attempt."""
-        rest = words_of_roots(roots, self.topic_key, self.ack_partitions)
-        columns = []
-        for bits in (ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS):
-            columns.append((rest & np.uint64((1 << bits) - 1)).astype(np.int64))
-            rest = rest >> np.uint64(bits)
-        attempts, offsets, partitions = columns
-        return rest == self.spout, partitions, offsets, attempts
+        words = words_of_roots(roots, self.topic_key, self.ack_partitions)
+        spouts, partitions, offsets, attempts = (field.astype(np.int64) for field in fields_of_words(words))
+        return spouts == self.spout, partitions, offsets, attempts
 
 
 class ReplayRequest(NamedTuple):

@@ -1,4 +1,4 @@
-"""Positional roots: roots that say where a source message lies.
+"""Positional roots: roots that contain the position of a source message.
 
 A root is unique within its topic by construction, and its position can be read from it. The messages of a block of
 1,024 offsets share an ack partition, so that what a spout emits together is acked in few batches.
@@ -18,7 +18,7 @@ from tuple_tree.ids import ID_BYTES, ID_MASK
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a source message lies, and which attempt to deliver it this is."""
+    """The position of a source message, and which attempt to deliver it this is."""
 
     spout: int  # index in the topology's manifest, below 64
     partition: int  # below 4,096
@@ -31,6 +31,7 @@ SPOUT_BITS: Final = 6
 PARTITION_BITS: Final = 12
 OFFSET_BITS: Final = 40
 ATTEMPT_BITS: Final = 6
+_WIDTHS: Final = {"spout": SPOUT_BITS, "partition": PARTITION_BITS, "offset": OFFSET_BITS, "attempt": ATTEMPT_BITS}
 MAX_SPOUTS: Final = 1 << SPOUT_BITS
 MAX_PARTITIONS: Final = 1 << PARTITION_BITS
 MAX_OFFSET: Final = 1 << OFFSET_BITS
@@ -45,7 +46,6 @@ _ROUNDS: Final = 4
 _HALF_BITS: Final = 24
 _HALF: Final = (1 << _HALF_BITS) - 1
 _SEED: Final = 42
-_hashed: Final = xxhash.xxh64_intdigest
 Words = NDArray[np.uint64]  # shape `(n,)`
 
 
@@ -55,12 +55,17 @@ def topic_key(topic_id: str) -> int:
     Kafka gives a topic that is deleted and created again another id, so no message of the new one has a root that may
     still be open for the old one, or for another topic.
     """
-    return _hashed(topic_id.encode(), _SEED)
+    return xxhash.xxh64_intdigest(topic_id.encode(), _SEED)
 
 
 def positional_root(position: Position, key: int, partitions: int) -> int:
     """The root id of a source position. Raises `PositionError` if a field does not fit."""
-    return root_of_word(position_word(position), key, partitions)
+    return int(roots_of_words([position_word(position)], [key], partitions)[0])
+
+
+def position_of(root: int, key: int, partitions: int) -> Position:
+    """The source position that a positional root id stands for; the inverse of `positional_root`."""
+    return Position(*(int(field[0]) for field in fields_of_words(words_of_roots([root], key, partitions))))
 
 
 def position_word(position: Position) -> int:
@@ -68,63 +73,34 @@ def position_word(position: Position) -> int:
 
     Raises `PositionError` if a field does not fit.
     """
-    for name, bits in (
-        ("spout", SPOUT_BITS),
-        ("partition", PARTITION_BITS),
-        ("offset", OFFSET_BITS),
-        ("attempt", ATTEMPT_BITS),
-    ):
+    word = 0
+    for name, bits in _WIDTHS.items():
         value = getattr(position, name)
         if not 0 <= value < 1 << bits:
             raise PositionError(f"{name} {value} does not fit a positional root id: it must be below {1 << bits}")
-    return (
-        position.spout << (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS)
-        | position.partition << (OFFSET_BITS + ATTEMPT_BITS)
-        | position.offset << OFFSET_SHIFT
-        | position.attempt
-    )
+        word = word << bits | value
+    return word
 
 
-def root_of_word(word: int, key: int, partitions: int) -> int:
-    """The root of a `position_word`.
+def fields_of_words(words: Words) -> list[Words]:
+    """Spout, partition, offset and attempt of each `position_word`."""
+    fields = []
+    for bits in reversed(_WIDTHS.values()):
+        fields.append(words & np.uint64((1 << bits) - 1))
+        words = words >> np.uint64(bits)
+    return fields[::-1]
+
+
+def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, partitions: int) -> Words:
+    """The root of each `position_word`, with the `topic_key` of each, or one for all.
 
     The upper 48 bits of the word, the block, go through a four-round Feistel network, which is a bijection whatever its
     round function (Luby and Rackoff, 1988); here that is XXH64. The block so mixed, modulo P, picks the ack partition.
     The lower 16 bits are permuted, and say which of the 65,536 roots of the block with this remainder it is: P blocks
     share a range of P * 65,536 roots. The last 2**48 modulo P blocks fill none, and have their ranges alone.
     """
-    block = _mixed(word >> _REST_BITS)
-    rest = ((word & _REST) * _SPREAD + block) & _REST
-    group, remainder = divmod(block, partitions)
-    if block < _BLOCKS - _BLOCKS % partitions:
-        root = (group << _REST_BITS | rest) * partitions + remainder
-    else:
-        root = block << _REST_BITS | rest
-    return (root + key) & ID_MASK
-
-
-def position_of(root: int, key: int, partitions: int) -> Position:
-    """The source position that a positional root id stands for; the inverse of `positional_root`."""
-    (word,) = words_of_roots([root], key, partitions).tolist()
-    return Position(
-        spout=word >> (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS),
-        partition=word >> (OFFSET_BITS + ATTEMPT_BITS) & (MAX_PARTITIONS - 1),
-        offset=word >> ATTEMPT_BITS & (MAX_OFFSET - 1),
-        attempt=word & (MAX_ATTEMPTS - 1),
-    )
-
-
-def _mixed(block: int) -> int:
-    left, right = block >> _HALF_BITS, block & _HALF
-    for number in range(_ROUNDS):
-        hashed = _hashed((right | number << 32).to_bytes(8, "little"), _SEED)
-        left, right = right, left ^ (hashed & _HALF)
-    return left << _HALF_BITS | right
-
-
-def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, partitions: int) -> Words:
     column = np.asarray(words, dtype=np.uint64)
-    block = _mixed_column(column >> np.uint64(_REST_BITS))
+    block = _mixed(column >> np.uint64(_REST_BITS))
     rest = (column & np.uint64(_REST)) * np.uint64(_SPREAD) + block & np.uint64(_REST)
     group, remainder = np.divmod(block, np.uint64(partitions))
     roots = (group << np.uint64(_REST_BITS) | rest) * np.uint64(partitions) + remainder
@@ -143,16 +119,16 @@ def words_of_roots(roots: Any, key: int, partitions: int) -> Words:
     block[alone] = column[alone] >> np.uint64(_REST_BITS)
     rest[alone] = column[alone] & np.uint64(_REST)
     offset = (rest - block) * np.uint64(_SPREAD_INVERSE) & np.uint64(_REST)
-    return _mixed_column(block, backwards=True) << np.uint64(_REST_BITS) | offset
+    return _mixed(block, backwards=True) << np.uint64(_REST_BITS) | offset
 
 
-def _mixed_column(blocks: Words, *, backwards: bool = False) -> Words:
+def _mixed(blocks: Words, *, backwards: bool = False) -> Words:
     half, low = np.uint64(_HALF_BITS), np.uint64(_HALF)
     left, right = blocks >> half, blocks & low
     if backwards:
         left, right = right, left
     for number in reversed(range(_ROUNDS)) if backwards else range(_ROUNDS):
-        left, right = right, left ^ (_hashed_column(right | np.uint64(number << 32)) & low)
+        left, right = right, left ^ (_hashed(right | np.uint64(number << 32)) & low)
     if backwards:
         left, right = right, left
     return left << half | right
@@ -163,7 +139,7 @@ _PRIMES: Final = tuple(
 )
 
 
-def _hashed_column(column: Words) -> Words:
+def _hashed(column: Words) -> Words:
     """XXH64, seed 42, of each integer's eight little-endian bytes, after the specification of XXH64 (Collet)."""
     first, second, third, fourth, fifth = _PRIMES
     hashed = _rotated(column * second, 31) * first ^ np.uint64((_SEED + int(fifth) + ID_BYTES) & ID_MASK)

@@ -23,7 +23,7 @@ from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
-from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
+from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
@@ -325,7 +325,8 @@ class SourceTask:
             each.committed = commit
             word = each.word(offset, failures)
         assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
-        if not self._emit(record, key, root_of_word(word, each.topic_key, self._ack_partitions)):
+        (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
+        if not self._emit(record, key, root):
             return False
         self._context.count("replayed")
         return True

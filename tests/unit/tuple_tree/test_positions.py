@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from tuple_tree.positions import (
     position_of,
     position_word,
     positional_root,
-    root_of_word,
     roots_of_words,
     topic_key,
     words_of_roots,
@@ -48,10 +48,23 @@ def test_a_root_decodes_to_its_position_and_differs_between_topics(
 @example([*range(2**64 - 3 * 2**16, 2**64, 2**13)], 0, 1000)
 def test_roots_of_columns_equal_single_roots_and_are_distinct(words: list[int], key: int, partitions: int) -> None:
     roots = roots_of_words(words, [key] * len(words), partitions)
-    assert roots.tolist() == [root_of_word(word, key, partitions) for word in words]
+    assert roots.tolist() == [_root_of_word(word, key, partitions) for word in words]
     assert len(set(roots.tolist())) == len(words)
     for order in ("<u8", ">u8"):
         assert words_of_roots(roots.astype(order), key, partitions).tolist() == words
+
+
+def _root_of_word(word: int, key: int, partitions: int) -> int:
+    """As `schemas/README.md` describes it."""
+    left, right = word >> 40, word >> 16 & 0xFFFFFF
+    for number in range(4):
+        mixed = xxhash.xxh64_intdigest((right | number << 32).to_bytes(8, "little"), 42) & 0xFFFFFF
+        left, right = right, left ^ mixed
+    block = left << 24 | right
+    rest = ((word & 0xFFFF) * 0x9E37 + block) & 0xFFFF
+    is_alone = block >= 2**48 - 2**48 % partitions
+    root = block << 16 | rest if is_alone else (block // partitions << 16 | rest) * partitions + block % partitions
+    return (root + key) & ID_MASK
 
 
 def test_roots_at_the_end_of_the_range_come_back() -> None:
