@@ -11,7 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import fastavro
 import numpy as np
@@ -23,36 +23,49 @@ from tuple_tree.streams import Stream, Values
 MAX_ROWS: Final = 1_000  # tuples of a pack at most
 MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
 
-_PRIMITIVES: Final[dict[Any, tuple[Any, Any]]] = {
-    "string": (pa.string(), str),
-    "bytes": (pa.binary(), bytes),
-    "int": (pa.int32(), Integral),
-    "long": (pa.int64(), Integral),
-    "float": (pa.float32(), Real),
-    "double": (pa.float64(), Real),
-    "boolean": (pa.bool_(), (bool, np.bool_)),
+
+class _Type(NamedTuple):
+    """The column of an Avro type."""
+
+    arrow: Any
+    classes: Any  # of the values that it takes
+    fits: str = "False"  # an expression: whether it takes a value as it is
+
+
+_TYPES: Final[dict[Any, _Type]] = {
+    "string": _Type(pa.string(), str, "{0}.__class__ is str and ({0}.isascii() or is_text({0}))"),
+    "bytes": _Type(pa.binary(), bytes, "{0}.__class__ is bytes"),
+    "int": _Type(pa.int32(), Integral, "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff"),
+    "long": _Type(pa.int64(), Integral, "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff"),
+    "float": _Type(pa.float32(), Real, "{0}.__class__ is float"),
+    "double": _Type(pa.float64(), Real, "{0}.__class__ is float"),
+    "boolean": _Type(pa.bool_(), (bool, np.bool_), "{0}.__class__ is bool"),
+    ("long", "timestamp-millis"): _Type(pa.timestamp("ms", "UTC"), datetime.datetime),
+    ("long", "timestamp-micros"): _Type(pa.timestamp("us", "UTC"), datetime.datetime),
+    ("int", "date"): _Type(pa.date32(), datetime.date),
 }
-_INTEGERS: Final = {pa.int32(): range(-(2**31), 2**31), pa.int64(): range(-(2**63), 2**63)}
-_LOGICAL: Final[dict[Any, tuple[Any, Any]]] = {
-    ("long", "timestamp-millis"): (pa.timestamp("ms", "UTC"), datetime.datetime),
-    ("long", "timestamp-micros"): (pa.timestamp("us", "UTC"), datetime.datetime),
-    ("int", "date"): (pa.date32(), datetime.date),
-}
+_AVRO_BODY: Final = _Type(pa.binary(), bytes)
+
+
+def _type_of(avro_type: Any) -> _Type | None:
+    if isinstance(avro_type, dict):
+        logical = avro_type.get("logicalType")
+        avro_type = avro_type.get("type") if logical is None else (avro_type.get("type"), logical)
+    return _TYPES.get(avro_type) if isinstance(avro_type, str | tuple) else None
 
 
 class _Column:
     """How the values of one field go into a column; a value whose Avro type Arrow lacks is an Avro body of its own."""
 
     def __init__(self, name: str, avro_type: Any) -> None:
-        arrow = _arrow_type(avro_type)
+        type_ = _type_of(avro_type)
         self._nullable = False
-        if arrow is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
-            arrow = _arrow_type(next(branch for branch in avro_type if branch != "null"))
-            self._nullable = arrow is not None
-        self._avro = fastavro.parse_schema(avro_type) if arrow is None else None
-        type_, classes = arrow or (pa.binary(), bytes)
-        self._classes: Any = classes
-        self.field = pa.field(name, type_, nullable=self._nullable)
+        if type_ is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
+            type_ = _type_of(next(branch for branch in avro_type if branch != "null"))
+            self._nullable = type_ is not None
+        self._avro = fastavro.parse_schema(avro_type) if type_ is None else None
+        self._type = type_ or _AVRO_BODY
+        self.field = pa.field(name, self._type.arrow, nullable=self._nullable)
 
     def value(self, value: Any) -> Any:
         if self._avro is not None:
@@ -61,25 +74,24 @@ class _Column:
             return out.getvalue()
         if value is None and self._nullable:
             return None
-        wrong = isinstance(value, bool) and self._classes in (Integral, Real)
-        if wrong or not isinstance(value, self._classes):
-            raise TypeError(f"field {self.field.name!r} takes {self.field.type}, not {type(value).__name__}")
-        if self._classes is Integral:
-            number = int(value)
-            if number not in _INTEGERS[self.field.type]:
-                raise OverflowError(f"field {self.field.name!r} takes {self.field.type}, and {number} does not fit")
+        arrow, classes, _ = self._type
+        wrong = isinstance(value, bool) and classes in (Integral, Real)
+        if wrong or not isinstance(value, classes):
+            raise TypeError(f"field {self.field.name!r} takes {arrow}, not {type(value).__name__}")
+        if classes is Integral:
+            number, limit = int(value), 1 << arrow.bit_width - 1
+            if not -limit <= number < limit:
+                raise OverflowError(f"field {self.field.name!r} takes {arrow}, and {number} does not fit")
             return number
-        if self._classes is Real:
+        if classes is Real:
             return float(value)
-        if self._classes is str:
+        if classes is str:
             value.encode()
         return value
 
     def fits(self, value: str) -> str:
         """An expression: whether the column takes a value as it is."""
-        if self._avro is not None:
-            return "False"
-        fits = _FITS.get(self.field.type, "False").format(value)
+        fits = self._type.fits.format(value)
         return f"({value} is None or {fits})" if self._nullable else fits
 
     def values(self, column: Any) -> list[Any]:
@@ -96,17 +108,6 @@ class _Column:
         return value
 
 
-_FITS: Final = {
-    pa.string(): "{0}.__class__ is str and ({0}.isascii() or is_text({0}))",
-    pa.binary(): "{0}.__class__ is bytes",
-    pa.int32(): "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff",
-    pa.int64(): "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff",
-    pa.float32(): "{0}.__class__ is float",
-    pa.float64(): "{0}.__class__ is float",
-    pa.bool_(): "{0}.__class__ is bool",
-}
-
-
 def _is_text(value: str) -> bool:
     """Whether UTF-8 can carry it: a text may have half of a surrogate pair."""
     try:
@@ -121,15 +122,6 @@ def _all_fit(columns: Sequence[_Column]) -> Callable[[Values], bool]:
     tests = [f"len(row) == {len(columns)}", *(column.fits(f"row[{at}]") for at, column in enumerate(columns))]
     made: Callable[[Values], bool] = eval(f"lambda row: {' and '.join(tests)}", {"is_text": _is_text})  # noqa: S307
     return made
-
-
-def _arrow_type(avro_type: Any) -> tuple[Any, Any] | None:
-    if isinstance(avro_type, dict):
-        logical = avro_type.get("logicalType")
-        if logical is None and avro_type.get("type") in _PRIMITIVES:
-            return _PRIMITIVES[avro_type["type"]]
-        return _LOGICAL.get((avro_type.get("type"), logical))
-    return _PRIMITIVES.get(avro_type) if isinstance(avro_type, str) else None
 
 
 class PackCodec:
