@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
-from local_kafka.distribution import Prepared, prepare, provide_distribution
+from local_kafka.distribution import Prepared, prepare, provide_jars
 from local_kafka.errors import BrokerStartError, LocalKafkaError
 from local_kafka.java import find_java
 from local_kafka.process import BrokerProcess, Storage, keep_log
@@ -25,9 +25,7 @@ from local_kafka.properties import (
     check_overrides,
     free_port,
     is_free,
-    open_listeners,
     render,
-    secured_listeners,
 )
 
 _LOG4J_CONFIG = Path(__file__).parent / "log4j2.properties"
@@ -151,7 +149,7 @@ class LocalKafka:
         if self._port is not None:
             _check_free(self._port)  # Before a download, which would be for nothing.
         java = find_java()
-        prepared = prepare(java, provide_distribution(java, self._console), self._console, _run_once)
+        prepared = prepare(java, provide_jars(java, self._console), self._console, _run_once)
         try:
             self._start(prepared, timeout)
         except BaseException as error:
@@ -220,17 +218,13 @@ class LocalKafka:
         return {"bootstrap.servers": self.certificate_servers, **self._security.client_settings()}
 
     def _launch(self, prepared: Prepared, storage: Storage, port: int) -> BrokerProcess:
-        overrides = self._properties
-        if self._security is None or self._certificate_port is None:
-            controller_port = free_port(taken=[port])
-            listeners = open_listeners(port, controller_port)
-        else:
-            controller_port = free_port(taken=[port, self._certificate_port])
-            listeners = secured_listeners(port, self._certificate_port, controller_port)
-            overrides = {**self._security.properties(), **overrides}
-
+        secured = {} if self._security is None else self._security.properties()
         properties = broker_properties(
-            listeners=listeners, controller_port=controller_port, log_dir=storage.log_dir, overrides=overrides
+            port=port,
+            controller_port=free_port(taken=[port, self._certificate_port]),
+            certificate_port=self._certificate_port,
+            log_dir=storage.log_dir,
+            overrides={**secured, **self._properties},
         )
         command = [
             str(prepared.java.executable),
@@ -239,7 +233,7 @@ class LocalKafka:
             *_JVM_OPTIONS,
             *prepared.java_options,
             f"-Djava.io.tmpdir={storage.temporary_dir}",
-            *("-cp", prepared.distribution.classpath, "kafka.Kafka", str(storage.config_path)),
+            *("-cp", f"{prepared.jars}/*", "kafka.Kafka", str(storage.config_path)),
         ]
         lock = storage.lock()
         try:

@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from local_kafka.errors import BrokerStartError, DownloadError, LocalKafkaError
 from local_kafka.java import Java
 from local_kafka.process import keep_log
-from local_kafka.properties import broker_properties, free_port, open_listeners, render
+from local_kafka.properties import broker_properties, render
 
 KAFKA_VERSION = "4.1.1"
 CACHE_VARIABLE = "ACKER_LOCAL_KAFKA__CACHE"
@@ -40,31 +40,18 @@ _IVY_SETTINGS = _HERE / "ivysettings.xml"
 _MANIFEST = "jars.json"
 _DOWNLOAD_MEGABYTES = 43
 _FETCHED = "[SUCCESSFUL ]"
-# Ivy does not reach the server at all; it would go on to try the other jars, one time-out each.
+# Ivy does not reach the server at all; it would continue with the other jars, one time-out each.
 _UNREACHABLE = re.compile(r"server access error|host \S+ not found|you probably access", re.IGNORECASE)
 _CAUSE = re.compile(r"server access error|host \S+ not found|not found|download failed|invalid|error", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Kafka's jars on disk."""
-
-    directory: Path
-
-    @property
-    def classpath(self) -> str:
-        return str(self.directory / "*")
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every jar that this version of the package needs is there with the size it was fetched with."""
-        try:
-            sizes = json.loads((self.directory / _MANIFEST).read_text(encoding="utf-8"))
-            return set(sizes) == jar_names() and all(
-                (self.directory / name).stat().st_size == size for name, size in sizes.items()
-            )
-        except (OSError, ValueError, TypeError):
-            return False
+def is_complete(jars: Path) -> bool:
+    """Whether a directory has every jar that this version of the package needs, with the size it was fetched with."""
+    try:
+        sizes = json.loads((jars / _MANIFEST).read_text(encoding="utf-8"))
+        return set(sizes) == jar_names() and all((jars / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def jar_names() -> frozenset[str]:
@@ -82,32 +69,32 @@ def cache_root(environ: Mapping[str, str]) -> Path:
     return (Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache") / "kafka-acker"
 
 
-def provide_distribution(java: Java, console: Console, environ: Mapping[str, str] | None = None) -> Distribution:
-    """Take Kafka's jars from the cache; fetch them first where they are missing or damaged.
+def provide_jars(java: Java, console: Console, environ: Mapping[str, str] | None = None) -> Path:
+    """The directory of Kafka's jars in the cache; fetches them first where they are missing or damaged.
 
     Settings are those of the environment of this process unless given. Raises `DownloadError`.
     """
     environ = os.environ if environ is None else environ
     root = cache_root(environ).absolute()
-    distribution = Distribution(root / f"kafka-{KAFKA_VERSION}")
-    if distribution.is_complete:
-        return distribution
+    jars = root / f"kafka-{KAFKA_VERSION}"
+    if is_complete(jars):
+        return jars
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with locked(distribution.directory, console) as lock:
-            if not distribution.is_complete:  # Otherwise another process fetched them while we waited.
-                _fetch(distribution, java, console, lock, settings=environ.get(IVY_SETTINGS_VARIABLE))
+        with locked(jars, console) as lock:
+            if not is_complete(jars):  # Otherwise another process fetched them while we waited.
+                _fetch(jars, java, console, lock, settings=environ.get(IVY_SETTINGS_VARIABLE))
     except OSError as error:
         raise DownloadError(
             f"Apache Kafka's jars could not be stored under {root}: {error}. "
             f"Make room there, or choose another directory with {CACHE_VARIABLE}."
         ) from error
-    return distribution
+    return jars
 
 
 @contextmanager
 def locked(directory: Path, console: Console) -> Iterator[int]:
-    """Hold the lock of a directory of the cache, which the kernel lets go of when its holder dies."""
+    """Hold the lock of a directory of the cache, which the kernel releases when its holder dies."""
     with directory.with_name(f"{directory.name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -131,8 +118,7 @@ def workspace(target: Path, leftovers: str) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _fetch(distribution: Distribution, java: Java, console: Console, lock: int, *, settings: str | None) -> None:
-    target = distribution.directory
+def _fetch(target: Path, java: Java, console: Console, lock: int, *, settings: str | None) -> None:
     with workspace(target, f"{target.name}.tmp-*") as work:
         jars = work / "jars"
         _run_ivy(java, console, lock, settings=settings, cache=work / "ivy", jars=jars)
@@ -229,10 +215,10 @@ _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # of the formatted directory; each copy 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Java, Kafka's jars, and the directory of what was made of both."""
+    """Java, the directory of Kafka's jars, and that of what was made of both."""
 
     java: Java
-    distribution: Distribution
+    jars: Path
     directory: Path
     is_archiving: bool = False  # whether the broker makes the archive
 
@@ -254,21 +240,19 @@ class Prepared:
         return (f"-XX:SharedArchiveFile={classes}",) if classes.is_file() else ()
 
 
-def prepare(
-    java: Java, distribution: Distribution, console: Console, run: Callable[[Path, Prepared], None]
-) -> Prepared:
+def prepare(java: Java, jars: Path, console: Console, run: Callable[[Path, Prepared], None]) -> Prepared:
     """Make what a start needs, unless it is there; `run` starts and stops a broker in a directory.
 
     Raises `BrokerStartError` if Kafka could not format a directory.
     """
-    made = Prepared(java, distribution, distribution.directory / f"prepared-{java.build}")
+    made = Prepared(java, jars, jars / f"prepared-{java.build}")
     if made.formatted.is_dir():
         return made
-    with locked(distribution.directory, console):
+    with locked(jars, console):
         if not made.formatted.is_dir():  # Otherwise another process made it while we waited.
             console.print(f"Preparing Apache Kafka {KAFKA_VERSION}, once …", highlight=False)
             with workspace(made.directory, "prepared-*.tmp-*") as work:
-                unfinished = Prepared(java, distribution, work / "made", is_archiving=True)
+                unfinished = Prepared(java, jars, work / "made", is_archiving=True)
                 _format(unfinished)
                 with suppress(LocalKafkaError):  # Without an archive, every start just takes longer.
                     run(work / "broker", unfinished)
@@ -279,18 +263,11 @@ def prepare(
 
 def _format(made: Prepared) -> None:
     made.directory.mkdir()
-    port = free_port()
-    controller_port = free_port(taken=[port])
     config, log = made.directory / "format.properties", made.directory / "format.log"
-    properties = broker_properties(
-        listeners=open_listeners(port, controller_port),
-        controller_port=controller_port,
-        log_dir=made.formatted,
-        overrides={},
-    )
+    # Nothing listens while a directory is formatted, so any ports will do.
+    properties = broker_properties(port=1, controller_port=2, log_dir=made.formatted, overrides={})
     config.write_text(render(properties), encoding="ascii")
-    command = [str(made.java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += ["-cp", made.distribution.classpath]
+    command = [str(made.java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{made.jars}/*"]
     command += ["kafka.tools.StorageTool", "format", f"--cluster-id={_CLUSTER_ID}", "-c", str(config)]
     try:
         with log.open("wb") as output:

@@ -59,7 +59,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     looked = "; ".join(seen)
     if too_old:
         raise JavaTooOldError(f"Apache Kafka needs Java {MIN_VERSION} or newer. Found {looked}. {_REMEDY}")
-    raise JavaNotFoundError(f"Apache Kafka needs Java, and none was found. Looked at {looked}. {_REMEDY}")
+    raise JavaNotFoundError(f"Apache Kafka needs Java, and none was found. Searched: {looked}. {_REMEDY}")
 
 
 def _ask(executable: str) -> Java | None:

@@ -32,7 +32,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_port(taken: Iterable[int] = ()) -> int:
+def free_port(taken: Iterable[int | None] = ()) -> int:
     """Choose a free port at random, none of those `taken`. Raises `OSError` if none of a hundred was free."""
     excluded = set(taken)
     for port in random.SystemRandom().sample(_RANGE, 100):
@@ -96,28 +96,29 @@ FIXED = frozenset(
 """What `LocalKafka` sets itself: a user's properties may not override it."""
 
 
-def open_listeners(port: int, controller_port: int) -> Mapping[str, str]:
-    """The properties of a listener without authentication, on 127.0.0.1."""
-    return {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-    }
-
-
 def broker_properties(
-    *, listeners: Mapping[str, str], controller_port: int, log_dir: Path, overrides: Mapping[str, str]
+    *, port: int, controller_port: int, certificate_port: int | None = None, log_dir: Path, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """The properties of a broker that is its own controller."""
+    """The properties of a broker that is its own controller, on 127.0.0.1.
+
+    With a port for users with certificates, all listeners have TLS, and the other one is for users with passwords;
+    without it, no listener has authentication.
+    """
+    if certificate_port is None:
+        clients, internal = f"PLAINTEXT://{HOST}:{port}", "PLAINTEXT"
+    else:
+        clients, internal = f"SASL_SSL://{HOST}:{port},SSL://{HOST}:{certificate_port}", "SSL"
     return {
         **DEVELOPMENT,
         **overrides,
         "process.roles": "broker,controller",
         "node.id": str(NODE_ID),
-        "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"{NODE_ID}@{HOST}:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        **listeners,
+        "listeners": f"{clients},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": clients,
+        "listener.security.protocol.map": (f"PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:{internal}"),
+        "inter.broker.listener.name": internal,
         "log.dirs": str(log_dir),
     }
 
@@ -194,14 +195,3 @@ class Security:
             "sasl.enabled.mechanisms": MECHANISM,
             f"listener.name.sasl_ssl.{MECHANISM.lower()}.sasl.jaas.config": _SCRAM_MODULE,
         }
-
-
-def secured_listeners(port: int, certificate_port: int, controller_port: int) -> Mapping[str, str]:
-    """The properties of the listeners, all on 127.0.0.1."""
-    clients = f"SASL_SSL://127.0.0.1:{port},SSL://127.0.0.1:{certificate_port}"
-    return {
-        "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": clients,
-        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:SSL",
-        "inter.broker.listener.name": "SSL",
-    }

@@ -18,8 +18,9 @@ from local_kafka.distribution import (
     CACHE_VARIABLE,
     IVY_SETTINGS_VARIABLE,
     KAFKA_VERSION,
+    is_complete,
     jar_names,
-    provide_distribution,
+    provide_jars,
 )
 from local_kafka.java import find_java
 from tests.kafka.sdk_rig import records
@@ -141,7 +142,7 @@ def test_the_broker_ends_with_a_killed_parent() -> None:
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
     """Ivy settings whose one repository is the cache of this machine."""
-    cached = provide_distribution(find_java(), Console(quiet=True)).directory
+    cached = provide_jars(find_java(), Console(quiet=True))
     settings = tmp_path / "mirror.xml"
     settings.write_text(
         f"""<ivysettings>
@@ -177,9 +178,9 @@ def test_one_of_two_processes_fetches_the_jars_and_a_damaged_cache_is_repaired(t
     cache = {CACHE_VARIABLE: str(tmp_path / "cache"), IVY_SETTINGS_VARIABLE: str(mirror)}
     program = """
 from rich.console import Console
-from local_kafka.distribution import provide_distribution
+from local_kafka.distribution import is_complete, provide_jars
 from local_kafka.java import find_java
-assert provide_distribution(find_java(), Console(width=200)).is_complete
+assert is_complete(provide_jars(find_java(), Console(width=200)))
 """
     command = [sys.executable, "-c", program]
     both = [subprocess.Popen(command, env={**os.environ, **cache}, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -187,10 +188,10 @@ assert provide_distribution(find_java(), Console(width=200)).is_complete
     assert [process.returncode for process in both] == [0, 0]
     assert shown.count(f"Fetched Apache Kafka {KAFKA_VERSION}") == 1
 
-    distribution = provide_distribution(find_java(), Console(quiet=True), cache)
-    (distribution.directory / min(jar_names())).write_bytes(b"")
-    leftover = distribution.directory.with_name(f"{distribution.directory.name}.tmp-killed")
+    jars = provide_jars(find_java(), Console(quiet=True), cache)
+    (jars / min(jar_names())).write_bytes(b"")
+    leftover = jars.with_name(f"{jars.name}.tmp-killed")
     leftover.mkdir()
-    assert provide_distribution(find_java(), Console(quiet=True), cache).is_complete
+    assert is_complete(provide_jars(find_java(), Console(quiet=True), cache))
     assert not leftover.exists()
     assert len(list((tmp_path / "cache").iterdir())) == 2  # the jars and the lock

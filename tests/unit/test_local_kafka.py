@@ -16,12 +16,12 @@ from local_kafka import (
 from local_kafka.distribution import (
     CACHE_VARIABLE,
     KAFKA_VERSION,
-    Distribution,
+    is_complete,
     jar_names,
-    provide_distribution,
+    provide_jars,
 )
 from local_kafka.java import Java, find_java
-from local_kafka.properties import DEVELOPMENT, FIXED, Security, broker_properties, open_listeners, secured_listeners
+from local_kafka.properties import DEVELOPMENT, FIXED, Security, broker_properties
 
 QUIET = Console(quiet=True)
 
@@ -71,9 +71,7 @@ def test_the_error_without_java_17_lists_the_searched_places(tmp_path: Path) -> 
 
 def test_overrides_replace_development_defaults_but_not_fixed_properties(tmp_path: Path) -> None:
     overrides = {"auto.create.topics.enable": "true", "log.retention.ms": "1000"}
-    properties = broker_properties(
-        listeners=open_listeners(1, 2), controller_port=2, log_dir=tmp_path, overrides=overrides
-    )
+    properties = broker_properties(port=1, controller_port=2, log_dir=tmp_path, overrides=overrides)
     assert properties == {**properties, **overrides}
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
     assert properties["offsets.topic.num.partitions"] == DEVELOPMENT["offsets.topic.num.partitions"]
@@ -85,7 +83,7 @@ def test_overrides_replace_development_defaults_but_not_fixed_properties(tmp_pat
 def test_a_secured_broker_has_no_listener_without_tls(tmp_path: Path) -> None:
     security = Security(tmp_path / "broker.pem", tmp_path / "authority.pem", ("broker", "alice"))
     properties = broker_properties(
-        listeners=secured_listeners(1, 2, 3), controller_port=3, log_dir=tmp_path, overrides=security.properties()
+        port=1, certificate_port=2, controller_port=3, log_dir=tmp_path, overrides=security.properties()
     )
     protocols = dict(each.split(":") for each in properties["listener.security.protocol.map"].split(","))
     listeners = [each.partition("://")[0] for each in properties["listeners"].split(",")]
@@ -95,20 +93,20 @@ def test_a_secured_broker_has_no_listener_without_tls(tmp_path: Path) -> None:
     assert properties["listener.name.controller.ssl.client.auth"] == "required"
 
 
-def fill_cache(root: Path) -> Distribution:
-    distribution = Distribution(root / f"kafka-{KAFKA_VERSION}")
-    distribution.directory.mkdir(parents=True, exist_ok=True)
+def fill_cache(root: Path) -> Path:
+    jars = root / f"kafka-{KAFKA_VERSION}"
+    jars.mkdir(parents=True, exist_ok=True)
     for name in jar_names():
-        (distribution.directory / name).write_bytes(b"jar")
-    (distribution.directory / "jars.json").write_text(json.dumps(dict.fromkeys(jar_names(), 3)))
-    return distribution
+        (jars / name).write_bytes(b"jar")
+    (jars / "jars.json").write_text(json.dumps(dict.fromkeys(jar_names(), 3)))
+    return jars
 
 
 def test_a_complete_cache_needs_neither_ivy_nor_a_place_to_write(tmp_path: Path) -> None:
-    distribution = fill_cache(tmp_path)
+    jars = fill_cache(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     java = Java(Path("/nowhere/java"), 17, "17.0.1")
-    assert provide_distribution(java, QUIET, {CACHE_VARIABLE: str(tmp_path)}) == distribution
+    assert provide_jars(java, QUIET, {CACHE_VARIABLE: str(tmp_path)}) == jars
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -121,17 +119,17 @@ def test_damage_to_the_cache_is_detected(tmp_path: Path) -> None:
         lambda at: (at / manifest).write_text((at / manifest).read_text()[:50]),
     )
     for damage in damages:
-        distribution = fill_cache(tmp_path)
-        assert distribution.is_complete
-        damage(distribution.directory)
-        assert not distribution.is_complete
+        jars = fill_cache(tmp_path)
+        assert is_complete(jars)
+        damage(jars)
+        assert not is_complete(jars)
 
 
 def test_a_failed_download_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DownloadError, match=CACHE_VARIABLE):
-        provide_distribution(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
+        provide_jars(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
     # PySpark is installed where tests run.
     monkeypatch.setattr("local_kafka.distribution.importlib.util.find_spec", lambda name: None)
     with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[spark\]'"):
-        provide_distribution(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path)})
+        provide_jars(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path)})
