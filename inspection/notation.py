@@ -6,7 +6,7 @@ from typing import Final
 
 from inspection.errors import MomentError, RootFormError
 from tuple_tree.errors import PositionError
-from tuple_tree.ids import unsigned
+from tuple_tree.ids import ID_MASK
 from tuple_tree.manifest import Manifest
 from tuple_tree.positions import MAX_ATTEMPTS, Position, position_word
 
@@ -43,7 +43,7 @@ def parse_root(text: str) -> int:
     if _HEX.fullmatch(text):
         return int(text, 16)
     if _DECIMAL.fullmatch(text) and -(2**63) <= int(text) < 2**64:
-        return unsigned(int(text))
+        return int(text) & ID_MASK
     raise RootFormError(
         f"{text!r} is no root id: give 64 bits in hexadecimal, as notices and logs show them ({'0' * 12}beef), or in "
         "decimal"

@@ -54,7 +54,7 @@ _FIXED_GROUP: Final[dict[str, Any]] = {
     "partition.assignment.strategy": "cooperative-sticky",
 }
 _REPORTED: Final[dict[str, Any]] = {
-    # They are packed already: waiting for company would only add latency.
+    # They are packed already: waiting for others would only add latency.
     "linger.ms": 0,
     "compression.type": "lz4",
     # A dead letter may be as large as the largest record of a topic; the broker rejects what is too large.

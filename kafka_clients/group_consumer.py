@@ -11,7 +11,7 @@ from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
 
 FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})
-"""Errors of a consumer that cannot go on, though another one in its place can."""
+"""Errors of a consumer that cannot continue, though another one in its place can."""
 FINAL: Final = FENCED | {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -21,7 +21,7 @@ FINAL: Final = FENCED | {
 
 _REBALANCE: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 REGROUPING: Final = _REBALANCE | {KafkaError.UNKNOWN_MEMBER_ID, KafkaError._ASSIGNMENT_LOST}
-"""Errors of commits while members join or leave; the partition may have another owner, who goes on from the last."""
+"""Errors of commits while members join or leave; the partition may have another owner, which continues from that."""
 _PASSING: Final = _REBALANCE | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
 _PAUSE_S: Final = 0.05
 Rebalance = Callable[[list[TopicPartition]], None]

@@ -1,6 +1,6 @@
 """Sends the statistics of a process to `{topology}.stats` once a second.
 
-Nothing here waits, but for the last record a second at most, and the process goes on if no broker takes them.
+Nothing here waits, but for the last record a second at most, and the process continues if no broker takes them.
 """
 
 import logging

@@ -40,9 +40,9 @@ def replay_marker(offset: int) -> Headers:
 
 TRACEPARENT: Final = "traceparent"
 LONGEST: Final[Mapping[str, int]] = {TRACEPARENT: 128, "tracestate": 512}
-"""The headers that are handed on, and the bytes that each may have; a longer one is left out.
+"""The headers that children get, and the bytes that each may have; a longer one is left out.
 
-A `traceparent` has 55 today and may grow; of a `tracestate` the W3C asks to hand on 512 at least. Without a limit one
+A `traceparent` has 55 today and may grow; of a `tracestate` the W3C asks to pass 512 at least. Without a limit one
 message could make each tuple of its tree too large for Kafka.
 """
 

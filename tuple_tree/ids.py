@@ -40,16 +40,6 @@ def random_column(size: int, entropy: Callable[[int], bytes] = os.urandom) -> Id
     return drawn
 
 
-def signed(id_: int) -> int:
-    """The id as a two's complement 64-bit integer, as Java and Spark hold it."""
-    return id_ - 2**64 if id_ >= 2**63 else id_
-
-
-def unsigned(id_: int) -> int:
-    """The id of a signed 64-bit integer; the inverse of `signed`."""
-    return id_ & ID_MASK
-
-
 def pack_ids(ids: Sequence[int] | IdColumn) -> bytes:
     """Packs ids big-endian, back to back: `8 * len(ids)` bytes."""
     if isinstance(ids, np.ndarray):

@@ -25,7 +25,7 @@ DEFAULT_ACK_PARTITIONS: Final = 8
 DEFAULT_TIMEOUT_MS: Final = 30_000
 DEFAULT_TICK_MS: Final = 1_000
 TREE_AGE_TIMEOUTS: Final = 10  # the largest tree age, in message timeouts, unless set
-MAX_TREE_AGE_TICKS: Final = 2**18 - 2  # the largest tree age that a ledger can tell apart, in ticks
+MAX_TREE_AGE_TICKS: Final = 2**18 - 2  # the largest tree age that a ledger can hold, in ticks
 RESERVED_COMPONENTS: Final = frozenset({"acker"})  # component names whose consumer group would be the ackers'
 Grouping = Literal["shuffle", "local_or_shuffle", "none", "fields", "partial_key", "global", "all", "direct", "custom"]
 """How the receiving task is picked. `local_or_shuffle` and `none` are a `shuffle`: every tuple passes through its

@@ -1,4 +1,4 @@
-"""Ids: random, packed, signed."""
+"""Ids: random, packed."""
 
 from itertools import islice
 
@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuple_tree.errors import WireError
-from tuple_tree.ids import ID_MASK, pack_ids, random_ids, signed, unpack_ids, unsigned
+from tuple_tree.ids import ID_MASK, pack_ids, random_ids, unpack_ids
 
 _IDS = st.integers(0, ID_MASK)
 
@@ -20,11 +20,10 @@ def test_random_ids_are_never_zero() -> None:
 
 @given(st.lists(_IDS, max_size=50))
 @example([0, 2**63 - 1, 2**63, ID_MASK])
-def test_packed_and_signed_ids_come_back(ids: list[int]) -> None:
+def test_packed_ids_come_back(ids: list[int]) -> None:
     packed = pack_ids(ids)
     assert packed == b"".join(id_.to_bytes(8, "big") for id_ in ids)
-    assert packed == b"".join(signed(id_).to_bytes(8, "big", signed=True) for id_ in ids)
-    assert unpack_ids(packed).tolist() == [unsigned(signed(id_)) for id_ in ids] == ids
+    assert unpack_ids(packed).tolist() == ids
 
 
 def test_ragged_columns_and_invalid_ids_are_rejected() -> None:
