@@ -1,7 +1,7 @@
 """The dead letters of a topology: records of `{topology}.dead-letters`, decoded, with filters and previews."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,10 +59,12 @@ class Replay:
     timestamp_ms: int  # when, in milliseconds since the epoch
 
 
-def parse(
-    offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
-) -> DeadLetter | Replay:
+def parse(message: Message) -> DeadLetter | Replay:
     """Reads a record of `{topology}.dead-letters`; no content is invalid."""
+    # Its type allows a mapping of headers, and text, which only records to be sent have.
+    pairs: Any = message.headers() or ()
+    headers: list[Header] = [*pairs]
+    key, value, timestamp_ms = message.key(), message.value(), message.timestamp()[1]
     if key is None and value is None and len(headers) == 1 and headers[0][0] == REPLAYED:
         of = _number(_text(headers[0][1]))
         if of >= 0:
@@ -75,8 +77,8 @@ def parse(
         added[headers[end][0]] = headers[end][1]
     topic, partition, position, reason, detail, by, index = (_text(added.get(name)) for name in _OURS)
     place = topic, _number(partition), _number(position)
-    own = tuple(headers[:end])
-    return DeadLetter(offset, timestamp_ms, key, value, own, *place, reason or UNKNOWN, detail, by, _number(index))
+    record = message.offset() or 0, timestamp_ms, key, value, tuple(headers[:end])
+    return DeadLetter(*record, *place, reason or UNKNOWN, detail, by, _number(index))
 
 
 def _text(value: bytes | None) -> str:
@@ -85,14 +87,6 @@ def _text(value: bytes | None) -> str:
 
 def _number(text: str) -> int:
     return int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else _NOWHERE
-
-
-def parsed(message: Message) -> DeadLetter | Replay:
-    # Its type allows a mapping of headers, and text, which only records to be sent have.
-    pairs: Any = message.headers() or ()
-    headers: list[Header] = [*pairs]
-    offset = message.offset()
-    return parse(-1 if offset is None else offset, message.timestamp()[1], message.key(), message.value(), headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +171,7 @@ class DeadLetterLog:
                 messages = reader.poll(_POLL_S)
                 for message in messages:
                     count += 1
-                    yield parsed(message)
+                    yield parse(message)
                 self._progress(count)
                 if messages:
                     deadline = time.monotonic() + SILENCE_S

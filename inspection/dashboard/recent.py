@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
+from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parse
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
 from kafka_clients.log_reader import LogReader, Place, place_of
@@ -113,7 +113,7 @@ class RecentDeadLetters:
         self._tail = Tail(kafka, [(dead_letters_topic(manifest.topology), 0)], LETTER_RECORDS)
 
     def read(self) -> list[Shown]:
-        for entry in map(parsed, self._tail.read()):
+        for entry in map(parse, self._tail.read()):
             if isinstance(entry, Replay):
                 self._replayed[entry.of] = entry.timestamp_ms
             else:

@@ -16,6 +16,7 @@ from acker_worker.progress import Progress
 from inspection.dead_letters import DeadLetter, Replay, parse
 from spark_jobs.spout_loop import mark_of
 from spout_sdk.kafka_spout.source import Commit
+from spout_sdk.records import MadeRecord
 from tests.packs import tuples_of
 from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
@@ -54,18 +55,22 @@ def test_tuples(codec: str) -> None:
     assert dict(headers_of(record))["source"] == f"one/{codec}".encode()
 
 
+def dead_letter(value: bytes | None, headers: list[tuple[str, Any]], key: bytes | None = None) -> Any:
+    return MadeRecord("words.dead-letters", 0, 5, value, headers, key, (2, 7))
+
+
 def test_dead_letters() -> None:
     for golden in GOLDEN["dead_letters"]:
         record = golden["record"]
         value = bytes_of(record["value"])
-        letter = parse(5, 7, bytes_of(record["key"]), value, headers_of(record))
+        letter = parse(dead_letter(value, headers_of(record), bytes_of(record["key"])))
         assert isinstance(letter, DeadLetter)
         assert {name: getattr(letter, name) for name in golden["decoded"]} == golden["decoded"]
         if golden["values"] is not None:
             found = tuples_of(value or b"", letter.headers, stream_of("arrow"))
             assert found == [(values, {}) for values in values_of(golden["values"])]
     for golden in GOLDEN["replayed"]:
-        assert parse(5, 7, None, None, headers_of(golden["record"])) == Replay(golden["offset"], 7)
+        assert parse(dead_letter(None, headers_of(golden["record"]))) == Replay(golden["offset"], 7)
 
 
 def test_manifests_and_stats() -> None:

@@ -1,10 +1,12 @@
 """The fields of a dead letter, filters, the display of bytes, and which can be replayed."""
 
 from dataclasses import replace
+from typing import Any
 
 from inspection.dead_letters import DeadLetter, Header, LetterPreviews, Replay, parse
 from inspection.previews import hex_dump, preview
 from inspection.replay import why_not
+from spout_sdk.records import MadeRecord
 from tests.manifests import bolt, manifest, spout
 from tuple_tree.headers import dead_letter_headers, replay_marker
 from tuple_tree.names import tuples_topic
@@ -19,22 +21,26 @@ MANIFEST = manifest(spout("lines", {"line": str, "number": int}), bolt("split", 
 TUPLE = encode_tuples(payload_codec(LINE), [("a\x1b", 7)])
 
 
+def record(offset: int, headers: list[Any], key: bytes | None = None, value: bytes | None = None) -> Any:
+    return MadeRecord("words.dead-letters", 0, offset, value, headers, key, (2, 1_000))
+
+
 def letter(
     *, offset: int = 7, topic: str = INBOX, reason: str = "exception", by: str = "split/1", value: bytes | None = b"v"
 ) -> DeadLetter:
     ours = dead_letter_headers(topic, 1, 42, reason=reason, detail="ValueError: no", by=by)
-    read = parse(offset, 1_000, b"k", value, [*OWN, *ours])
+    read = parse(record(offset, [*OWN, *ours], b"k", value))
     assert isinstance(read, DeadLetter)
     return read
 
 
 def test_a_dead_letter_has_the_position_and_the_unchanged_record() -> None:
     assert letter() == DeadLetter(7, 1_000, b"k", b"v", OWN, INBOX, 1, 42, "exception", "ValueError: no", "split/1")
-    assert parse(9, 2_000, None, None, list(replay_marker(7))) == Replay(7, 2_000)
+    assert parse(record(9, [*replay_marker(7)])) == Replay(7, 1_000)
     # One that was a dead letter before keeps the headers of that time.
     before = dead_letter_headers("lines", 0, 1, reason="bad-payload", detail="?", by="lines/0")
     after = dead_letter_headers(INBOX, 1, 42, reason="exception", detail="!", by="split/0")
-    again = parse(0, 0, None, b"", [*before, *after])
+    again = parse(record(0, [*before, *after], None, b""))
     assert isinstance(again, DeadLetter)
     assert (again.topic, again.reason, list(again.headers)) == (INBOX, "exception", before)
 
