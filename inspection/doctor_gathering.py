@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from inspection.doctor.facts import Backlog, ClusterFacts, Facts, TopologyFacts
+from inspection.doctor.facts import Backlog, Facts, TopologyFacts
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus, TopologyStatus
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
@@ -62,7 +62,7 @@ def look_at_all(
         return _Gathering(kafka, report).facts(wanted, declared, watch_s)
     except (ClusterError, KafkaException) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        return Facts(ClusterFacts(servers, problem=why), wanted=wanted)
+        return Facts(servers, problem=why, wanted=wanted)
 
 
 class _Gathering:
@@ -93,10 +93,12 @@ class _Gathering:
         seconds = time.monotonic() - began_s
         statuses = self._status.of(manifests, visible)
         backlogs = self._backlogs(seconds, first, self._lags(statuses))
-        servers = str(self._kafka.get("bootstrap.servers"))
         return Facts(
-            ClusterFacts(servers, len(brokers), version=self._version(brokers[0]), clock=clock),
-            tuple(
+            str(self._kafka.get("bootstrap.servers")),
+            len(brokers),
+            version=self._version(brokers[0]),
+            clock=clock,
+            topologies=tuple(
                 TopologyFacts(
                     status.manifest,
                     {name: each for name, each in topics.items() if _belongs(name, status.manifest)},
@@ -109,9 +111,9 @@ class _Gathering:
                 )
                 for status in statuses
             ),
-            {name: str(each) for name, each in chosen.items() if not isinstance(each, Manifest)},
-            wanted,
-            tuple(sorted(published)),
+            unreadable={name: str(each) for name, each in chosen.items() if not isinstance(each, Manifest)},
+            wanted=wanted,
+            published=tuple(sorted(published)),
         )
 
     def _oldest_inputs(self, manifest: Manifest) -> dict[str, tuple[str, float]]:

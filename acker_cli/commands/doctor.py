@@ -40,7 +40,7 @@ def doctor(
     declared = load_from_here(topology).manifest if topology is not None and ":" in topology else None
     wanted = declared.topology if declared else check_name("topology", topology) if topology else None
     if loaded.settings.is_embedded:
-        facts = Facts(None, wanted=wanted)
+        facts = Facts(wanted=wanted)
     else:
         check_properties(loaded.settings.kafka, loaded)
         with standard_error().status("asking the cluster …") as status:

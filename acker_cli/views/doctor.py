@@ -26,18 +26,17 @@ def print_findings(output: Console, facts: Facts, findings: Sequence[Finding]) -
 
 
 def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, Any]:
-    cluster = facts.cluster
     return {
         "exit_code": code,
         "java": facts.java,
-        "cluster": None
-        if cluster is None
-        else {
-            "bootstrap_servers": cluster.servers,
-            "brokers": cluster.brokers,
-            "version": cluster.version,
-            "clock_ahead_s": cluster.clock,
-        },
+        "cluster": {
+            "bootstrap_servers": facts.servers,
+            "brokers": facts.brokers,
+            "version": facts.version,
+            "clock_ahead_s": facts.clock,
+        }
+        if facts.servers
+        else None,
         "topologies": [topology.manifest.topology for topology in facts.topologies],
         "findings": [dataclasses.asdict(finding) for finding in findings],
     }
@@ -45,16 +44,15 @@ def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, A
 
 def _heading(facts: Facts) -> str:
     parts = ["no Java" if facts.java is None else f"Java {facts.java}"]
-    cluster = facts.cluster
-    if cluster is None:
+    if not facts.servers:
         parts.append("no cluster")
-    elif cluster.problem:
-        parts.append(f"{cluster.servers}: not reached")
+    elif facts.problem:
+        parts.append(f"{facts.servers}: not reached")
     else:
-        version = f"Kafka {cluster.version}" if cluster.version else "Kafka"
-        parts.append(f"{version} at {cluster.servers}: {cluster.brokers} broker{'s' if cluster.brokers > 1 else ''}")
-        if cluster.clock is not None:
-            least, most = cluster.clock
+        version = f"Kafka {facts.version}" if facts.version else "Kafka"
+        parts.append(f"{version} at {facts.servers}: {facts.brokers} broker{'s' if facts.brokers > 1 else ''}")
+        if facts.clock is not None:
+            least, most = facts.clock
             parts.append(f"its clock ahead by {least:+.1f} to {most:+.1f} s")
         nothing = "none" if facts.wanted is None else f"{facts.wanted} (not there)"
         parts.append(f"topologies: {', '.join(each.manifest.topology for each in facts.topologies) or nothing}")

@@ -27,7 +27,7 @@ def check_java(facts: Facts) -> Iterator[Finding]:
         for part in topology.manifest.components
         if part.external
     )
-    if facts.cluster is None:
+    if not facts.servers:
         severity, needs = Severity.PROBLEM, "no Kafka cluster is set, and the embedded broker needs it"
     elif external:
         severity, needs = Severity.WARNING, f"Spark jobs need it where they are submitted: {', '.join(external)}"
@@ -38,8 +38,7 @@ def check_java(facts: Facts) -> Iterator[Finding]:
 
 def check_cluster(facts: Facts) -> Iterator[Finding]:
     """A cluster is set, and answers."""
-    cluster = facts.cluster
-    if cluster is None:
+    if not facts.servers:
         severity = Severity.NOTE if facts.wanted is None else Severity.PROBLEM
         yield Finding(
             severity,
@@ -48,30 +47,25 @@ def check_cluster(facts: Facts) -> Iterator[Finding]:
             "No Kafka cluster is set, so only this machine was checked.",
             "Set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS; acker kafka starts a broker.",
         )
-    elif cluster.problem:
-        yield Finding(
-            Severity.PROBLEM, "cluster", cluster.servers, "The cluster could not be checked.", cluster.problem
-        )
+    elif facts.problem:
+        yield Finding(Severity.PROBLEM, "cluster", facts.servers, "The cluster could not be checked.", facts.problem)
 
 
 def check_version(facts: Facts) -> Iterator[Finding]:
     """The brokers are new enough."""
-    cluster = facts.cluster
-    if cluster is None or cluster.version is None:
-        return
-    numbers = _numbers(cluster.version)
+    numbers = _numbers(facts.version or "")
     exactly_once = [each.manifest.topology for each in facts.topologies if each.manifest.guarantee == "exactly_once"]
     if numbers is None or numbers >= _OLDEST:
         return
     if numbers < _OLDEST_FOR_TRANSACTIONS and exactly_once:
-        yield Check("version", cluster.servers).problem(
-            f"The brokers speak the protocol of Kafka {cluster.version}, whose transactions do not fence a process "
+        yield Check("version", facts.servers).problem(
+            f"The brokers speak the protocol of Kafka {facts.version}, whose transactions do not fence a process "
             f"that the group has removed: {', '.join(exactly_once)} would not be exactly once.",
             "Upgrade them to 2.5 or newer, and raise inter.broker.protocol.version.",
         )
         return
-    yield Check("version", cluster.servers).warning(
-        f"The brokers speak the protocol of Kafka {cluster.version}, in which topics have no ids: a topic that was "
+    yield Check("version", facts.servers).warning(
+        f"The brokers speak the protocol of Kafka {facts.version}, in which topics have no ids: a topic that was "
         "deleted and created again is not recognised.",
         "Upgrade them to 2.8 or newer, and raise inter.broker.protocol.version.",
     )
@@ -79,17 +73,14 @@ def check_version(facts: Facts) -> Iterator[Finding]:
 
 def check_clock(facts: Facts) -> Iterator[Finding]:
     """This machine's clock and that of the brokers hardly differ."""
-    cluster = facts.cluster
-    if cluster is None or cluster.clock is None:
-        return
-    least, most = cluster.clock
+    least, most = facts.clock or (0.0, 0.0)
     if least > LARGEST_SKEW_S:
         where, by = "ahead of", least
     elif most < -LARGEST_SKEW_S:
         where, by = "behind", -most
     else:
         return
-    yield Check("clock", cluster.servers).warning(
+    yield Check("clock", facts.servers).warning(
         f"The brokers' clock is at least {by:.1f} s {where} this machine's. Trees do not depend on that, since only "
         "the brokers' time counts for them; searches by time do.",
         "Let an NTP service set the clocks of this machine and of the brokers.",
@@ -102,7 +93,7 @@ def check_published(facts: Facts) -> Iterator[Finding]:
         yield Check("manifest", topology).problem(
             f"Its manifest cannot be read: {why}.", "Publish it with this version: acker topics create MODULE:TOPOLOGY."
         )
-    if facts.cluster is None or facts.cluster.problem or facts.wanted is None:
+    if not facts.servers or facts.problem or facts.wanted is None:
         return
     if facts.wanted not in facts.published:
         there = ", ".join(facts.published) or "none yet"
@@ -281,7 +272,6 @@ def examine(facts: Facts) -> list[Finding]:
     of_topology = (*OF_TOPICS, check_idle, check_ackers, check_groups, check_inputs, check_backlogs)
     found = [finding for check in of_all for finding in check(facts)]
     found += [finding for topology in facts.topologies for check in of_topology for finding in check(topology)]
-    brokers = facts.cluster.brokers if facts.cluster is not None else 0
-    found += [finding for topology in facts.topologies for finding in check_single_copies(topology, brokers)]
+    found += [finding for topology in facts.topologies for finding in check_single_copies(topology, facts.brokers)]
     # `acker.topologies` belongs to all topologies, but is reported once.
     return sorted(dict.fromkeys(found), key=lambda finding: [*Severity].index(finding.severity))

@@ -12,16 +12,6 @@ from tuple_tree.names import component_group, notices_topic, tuples_topic
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    servers: str
-    brokers: int = 0  # how many are up; 0 if none answers
-    problem: str = ""  # the error of a request, with what to do; empty if there was none
-    version: str | None = None  # the inter-broker protocol, such as `3.6`; None if unknown, as from 4.0 on
-    # By how many seconds their clock is ahead of this machine's, at least and at most; None if nothing was appended.
-    clock: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Backlog:
     """The lag of a group on a partition, read twice, and the records that it has done in between."""
 
@@ -54,7 +44,12 @@ class TopologyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    cluster: ClusterFacts | None  # None if none is configured
+    servers: str = ""  # of the cluster; empty if none is configured
+    brokers: int = 0  # how many are up; 0 if none answers
+    problem: str = ""  # the error of a request to the cluster, with what to do; empty if there was none
+    version: str | None = None  # the inter-broker protocol, such as `3.6`; None if unknown, as from 4.0 on
+    # By how many seconds the brokers' clock is ahead of this machine's, at least and at most; None if not known.
+    clock: tuple[float, float] | None = None
     topologies: tuple[TopologyFacts, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)  # topology → why its manifest cannot be read
     wanted: str | None = None  # the one topology to check; None for all

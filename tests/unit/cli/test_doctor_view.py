@@ -1,11 +1,12 @@
 """What `acker doctor` prints above its findings, and of them."""
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
 from acker_cli.views.doctor import print_findings
-from inspection.doctor.facts import Check, ClusterFacts, Facts, Finding
+from inspection.doctor.facts import Check, Facts, Finding
 from tests.unit.inspection.doctor.cases import SERVERS, topology
 
 
@@ -16,16 +17,17 @@ def printed(facts: Facts, *findings: Finding) -> list[str]:
 
 
 def test_the_heading_has_java_the_cluster_and_its_topologies() -> None:
-    unreached = ClusterFacts(SERVERS, problem="no broker answers")
-    one = ClusterFacts(SERVERS, brokers=1)
-    three = ClusterFacts(SERVERS, brokers=3, version="3.6", clock=(-0.25, 1.5))
+    three = Facts(SERVERS, brokers=3, version="3.6", clock=(-0.25, 1.5), java=17)
     for facts, heading in (
-        (Facts(None, java_problem="Install Java 17."), "no Java; no cluster"),
-        (Facts(unreached, java=17), f"Java 17; {SERVERS}: not reached"),
-        (Facts(one, java=17), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: none"),
-        (Facts(one, java=17, wanted="w"), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: w (not there)"),
+        (Facts(java_problem="Install Java 17."), "no Java; no cluster"),
+        (Facts(SERVERS, problem="no broker answers", java=17), f"Java 17; {SERVERS}: not reached"),
+        (Facts(SERVERS, brokers=1, java=17), f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: none"),
         (
-            Facts(three, java=17, topologies=(topology(),)),
+            Facts(SERVERS, brokers=1, java=17, wanted="w"),
+            f"Java 17; Kafka at {SERVERS}: 1 broker; topologies: w (not there)",
+        ),
+        (
+            replace(three, topologies=(topology(),)),
             f"Java 17; Kafka 3.6 at {SERVERS}: 3 brokers; its clock ahead by -0.2 to +1.5 s; topologies: words",
         ),
     ):
@@ -35,6 +37,6 @@ def test_the_heading_has_java_the_cluster_and_its_topologies() -> None:
 def test_a_finding_has_its_remedy_and_is_counted() -> None:
     check = Check("retention", "words.acks")
     findings = [check.warning("it is short", "set it"), check.warning("it is long", "unset it")]
-    lines = printed(Facts(None), *findings)
+    lines = printed(Facts(), *findings)
     assert lines[2:4] == ["warning  it is short", "  → Set it"]
     assert lines[-1] == "2 warnings"

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Node, TopicPartitionInfo
 
-from inspection.doctor.facts import Backlog, ClusterFacts, Facts, Finding, TopologyFacts
+from inspection.doctor.facts import Backlog, Facts, Finding, TopologyFacts
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import Guarantee, Manifest, topic_specs
@@ -63,8 +63,7 @@ def topology(of: Manifest | None = None, *, copies: int = 3, least: int = 2) -> 
 
 def healthy(of: TopologyFacts | None = None) -> Facts:
     of = of or topology()
-    cluster = ClusterFacts(SERVERS, brokers=3, clock=(-0.4, 0.1))
-    return Facts(cluster, (of,), published=(of.manifest.topology,), java=17)
+    return Facts(SERVERS, brokers=3, clock=(-0.4, 0.1), topologies=(of,), published=(of.manifest.topology,), java=17)
 
 
 def with_topic(facts: TopologyFacts, name: str, of: list[TopicPartitionInfo]) -> TopologyFacts:

@@ -10,19 +10,19 @@ from inspection.doctor.checks import (
     check_version,
     examine,
 )
-from inspection.doctor.facts import Check, ClusterFacts, Facts, component_of
+from inspection.doctor.facts import Check, Facts, component_of
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, summaries, topology, with_setting
 from tuple_tree.manifest import Guarantee
 
-ALONE = Facts(None, java=17)
-NO_JAVA = Facts(None, java_problem="Install Java 17.")
+ALONE = Facts(java=17)
+NO_JAVA = Facts(java_problem="Install Java 17.")
 
 
 def test_a_healthy_cluster_has_no_findings() -> None:
     guarantees: tuple[Guarantee, ...] = ("at_most_once", "at_least_once", "exactly_once")
     for guarantee in guarantees:
         assert examine(healthy(topology(manifest(guarantee=guarantee)))) == []
-    assert examine(Facts(ClusterFacts(SERVERS, brokers=1), java=21)) == []
+    assert examine(Facts(SERVERS, brokers=1, java=21)) == []
 
 
 def test_findings_are_sorted_by_severity_and_shared_ones_listed_once() -> None:
@@ -35,7 +35,7 @@ def test_findings_are_sorted_by_severity_and_shared_ones_listed_once() -> None:
         ("note", "java", "java"),
     ]
     why = "no broker answers at kafka:9092 (timed out). Start one"
-    (finding,) = examine(Facts(ClusterFacts(SERVERS, problem=why), wanted="words", java=21))
+    (finding,) = examine(Facts(SERVERS, problem=why, wanted="words", java=21))
     assert (*summaries([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
 
 
@@ -68,10 +68,10 @@ def test_without_a_cluster_only_the_machine_is_checked() -> None:
 def test_versions_of_the_brokers() -> None:
     versions = {None: [], "3.6-IV2": [], "2.8-IV1": [], "2.7-IV2": ["warning"], "2.4": ["warning"], "unknown": []}
     for version, found in versions.items():
-        facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, version=version))
+        facts = replace(healthy(), version=version)
         assert [str(each.severity) for each in check_version(facts)] == found, version
     exactly_once = healthy(topology(manifest(guarantee="exactly_once")))
-    (finding,) = check_version(replace(exactly_once, cluster=ClusterFacts(SERVERS, brokers=3, version="2.4-IV1")))
+    (finding,) = check_version(replace(exactly_once, version="2.4-IV1"))
     assert summaries([finding]) == [("problem", "version", SERVERS)]
     assert "words would not be exactly once" in finding.found
 
@@ -84,7 +84,7 @@ def test_only_certain_clock_differences_are_reported() -> None:
         (3.0, 4.0, ["at least 3.0 s ahead of this machine's"]),
         (-7.0, -5.0, ["at least 5.0 s behind this machine's"]),
     ):
-        facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, clock=(least, most)))
+        facts = replace(healthy(), clock=(least, most))
         found = [each.found for each in check_clock(facts)]
         assert len(found) == len(texts)
         assert all(part in each for part, each in zip(texts, found, strict=True))
