@@ -6,9 +6,9 @@ Modules, from the inside out:
   that wait for the kernels.
 - `sessions`: which ack batches are repeats; `progress`: what is committed beside an offset.
 - `fold`: records of one partition in, notices out, without Kafka and without a clock.
-- `owned`: what the worker knows around a fold.
-- `worker`: polls, folds, sends and commits; `ack_log`: its place in the consumer group; `notifier`: delivers notices;
-  `stats`: what it did; `metrics`: the same for Prometheus.
+- `owned`: what the loop knows around a fold.
+- `acker_loop`: polls, folds, sends and commits, as a member of the consumer group; `notifier`: delivers notices.
+- `worker`: the loop in a process; `stats`: what it did; `metrics`: the same for Prometheus.
 - `service`: all topologies in one process, the worker of each in a thread.
 - `errors`: the hierarchy.
 """

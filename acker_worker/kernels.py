@@ -22,7 +22,7 @@ from tuple_tree.messages import FailReason
 
 WORDS: Final = 3
 U64 = np.uint64
-_EMPTY: Final = U64(2**64 - 1)
+EMPTY: Final = U64(2**64 - 1)
 _ZERO: Final = U64(0)
 _32: Final = U64(32)
 
@@ -77,11 +77,6 @@ _prefetch: Final[Any] = _prefetch_intrinsic
 
 
 @njit(inline="always")
-def key_of(root: np.uint64, multiplier: np.uint64) -> np.uint64:
-    return root * multiplier
-
-
-@njit(inline="always")
 def _home(key: np.uint64, capacity: np.uint64) -> np.int64:
     return np.int64((key >> _32) * capacity >> _32)
 
@@ -122,7 +117,7 @@ def _close_slot(table: np.ndarray, capacity: np.uint64, at: np.int64) -> None:
         table[at + 2] = table[following + 2]
         at = following
         following += WORDS
-    table[at] = _EMPTY
+    table[at] = EMPTY
     table[at + 1] = _ZERO
     table[at + 2] = _ZERO
 
@@ -209,13 +204,13 @@ def apply(
         out_roots, out_spouts, out_kinds: shape `(>= stop - start,)`, u8, u4, u1; filled with the outcomes.
 
     Returns:
-        The index up to which roots were applied (less than `stop` only if the table's end was hit: grow it and go on
+        The index up to which roots were applied (less than `stop` only if the table's end was hit: grow it and continue
         from there), and how many outcomes were written.
     """
     done = 0
     run = 0
     for i in range(start, min(start + _AHEAD, stop)):
-        _prefetch(table, _home(key_of(roots[i], multiplier), capacity) * WORDS)
+        _prefetch(table, _home(roots[i] * multiplier, capacity) * WORDS)
     while start < stop:
         while ends[run] <= start:
             run += 1
@@ -224,8 +219,8 @@ def apply(
         last = min(ends[run], stop)
         for i in range(start, last):
             if i + _AHEAD < stop:
-                _prefetch(table, _home(key_of(roots[i + _AHEAD], multiplier), capacity) * WORDS)
-            key = key_of(roots[i], multiplier)
+                _prefetch(table, _home(roots[i + _AHEAD] * multiplier, capacity) * WORDS)
+            key = roots[i] * multiplier
             at = _seek(table, capacity, key)
             meta = table[at + 2] if table[at] == key else _ZERO
             if meta == _ZERO:
@@ -309,7 +304,7 @@ def expire(
         start: slot to begin at.
 
     Returns:
-        The slot to go on from when the outcome arrays were full, or -1 at the end; and how many outcomes were written.
+        The slot to continue from when the outcome arrays were full, or -1 at the end; how many outcomes were written.
     """
     done = 0
     at = np.int64(start * WORDS)
@@ -335,15 +330,6 @@ def expire(
 
 
 @njit(nogil=True, cache=True)
-def clear(table: np.ndarray, start: int) -> None:
-    """Makes the slots from `start` on empty."""
-    for at in range(start * WORDS, len(table), WORDS):
-        table[at] = _EMPTY
-        table[at + 1] = _ZERO
-        table[at + 2] = _ZERO
-
-
-@njit(nogil=True, cache=True)
 def rehash(source: np.ndarray, target: np.ndarray, capacity: np.uint64) -> bool:
     """Copies all records into an empty table of another capacity, in order; False if its end was hit."""
     free = np.int64(0)
@@ -358,15 +344,6 @@ def rehash(source: np.ndarray, target: np.ndarray, capacity: np.uint64) -> bool:
         target[to + 2] = source[at + 2]
         free = to + WORDS
     return True
-
-
-@njit(nogil=True, cache=True)
-def find(table: np.ndarray, capacity: np.uint64, key: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Checksum and meta of a key, zero and zero if it is not held; for tests and inspection."""
-    at = _seek(table, capacity, key)
-    if table[at] == key and table[at + 2] != _ZERO:
-        return table[at + 1], table[at + 2]
-    return _ZERO, _ZERO
 
 
 def ages(metas: np.ndarray, tick: np.uint64) -> np.ndarray:

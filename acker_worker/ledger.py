@@ -249,14 +249,6 @@ class Ledger:
             raise LedgerError(f"spout index {index} names no spout: only orphans have it")
         return spout
 
-    def record(self, root: int) -> tuple[int, bool, bool] | None:
-        """Checksum, whether the spout is known, whether it failed; None if the root is not held."""
-        key = _U64(root * MULTIPLIER % 2**64)
-        checksum, meta = kernels.find(self._table, _U64(self._capacity), key)
-        if not meta:
-            return None
-        return int(checksum), bool(meta & kernels.KNOWN), bool(meta & kernels.FAILED)
-
     def oldest(self, count: int) -> list[tuple[int, int]]:
         """Root and tick of birth of the oldest open trees whose init was seen, the oldest first; for inspection."""
         slots = self._table.reshape(-1, kernels.WORDS)
@@ -306,8 +298,8 @@ class Ledger:
 
 
 def _empty_table(capacity: int, spare: int) -> NDArray[np.uint64]:
-    table = np.empty((capacity + spare) * kernels.WORDS, dtype=_U64)
-    kernels.clear(table, 0)
+    table = np.zeros((capacity + spare) * kernels.WORDS, dtype=_U64)
+    table[:: kernels.WORDS] = kernels.EMPTY
     return table
 
 
@@ -321,6 +313,5 @@ def warm_up() -> None:
     roots = np.arange(3, dtype=_U64)
     ledger.apply([Run(kernels.INIT, roots, roots, ledger.index_of(SpoutAddress("", 0, 1)))])
     ledger.advance(10)
-    ledger.record(0)
     kernels.misrouted(roots, _U64(8), _U64(0))
     ledger._rebuild(SMALLEST, kernels.SPARE)

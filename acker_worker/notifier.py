@@ -18,7 +18,7 @@ from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import client_logger, for_reported
+from kafka_clients.client_settings import client_logger, for_reported, new_client
 from kafka_clients.errors import GONE, BrokerUnreachableError
 from tuple_tree.headers import Headers, dead_letter_headers
 from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, notice_headers
@@ -52,7 +52,7 @@ class Notifier:
         self._waiting: deque[tuple[SpoutAddress, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: KafkaError | None = None
-        self._producer = Producer({**for_reported(kafka), "logger": client_logger("acker_worker")})
+        self._producer = new_client(Producer, {**for_reported(kafka), "logger": client_logger("acker_worker")})
 
     def notify(self, partition: int, position: int, outcomes_of: dict[SpoutAddress, SpoutOutcomes]) -> None:
         for spout, outcomes in outcomes_of.items():

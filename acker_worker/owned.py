@@ -7,15 +7,15 @@ from tuple_tree.timing import Stall
 
 
 class Owned:
-    """The fold of an owned partition, and its times and offsets."""
+    """The fold of an owned partition, which was assigned at `since`, in seconds of the worker's clock."""
 
-    __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "partition", "since")
+    __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "partition", "rebuilding_since")
 
     def __init__(self, fold: PartitionFold, committed: Progress | None, since: float) -> None:
         self.fold = fold
         self.partition = fold.partition
         self.committed = committed  # the last commit, by this worker or an earlier owner
-        self.since = since  # when it was taken over, in seconds of the worker's clock
+        self.rebuilding_since = since if fold.rebuilding else None
         # Offset at which the partition's end was last met; None if it was not, or is known to have moved.
         self.end: int | None = None
         self._read_at = since
@@ -38,7 +38,7 @@ class Owned:
     def read(self, now: float) -> None:
         """Notes what the ledger's clock shows at `now`, in seconds of the worker's clock.
 
-        Records that do not move the clock count as none: after a broker's clock was set back, time goes on by the
+        Records that do not move the clock count as none: after a broker's clock was set back, time continues by the
         worker's clock, and trees still time out.
         """
         if self.fold.clock_ms > self._clock_ms:

@@ -60,7 +60,7 @@ class _Run(threading.Thread):
     def run(self) -> None:
         try:
             self._worker.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other topologies go on
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other topologies continue
             self.error = error
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class Served:
         if manifest.ack_partitions != before.ack_partitions:
             _log.error(
                 "topology %s was published with %d ack partitions and has %d: they never change while it lives, so its "
-                "worker goes on with %d. Publish it with that number again, or under a new name",
+                "worker continues with %d. Publish it with that number again, or under a new name",
                 *(self._topology, manifest.ack_partitions, before.ack_partitions, before.ack_partitions),
             )
         elif LedgerSettings.of(manifest) != LedgerSettings.of(before):
@@ -126,7 +126,7 @@ class Served:
             self._run.stop()
 
     def refuse(self, why: str) -> None:
-        """Logs that the published manifest cannot be used; a worker of an earlier manifest goes on."""
+        """Logs that the published manifest cannot be used; a worker of an earlier manifest continues."""
         if not self.serving:
             self.problem = why
         _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
@@ -268,7 +268,7 @@ class AckerService:
         if followed == self._followed:
             return
         if self._followed is not None and (followed is None or followed[0] != self._followed[0]):
-            _log.warning("%s was deleted: what is served goes on, and what is published from now on", TOPOLOGIES_TOPIC)
+            _log.warning("%s was deleted: workers continue, and what is published from now is served", TOPOLOGIES_TOPIC)
         if followed is not None:
             try:
                 published = self._catalogue.published()

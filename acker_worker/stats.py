@@ -4,7 +4,6 @@ Apart from the fold, so that reading statistics does not load the ledger's compi
 """
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -137,10 +136,6 @@ class WorkerStats(Counters):
     by_partition: tuple[PartitionStats, ...] = ()
 
     @property
-    def duplicate_batches(self) -> int:
-        return self.repeated_batches + self.superseded_batches
-
-    @property
     def stalled(self) -> tuple[float, str]:
         """For how long nothing was done though there was work, in seconds, and what that is."""
         return self.stalled_ms / 1000, self.stalled_by
@@ -153,9 +148,6 @@ class WorkerStats(Counters):
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), separators=(",", ":"))
-
     @classmethod
     def of(cls, stats: Mapping[str, Any]) -> "WorkerStats":
         """The snapshot behind the object that `to_dict` made; unknown members are ignored."""
@@ -165,10 +157,12 @@ class WorkerStats(Counters):
 
     def sentence(self, before: "WorkerStats") -> str:
         """What is held now, and what was done since an earlier snapshot."""
+        dropped = self.repeated_batches + self.superseded_batches
+        dropped_before = before.repeated_batches + before.superseded_batches
         return (
             f"{self.partitions} partitions, {self.pending} pending, {self.orphans} orphans; since the last line "
             f"{self.entries - before.entries} entries, {self.trees_acked - before.trees_acked} acked, "
             f"{self.trees_failed - before.trees_failed} failed, {self.timeouts - before.timeouts} timed out, "
-            f"{self.too_old - before.too_old} too old, {self.duplicate_batches - before.duplicate_batches} repeated "
-            f"batches dropped, {self.dead_letters - before.dead_letters} dead letters; clock lag {self.clock_lag_ms} ms"
+            f"{self.too_old - before.too_old} too old, {dropped - dropped_before} repeated batches dropped, "
+            f"{self.dead_letters - before.dead_letters} dead letters; clock lag {self.clock_lag_ms} ms"
         )

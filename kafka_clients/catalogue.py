@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
-from kafka_clients.client_settings import for_admin, for_producer
+from kafka_clients.client_settings import for_admin, for_producer, new_client
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader
@@ -53,7 +53,7 @@ class Catalogue:
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._errors: list[KafkaError] = []
         settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._errors.append}
-        self.admin = forgettable(AdminClient)(settings)
+        self.admin = new_client(forgettable(AdminClient), settings)
         self._reached = False
 
     @contextmanager

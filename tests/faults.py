@@ -100,14 +100,14 @@ FAULTS: Final = (
     ),
     Fault(
         "acker: commits although notices are not delivered",
-        "acker_worker/worker.py",
+        "acker_worker/acker_loop.py",
         "        if not self._notifier.drain(drain_s):",
         "        if self._notifier.drain(0) is None:",
         "tests/kafka/test_worker.py::test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome",
     ),
     Fault(
         "acker: the clock moves on without a fresh high watermark",
-        "acker_worker/worker.py",
+        "acker_worker/acker_loop.py",
         "            if owned.end is not None and owned.end >= high:",
         "            if owned.end is not None and high >= 0:",
         "tests/kafka/test_worker.py::test_the_high_watermark_is_read_before_trees_expire",
@@ -232,7 +232,7 @@ FAULTS: Final = (
         "acker_worker/notifier.py",
         "                self._send(spout.topic, spout.task, encode_notice_batch(notice)",
         "                self._send(spout.topic, 0, encode_notice_batch(notice)",
-        "tests/kafka/test_contract.py::TestReal::test_outcomes_reach_the_task_that_emitted",
+        "tests/unit/sdk/test_contract.py::TestInMemory::test_outcomes_reach_the_task_that_emitted",
     ),
     Fault(
         "bolt: a dead letter does not fail its trees",

@@ -39,15 +39,11 @@ class MemoryRecord(MadeRecord):
     """
 
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
+    error_: KafkaError | None = None
 
-    def error(self) -> None:
-        """None: it is a record."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    offset: int
-    metadata: str = ""
+    def error(self) -> KafkaError | None:
+        """None for a record; one that stands for the end of a partition has an error."""
+        return self.error_
 
 
 class MemoryBroker:
@@ -72,7 +68,7 @@ class MemoryBroker:
             for spec in topics
         }
         self._now_ms = now_ms
-        self._commits: dict[tuple[str, str, int], CommittedOffset] = {}
+        self._commits: dict[tuple[str, str, int], TopicPartition] = {}
         self.appended = 0
 
     @property
@@ -82,28 +78,25 @@ class MemoryBroker:
 
     def append(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None
-    ) -> tuple[MemoryRecord, KafkaError | None]:
-        """Appends a record, unless it is too large.
+    ) -> MemoryRecord:
+        """Appends a record, and returns it.
 
         Without a partition, -1, it is one of a topic outside of the topology, which is created if there is none; the
         key picks the partition.
 
-        Returns:
-            The record, and why it was not appended, or None.
-
         Raises:
-            SimulationError: if there is no such topic and partition.
+            SimulationError: if there is no such topic and partition, or the record is too large.
         """
         if partition == _ANY_PARTITION:
             partition = zlib.crc32(key or b"") % len(self._logs.setdefault(topic, [[]]))
         log = self._log(topic, partition)
         stamp = (self._time_type.get(topic, _CREATE_TIME), self._now_ms())
+        if refused := self.refusal(topic, partition, key, value, headers):
+            raise SimulationError(f"the record does not fit into {topic}: {refused.str()}")
         record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
-        error = self.refusal(topic, partition, key, value, headers)
-        if error is None:
-            log.append(record)
-            self.appended += 1
-        return record, error
+        log.append(record)
+        self.appended += 1
+        return record
 
     def refusal(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None
@@ -139,16 +132,12 @@ class MemoryBroker:
         """Whether there is such a topic and partition."""
         return 0 <= partition < len(self._logs.get(topic, ()))
 
-    def commit(self, group: str, topic: str, partition: int, commit: CommittedOffset) -> None:
-        """Commits for a group."""
-        self._commits[group, topic, partition] = commit
-
-    def commit_all(self, group: str, offsets: Iterable[TopicPartition]) -> None:
-        """Commits for a group, as its consumers do."""
+    def commit(self, group: str, offsets: Iterable[TopicPartition]) -> None:
+        """Commits offsets and their metadata for a group."""
         for at in offsets:
-            self.commit(group, at.topic, at.partition, CommittedOffset(at.offset, at.metadata or ""))
+            self._commits[group, at.topic, at.partition] = at
 
-    def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+    def committed(self, group: str, topic: str, partition: int) -> TopicPartition | None:
         """What a group has committed; None if it has not."""
         return self._commits.get((group, topic, partition))
 

@@ -11,7 +11,15 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from kafka_clients.client_settings import CLIENT_CLASSES
@@ -19,14 +27,15 @@ from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 
 _NEVER_MS: Final = 10**12  # the timeout of a transaction
+_EOF: Final = KafkaError(KafkaError._PARTITION_EOF)
 
 
 @dataclass(slots=True)
 class MemoryClients:
-    """The clients of one process, of which each group assigns one partition of a topic."""
+    """The clients of one process, to which each group assigns the same partitions of a topic."""
 
     broker: MemoryBroker
-    partition: int
+    partitions: Sequence[int]
     room: int = 0  # how many records its consumers return until it is set again
 
     @property
@@ -47,12 +56,15 @@ class MemoryConsumer:
         self._broker = clients.broker
         self._group = settings["group.id"]
         self._on_commit = settings.get("on_commit", lambda _error, _partitions: None)
+        self._reports_ends = settings.get("enable.partition.eof", False)
         self._joining: list[Any] = []
         self._positions: dict[tuple[str, int], int] = {}
+        self._ended: set[tuple[str, int]] = set()  # those whose end is reported, and was not moved since
         self._paused: set[tuple[str, int]] = set()
+        self._idle_at = -1  # how many records the broker had when all was read; -1 if it was not
 
     def subscribe(self, topics: Sequence[str], *, on_assign: Any, **_callbacks: Any) -> None:
-        partitions = [TopicPartition(topic, self._clients.partition) for topic in topics]
+        partitions = [TopicPartition(topic, number) for topic in topics for number in self._clients.partitions]
         self._joining = [partial(on_assign, self, partitions)]
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -63,6 +75,8 @@ class MemoryConsumer:
         for each in partitions:
             start = each.offset if each.offset >= 0 else self.committed([each])[0].offset
             self._positions[each.topic, each.partition] = max(0, start)
+            self._ended.discard((each.topic, each.partition))
+        self._idle_at = -1
 
     def unassign(self) -> None:
         self._positions.clear()
@@ -83,18 +97,33 @@ class MemoryConsumer:
     def consume(self, limit: int, _seconds: float = 0.0) -> list[MemoryRecord]:
         while self._joining:
             self._joining.pop()()
-        records: list[MemoryRecord] = []
-        for at, position in self._positions.items():
-            room = min(limit - len(records), self._clients.room)
+        messages: list[MemoryRecord] = []
+        if self._idle_at == self._broker.appended:
+            return messages
+        for at in [*self._positions]:
+            room = min(limit - len(messages), self._clients.room)
             if room > 0 and at not in self._paused:
-                fetched = self._broker.fetch(*at, position, room)
-                self._positions[at] += len(fetched)
-                self._clients.room -= len(fetched)
-                records += fetched
-        return records
+                position = self._positions[at]
+                if fetched := self._broker.fetch(*at, position, room):
+                    del self._positions[at]  # it comes last: the others are next
+                    self._positions[at] = position + len(fetched)
+                    self._clients.room -= len(fetched)
+                    self._ended.discard(at)
+                    messages += fetched
+            if self._reports_ends and at not in self._ended and len(messages) < limit:
+                self._report_end(at, messages)
+        if not messages and self._clients.room and not self._paused:
+            self._idle_at = self._broker.appended
+        return messages
+
+    def _report_end(self, at: tuple[str, int], messages: list[MemoryRecord]) -> None:
+        end = self._broker.end(*at)
+        if self._positions[at] == end:
+            self._ended.add(at)
+            messages.append(MemoryRecord(*at, end, error_=_EOF))
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
-        self._broker.commit_all(self._group, offsets)
+        self._broker.commit(self._group, offsets)
         if asynchronous:
             self._on_commit(None, offsets)
         return offsets
@@ -104,7 +133,7 @@ class MemoryConsumer:
         return [
             TopicPartition(at.topic, at.partition, OFFSET_INVALID)
             if commit is None
-            else TopicPartition(at.topic, at.partition, commit.offset, commit.metadata)
+            else TopicPartition(at.topic, at.partition, commit.offset, commit.metadata or "")
             for at, commit in commits
         ]
 
@@ -116,8 +145,7 @@ class MemoryConsumer:
         return 0, self._broker.end(at.topic, at.partition)
 
     def list_topics(self, topic: str, **_timeout: float) -> SimpleNamespace:
-        described = SimpleNamespace(error=None, partitions=range(self._broker.partitions(topic)))
-        return SimpleNamespace(topics={topic: described})
+        return _metadata(self._broker, [topic])
 
     def consumer_group_metadata(self) -> str:
         return self._group  # type: ignore[no-any-return]
@@ -135,6 +163,7 @@ class MemoryProducer:
     def __init__(self, broker: MemoryBroker, settings: Mapping[str, Any]) -> None:
         self._broker = broker
         self._reports_all = not settings.get("delivery.report.only.error")
+        self._limits_size = "message.max.bytes" not in settings  # otherwise it is the broker that does
         self._reports: deque[Any] = deque()
         self._transaction: list[tuple[Any, ...]] | None = None
         self._offsets: tuple[str, Sequence[TopicPartition]] = ("", ())
@@ -154,14 +183,15 @@ class MemoryProducer:
         headers: Any = None,
     ) -> None:
         record = (topic, partition, key, value, headers)
-        if refused := self._broker.refusal(*record):
+        refused = self._broker.refusal(*record)
+        if refused and self._limits_size:
             raise KafkaException(refused)
         if self._transaction is not None:
             self._transaction.append(record)
             return
-        appended, _ = self._broker.append(*record)
+        message = MemoryRecord(topic, partition, None, value) if refused else self._broker.append(*record)
         if self._reports_all:
-            self._reports.append(partial(on_delivery, None, appended))
+            self._reports.append(partial(on_delivery, refused, message))
 
     def poll(self, _seconds: float = 0.0) -> int:
         """Calls the delivery reports, and those of what is sent because of them."""
@@ -187,7 +217,7 @@ class MemoryProducer:
     def commit_transaction(self, _seconds: float) -> None:
         for record in self._transaction or ():
             self._broker.append(*record)
-        self._broker.commit_all(*self._offsets)
+        self._broker.commit(*self._offsets)
 
     def abort_transaction(self, _seconds: float) -> None:
         self._transaction = None
@@ -196,11 +226,28 @@ class MemoryProducer:
 class MemoryAdmin:
     """A `confluent_kafka.admin.AdminClient`; the id of a topic is its name."""
 
-    def __init__(self, _broker: MemoryBroker, _settings: Mapping[str, Any]) -> None: ...
+    def __init__(self, broker: MemoryBroker, _settings: Mapping[str, Any]) -> None:
+        self._broker = broker
+
+    def poll(self, _seconds: float) -> int:
+        return 0
+
+    def describe_cluster(self, **_timeout: float) -> Future[SimpleNamespace]:
+        return _answer(SimpleNamespace())
 
     def describe_topics(self, topics: TopicCollection, **_timeout: float) -> dict[str, Future[SimpleNamespace]]:
-        described: dict[str, Future[SimpleNamespace]] = {}
-        for topic in topics.topic_names:
-            described[topic] = Future()
-            described[topic].set_result(SimpleNamespace(topic_id=topic))
-        return described
+        return {topic: _answer(SimpleNamespace(topic_id=topic)) for topic in topics.topic_names}
+
+    def list_topics(self, **_timeout: float) -> SimpleNamespace:
+        return _metadata(self._broker, self._broker.topics)
+
+
+def _metadata(broker: MemoryBroker, topics: Iterable[str]) -> SimpleNamespace:
+    described = {each: SimpleNamespace(error=None, partitions=range(broker.partitions(each))) for each in topics}
+    return SimpleNamespace(topics=described)
+
+
+def _answer(result: SimpleNamespace) -> Future[SimpleNamespace]:
+    answer: Future[SimpleNamespace] = Future()
+    answer.set_result(result)
+    return answer

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Stats
-from spout_sdk.testing.acker import SimulatedAcker
 from spout_sdk.testing.broker import MemoryBroker, NotIdleError, SimulationError
 from spout_sdk.testing.chance import Chance, SimulatedClock
-from spout_sdk.testing.journal import Journal, JournalHook
-from spout_sdk.testing.readable import Readable
+from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
-from spout_sdk.testing.tasks import SimulatedProcess
+from spout_sdk.testing.tasks import SimulatedAcker, SimulatedProcess
 from spout_sdk.topologies.topology import Factory, Topology
 from tuple_tree.manifest import TopicSpec, topic_specs
 from tuple_tree.streams import DEFAULT_STREAM
@@ -26,7 +24,7 @@ LIMIT: Final = 100_000
 
 
 class SimulatedCluster(Readable):
-    """Runs a topology: its tasks as they are, the real ledger, a broker in memory, and simulated time.
+    """Runs a topology: its tasks and ackers as they are, a broker in memory, and simulated time.
 
     Nothing happens by itself: `run_until_idle`, `run_until` and `advance` let it work. Tasks and ackers take turns in
     an order that is random and repeats with the seed. Each component acts as if each of its tasks had a process of its
@@ -79,16 +77,13 @@ class SimulatedCluster(Readable):
         for name in paused:
             self.pause(name)
         self._retired: dict[str, Stats] = {one.name: Stats(one.name) for one in manifest.components}
-        partitions = range(manifest.ack_partitions if manifest.acking else 0)
-        self._ackers = [SimulatedAcker(manifest, partition, self.broker, self.clock) for partition in partitions]
         self._tasks: dict[tuple[str, int], SimulatedProcess] = {}
+        self._acker: SimulatedAcker | None = None
+        self.kill_acker()
         # Bolts first, as a spout may emit when it is opened.
-        for bolt in manifest.bolts:
-            for number in range(bolt.tasks):
-                self._begin(bolt.name, number)
-        for spout in manifest.spouts:
-            for number in range(spout.tasks):
-                self._begin(spout.name, number)
+        for one in sorted(manifest.components, key=lambda each: each.kind):
+            for number in range(one.tasks):
+                self._begin(one.name, number)
 
     def __enter__(self) -> "SimulatedCluster":
         return self
@@ -168,9 +163,7 @@ class SimulatedCluster(Readable):
         Raises:
             SimulationError: if there is no such topic and partition, or the message is too large for it.
         """
-        record, refused = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
-        if refused is not None:
-            raise SimulationError(f"the message does not fit into {topic}: {refused.str()}")
+        record = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
         return record.offset_  # type: ignore[no-any-return]
 
     # Trouble.
@@ -194,8 +187,8 @@ class SimulatedCluster(Readable):
 
     def kill_acker(self) -> None:
         """Ends all ackers as SIGKILL would; their successors rebuild their ledgers from the log."""
-        for acker in self._ackers:
-            acker.kill()
+        if self.topology.manifest.acking:
+            self._acker = SimulatedAcker(self.topology.manifest, self.broker, self.clock)
 
     def pause(self, component: str) -> None:
         """Stops a component, as SIGSTOP would: it emits, executes and reads nothing; `acker` stops the ackers."""
@@ -204,7 +197,7 @@ class SimulatedCluster(Readable):
         self._paused.add(component)
 
     def resume(self, component: str) -> None:
-        """Lets a paused component go on."""
+        """Lets a paused component continue."""
         if component not in self._paused:
             raise SimulationError(f"{component!r} is not paused: {', '.join(sorted(self._paused)) or 'nothing'} is")
         self._paused.remove(component)
@@ -241,8 +234,8 @@ class SimulatedCluster(Readable):
         paused = self._paused
         turns: list[tuple[str, Callable[[int], bool]]]
         turns = [(task.name, task.turn) for task in self._tasks.values() if task.name not in paused]
-        if SimulatedAcker.name not in paused:
-            turns += [(acker.name, acker.turn) for acker in self._ackers]
+        if self._acker is not None and self._acker.name not in paused:
+            turns.append((self._acker.name, self._acker.turn))
         return turns
 
     def _check_open(self) -> None:

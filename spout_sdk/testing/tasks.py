@@ -1,7 +1,13 @@
-"""The processes of a simulated cluster: each runs the loop of one task on clients in memory, a turn at a time."""
+"""The processes of a simulated cluster: each runs a loop on clients in memory, a turn at a time.
+
+A process of a component runs one task; the acker has all partitions of the ack log.
+"""
 
 from typing import Any, Final
 
+from acker_worker.acker_loop import AckerLoop
+from kafka_clients.access import ACKER
+from kafka_clients.catalogue import Catalogue
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.component_runner import component_loop
 from spout_sdk.runtime.task_loop import ComponentProcess
@@ -11,6 +17,7 @@ from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.chance import SeededEntropy, SimulatedClock
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.topologies.topology import Topology
+from tuple_tree.manifest import Manifest
 
 LINGER_TURNS: Final = 4
 """Turns in a row after which what is buffered has lingered: no time passes, and yet it must not wait for ever."""
@@ -32,7 +39,7 @@ class SimulatedProcess:
         self._number = task
         self._clock = clock
         self._counters = Counters()
-        self._clients = MemoryClients(broker, task)
+        self._clients = MemoryClients(broker, [task])
         never: Any = (lambda _now: None, lambda: False)
         process = ComponentProcess(topology, component, self._clients.settings, clock, entropy, self._counters, *never)
         self._loop = component_loop(process, [task], str(task))
@@ -70,3 +77,19 @@ class SimulatedProcess:
     def end(self) -> None:
         self._loop.end()
         self._loop.close()
+
+
+class SimulatedAcker:
+    """The process of the ackers of a topology."""
+
+    name: Final = ACKER
+
+    def __init__(self, manifest: Manifest, broker: MemoryBroker, clock: SimulatedClock) -> None:
+        self._clients = MemoryClients(broker, range(manifest.ack_partitions))
+        kafka = self._clients.settings
+        self._loop = AckerLoop(manifest, kafka, Catalogue(kafka), clock=clock)
+
+    def turn(self, limit: int) -> bool:
+        """Lets the loop do its work once, with so many records at most; returns whether there was any."""
+        self._clients.room = limit
+        return self._loop.turn()

@@ -4,6 +4,8 @@ from functools import partial
 from itertools import count, islice
 from typing import Any
 
+import numpy as np
+
 from spout_sdk import FailReason, FailTupleError, Failure, OutputCollector, Tuple
 from tests.contract.components import (
     Executed,
@@ -21,7 +23,8 @@ from tests.contract.components import (
 )
 from tests.contract.in_memory import InMemoryWorld
 from tests.contract.world import World
-from tuple_tree.names import tuples_topic
+from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
+from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
 
 
 class Outcomes:
@@ -225,6 +228,26 @@ class SlowOutcomes:
             running.eventually(lambda: len(messages.acked) == 2, "the kept one acked")
         assert messages.failed == [(0, "dropped", Failure(FailReason.TIMEOUT))]
         assert sorted(messages.acked_ids) == ["kept", "release"]
+
+    def test_what_ackers_cannot_use_or_deliver_is_a_dead_letter(self, world: World) -> None:
+        builder = world.builder(ack_partitions=2)
+        line(builder, pass_on)
+        topology = builder.build()
+        acks, missing = acks_topic(topology.name), SpoutAddress(notices_topic(topology.name, "spout"), 7, 1_000)
+        root, val = np.array([3], np.uint64), np.array([0], np.uint64)
+        batch = AckBatch("writer/0", bytes(16), 0, spout=missing, init_roots=root, init_vals=val)
+        with world.run(topology) as running:
+            running.append(acks, 1, b"junk", [])
+            running.append(acks, 1, encode_ack_batch(batch), [])
+            junk, outcome = running.eventually(
+                lambda: found if len(found := running.records(dead_letters_topic(topology.name))) == 2 else [], "both"
+            )
+            (original,) = (each for each in running.records(acks) if each.value == junk.value)
+        at = {"topic": acks.encode(), "partition": b"1", "by": b"acker"}
+        of_junk = {**at, "offset": str(original.offset).encode(), "reason": b"not-avro"}
+        for letter, shown in ((junk, of_junk), (outcome, {**at, "reason": b"unknown-spout"})):
+            assert {f"dead-letter.{name}": text for name, text in shown.items()}.items() <= letter.header.items()
+        assert (junk.value, decode_notice_batch(outcome.value or b"").acked_roots.tolist()) == (b"junk", [3])
 
 
 class KilledAckers:

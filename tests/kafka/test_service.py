@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from acker_worker import ack_log, worker
-from acker_worker.ack_log import AckLogReader
+from acker_worker import acker_loop
+from acker_worker.acker_loop import AckerLoop
 from acker_worker.fold import SpoutOutcomes
 from acker_worker.notifier import Notifier
 from acker_worker.service import AckerService
@@ -150,8 +150,8 @@ def test_a_client_that_does_not_recover_restarts_the_worker(
     with AckLog(servers) as log, running(servers) as service:
         log.complete(2)
         with monkeypatch.context() as patched:
-            patched.setattr(worker, "ANSWER_S", 1.0)
-            patched.setattr(AckLogReader, "unanswered_s", 5.0)
+            patched.setattr(acker_loop, "ANSWER_S", 1.0)
+            patched.setattr(AckerLoop, "unanswered_s", 5.0)
             is_logged(caplog, "a commit has had no answer for 5 s")
         log.complete(4)
         with monkeypatch.context() as patched:
@@ -265,7 +265,7 @@ def reading_lags(servers: str, topology: str) -> Iterator[Iterator[float]]:
 def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     broker: LocalKafka, servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ack_log, "CONTACT_S", 0.5)
+    monkeypatch.setattr(acker_loop, "CONTACT_S", 0.5)
     clock, asking = Clock(), Asking(servers)
     # Longer than the broker is away, so that the worker keeps its partitions.
     serving = running(servers, clock, session_ms=120_000)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.ack_log import AckLogReader
+from acker_worker.acker_loop import AckerLoop
 from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
@@ -154,16 +154,16 @@ def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_is_unread(bootstrap_s
 
 def test_the_high_watermark_is_read_before_trees_expire(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a pause of the machine: the worker's clock has moved on, and the ack is appended and not yet fetched."""
-    clock, fetched, held, poll = Clock(), threading.Event(), threading.Event(), AckLogReader.poll
+    clock, fetched, held, poll = Clock(), threading.Event(), threading.Event(), AckerLoop.poll
     fetched.set()
 
-    def gated(reader: AckLogReader) -> list[Message]:
+    def gated(loop: AckerLoop) -> list[Message]:
         if fetched.wait(0.01):
-            return poll(reader)
+            return poll(loop)
         held.set()
         return []
 
-    monkeypatch.setattr(AckLogReader, "poll", gated)
+    monkeypatch.setattr(AckerLoop, "poll", gated)
     with log.worker(clock) as worker:
         log.send(2, init=5)
         log.flush()
@@ -282,7 +282,7 @@ def test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome(
     """Notices that no broker has acknowledged hold the commit up until the worker ends; its successor repeats them."""
     with monkeypatch.context() as patched:
         patched.setattr(Notifier, "drain", lambda *_: False)
-        patched.setattr("acker_worker.worker.HELD_UP_S", 0.0)
+        patched.setattr("acker_worker.acker_loop.HELD_UP_S", 0.0)
         with log.worker():
             log.send(2, init=5)
             log.send(2, ack=5)

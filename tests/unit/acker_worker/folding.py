@@ -6,7 +6,7 @@ import numpy as np
 
 from acker_worker import kernels
 from acker_worker.fold import LogRecord, PartitionFold, Step
-from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Run
+from acker_worker.ledger import MULTIPLIER, Ledger, LedgerSettings, Outcomes, Run
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
@@ -36,6 +36,16 @@ class RuleLedger(Ledger):
 
     def reset(self, roots: IdColumn) -> Outcomes:
         return self._apply_one(kernels.RESET, roots)
+
+    def records(self) -> dict[int, tuple[int, bool, bool]]:
+        """By root: checksum, whether the spout is known, whether it failed; the table has to be sorted."""
+        slots = self._table.reshape(-1, kernels.WORDS)
+        held = slots[slots[:, 2] != 0]
+        assert (held[1:, 0] > held[:-1, 0]).all()
+        roots = held[:, 0] * np.uint64(pow(MULTIPLIER, -1, 2**64))
+        known, failed = held[:, 2] & kernels.KNOWN != 0, held[:, 2] & kernels.FAILED != 0
+        records = zip(held[:, 1].tolist(), known.tolist(), failed.tolist(), strict=True)
+        return dict(zip(roots.tolist(), records, strict=True))
 
     def _apply_one(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> Outcomes:
         return self.apply([Run(rule, roots, vals, spout)])

@@ -30,8 +30,9 @@ def test_grows_and_shrinks_and_keeps_every_record() -> None:
         assert ledger.load <= 0.67
     assert len(ledger) == count
     assert ledger.table_bytes <= 48 * count
-    for at in rng.integers(0, count, size=1_000).tolist():
-        assert ledger.record(int(roots[at])) == (int(vals[at]), True, False)
+    assert ledger.records() == {
+        root: (val, True, False) for root, val in zip(roots.tolist(), vals.tolist(), strict=True)
+    }
     order = rng.permutation(count)
     acked = [ledger.ack(roots[part], vals[part]) for part in np.array_split(order, 100)]
     assert np.array_equal(np.concatenate([part.roots for part in acked]), roots[order])
@@ -48,8 +49,9 @@ def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
     ledger = RuleLedger(SETTINGS)
     ledger.init(roots, vals, SPOUT)
     assert len(ledger) == count
-    assert ledger.record(int(roots[0])) == (1, True, False)
-    assert ledger.record(int(roots[-1])) == (count, True, False)
+    assert ledger.records() == {
+        root: (val, True, False) for root, val in zip(roots.tolist(), vals.tolist(), strict=True)
+    }
     acked = ledger.ack(roots[::-1], vals[::-1])
     assert np.array_equal(acked.roots, roots[::-1])
     assert len(ledger) == 0

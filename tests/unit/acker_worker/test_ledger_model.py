@@ -117,14 +117,12 @@ class SameOutcomes(RuleBasedStateMachine):
 
     @invariant()
     def same_records(self) -> None:
-        assert len(self.ledger) == len(self.plain.records)
-        orphans = 0
-        for root in self.plain.records:
-            record = self.plain.records.get(root)
-            assert record is not None
-            assert self.ledger.record(root) == (record.checksum, record.spout is not None, record.failed)
-            orphans += record.spout is None
-        assert self.ledger.orphans == orphans
+        plain = {root: record for root in self.plain.records if (record := self.plain.records.get(root))}
+        assert len(self.ledger) == len(plain)
+        assert self.ledger.records() == {
+            root: (record.checksum, record.spout is not None, record.failed) for root, record in plain.items()
+        }
+        assert self.ledger.orphans == sum(record.spout is None for record in plain.values())
 
     @invariant()
     def oldest_birth(self) -> None:

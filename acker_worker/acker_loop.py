@@ -1,0 +1,357 @@
+"""The loop of an acker: polls the ack log as a member of its group, folds, sends notices, commits.
+
+Notices are acknowledged before the offset that covers them is committed.
+"""
+
+import dataclasses
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from acker_worker.errors import AckerWorkerError
+from acker_worker.fold import LogRecord, PartitionFold, Step
+from acker_worker.ledger import LedgerSettings
+from acker_worker.notifier import Notifier
+from acker_worker.owned import Owned
+from acker_worker.progress import Progress
+from acker_worker.stats import Counters, WorkerStats, summed
+from kafka_clients.access import ACKER, remedy
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.client_settings import client_logger, for_group, new_client
+from kafka_clients.errors import GONE, AccessError, ClusterError, TopicError
+from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, first_error
+from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
+from kafka_clients.log_reader import watermarks
+from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic
+from tuple_tree.timing import BROKERS, Interval, Stall
+
+_log = logging.getLogger(__name__)
+CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
+ANSWER_S: Final = 30.0  # how long a commit may take while brokers answer, in seconds
+HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, and how often, in seconds
+_STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
+_DRAIN_S: Final = 1.0
+_LAST_DRAIN_S: Final = 10.0
+_POLL_S: Final = 0.02
+_POLL_RECORDS: Final = 500
+
+
+class AckerLoop(GroupConsumer):
+    """Follows the tuple trees in the partitions of the ack log that the group assigns to this process.
+
+    A process repeats `turn`, calls `end`, and leaves the group at the end of the `with` block; so does the testing kit,
+    but for the end. All methods raise `ClusterError` and `KafkaException`; nothing is committed after an exception.
+    """
+
+    _KEPT = (ClusterError, KafkaException)
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        kafka: KafkaSettings,
+        catalogue: Catalogue,
+        commit_interval_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._manifest = manifest
+        self._ledger_settings = LedgerSettings.of(manifest)
+        self._topic, self._group = acks_topic(manifest.topology), acker_group(manifest.topology)
+        self._clock = clock
+        settings = {
+            **for_group(kafka, self._group),
+            "enable.partition.eof": True,
+            "logger": client_logger("acker_worker"),
+        }
+        # A consumer that cannot be closed keeps its heartbeats: this is how long its group waits for it. librdkafka
+        # rejects an interval below the session.
+        longest = max(int(settings.get("max.poll.interval.ms", 45_000)), int(settings["session.timeout.ms"]))
+        settings["max.poll.interval.ms"] = longest
+        super().__init__(settings, self._topic)
+        # An open transaction holds a reader of committed records back, and its idea of the end with it.
+        self._watermarks_monitor = BrokerMonitor()
+        uncommitted = {**settings, **self._watermarks_monitor.settings, "isolation.level": "read_uncommitted"}
+        self._watermarks = new_client(Consumer, uncommitted)
+        self._notifier = Notifier(manifest.topology, kafka, catalogue, clock)
+        self._watch = TopicWatch(catalogue.admin, [self._topic])
+        self._answers = Stall(2 * WATCH_SECONDS)
+        self._commits = Interval(commit_interval_s, clock)
+        self._held_up = Interval(HELD_UP_S, clock)
+        self._undrained_since: float | None = None
+        self._owned: dict[int, Owned] = {}
+        # Commits without an answer, by partition and offset.
+        self._asked: dict[frozenset[tuple[int, int]], dict[int, Progress]] = {}
+        self._asked_at = 0.0
+        self._past = Counters()
+        self._rebuilds = 0
+        self._rebuild_s = 0.0
+        self._leaving = False
+        self._subscribe(self._topic, self._on_assign, self._on_revoke, self._on_lost)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None:
+            # Notices of what was folded may not be sent: it must not be committed when the partitions are revoked.
+            self._owned.clear()
+        self.close()
+
+    def turn(self) -> bool:
+        """Reads, folds and sends once, and commits if it is time to; returns whether there was anything to read."""
+        messages = self.poll()
+        self._take(messages)
+        self._advance()
+        self._notifier.poll()
+        if self._commits.due() and not self._asked:
+            self._commit(list(self._owned), _DRAIN_S)
+        self._check_progress()
+        return bool(messages)
+
+    def end(self) -> None:
+        """Commits what was folded."""
+        self._commit(list(self._owned), _LAST_DRAIN_S)
+
+    def close(self) -> None:
+        """Leaves the group.
+
+        A consumer that has lost a commit would wait for its answer for ever, and stay a member: the process ends then.
+        """
+        self._leaving = True
+        is_stuck = self.unanswered_s > ANSWER_S or (self.lost and self._asked)
+        with bounded(_STUCK_CLOSE_S if is_stuck else HANG_S, f"close() of the consumer of {self._topic}"):
+            self._watermarks.close()
+            self._consumer.close()
+
+    @property
+    def lost(self) -> bool:
+        """Whether one of the consumers has lost all brokers for good, see `kafka_clients.librdkafka_bugs`."""
+        return self._monitor.lost or self._watermarks_monitor.lost
+
+    @property
+    def unanswered_s(self) -> float:
+        """Seconds since the commit began that is not answered yet; 0 if there is none."""
+        return self._clock() - self._asked_at if self._asked else 0.0
+
+    @property
+    def stats(self) -> WorkerStats:
+        """A snapshot."""
+        total = summed([self._past, *(owned.fold.counters for owned in self._owned.values())])
+        wall_ms, now = time.time() * 1000, self._clock()
+        held = tuple(owned.stats(wall_ms, now) for owned in self._owned.values())
+        stalled_s, stalled_by = self._stalled(now)
+        return WorkerStats(
+            **dataclasses.asdict(total),
+            partitions=len(held),
+            pending=sum(one.pending for one in held),
+            orphans=sum(one.orphans for one in held),
+            entries=total.inits + total.acks + total.fails + total.resets,
+            dead_letters=self._notifier.dead_letters,
+            notices=self._notifier.notices,
+            undeliverable=self._notifier.undeliverable,
+            rebuilds=self._rebuilds,
+            rebuild_seconds=round(self._rebuild_s, 3),
+            clock_lag_ms=max((one.clock_lag_ms for one in held), default=0),
+            ack_partitions=self._manifest.ack_partitions,
+            stalled_ms=int(1000 * stalled_s),
+            stalled_by=stalled_by,
+            by_partition=held,
+        )
+
+    def _stalled(self, now: float) -> tuple[float, str]:
+        stalls = [(one.stalled_s(now), f"{self._topic}[{number}] is not read") for number, one in self._owned.items()]
+        if self._undrained_since is not None:
+            stalls.append((now - self._undrained_since, "notices are not acknowledged"))
+        stalls.append((self._answers.seconds(now, self._watch.answers), BROKERS))
+        longest = max(stalls)
+        return longest if longest[0] else (0.0, "")
+
+    def poll(self) -> list[Message]:
+        """The records that have come, without waiting for more. Raises what a callback of the consumer raised."""
+        first = self._consumer.poll(_POLL_S)
+        messages = [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
+        self._raise_kept()
+        return messages
+
+    def _take(self, messages: list[Message]) -> None:
+        batches: dict[int, list[LogRecord]] = defaultdict(list)
+        for message in messages:
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            if error is not None:
+                self._on_error(error, partition, offset)
+            elif partition is not None and offset is not None:
+                batches[partition].append(LogRecord(offset, message.timestamp()[1], message.value()))
+        for partition, records in batches.items():
+            owned = self._owned.get(partition)
+            if owned is None:
+                continue  # polled before it was revoked
+            self._send(owned, owned.fold.apply(records))
+            owned.read(self._clock())
+
+    def _on_error(self, error: KafkaError, partition: int | None, offset: int | None) -> None:
+        """Raises an error that came in place of a record; one that passes by itself is logged."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            if partition in self._owned and offset is not None:
+                self._owned[partition].end = offset
+            return
+        if error.code() in FENCED:
+            raise AckerWorkerError(
+                f"reading {self._topic} cannot go on: {error.str()}; a restart continues from its commit"
+            )
+        if error.fatal() or error.code() in FINAL:
+            where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
+            self.check_allowed(error, where)
+            raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
+        if error.code() in GONE:
+            raise self._gone(error)
+        _log.warning("%s: %s", self._topic, error.str())
+
+    def check_allowed(self, error: KafkaError, where: str) -> None:
+        """Raises an error that means that an ACL is missing."""
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise AccessError(f"group {self._group} may not be joined by this user: {remedy(ACKER)}")
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicError(where, f"may not be read by this user: {remedy(ACKER)}")
+
+    def _gone(self, error: KafkaError) -> TopicError:
+        return TopicError(
+            self._topic,
+            f"is gone: {error.str()}. Its open trees have no ledger any more. If this was a mistake, stop the "
+            "topology, run acker topics create MODULE:TOPOLOGY, and start it again: what was not acked has to be "
+            "emitted again",
+        )
+
+    def _advance(self) -> None:
+        """Moves the clocks of partitions that are read to their end.
+
+        The time is taken before the high watermark is asked for, so that everything appended up to then is known to
+        have been read: a worker that was stopped for a minute reads before anything expires.
+        """
+        for partition, owned in self._owned.items():
+            if not owned.at_end:
+                continue
+            fold, now = owned.fold, self._clock()
+            now_ms = owned.now_ms(now)
+            if not fold.rebuilding and not fold.expires_by(now_ms):
+                continue
+            try:
+                self._watermarks.poll(0)  # for its statistics: it is assigned nothing
+                # The offset after the last record, whether its transaction is over or not.
+                _, high = watermarks(self._watermarks, TopicPartition(self._topic, partition), CONTACT_S)
+            except KafkaException as error:
+                # The others would wait as long for the same brokers.
+                _log.warning("%s[%d]: the clock stands, %s", self._topic, partition, error.args[0].str())
+                return
+            if owned.end is not None and owned.end >= high:
+                self._send(owned, fold.advance(fold.clock_ms if fold.rebuilding else now_ms))
+                owned.read(now)
+            else:
+                owned.end = None
+
+    def _send(self, owned: Owned, step: Step) -> None:
+        if step.outcomes:
+            self._notifier.notify(owned.partition, owned.fold.position, step.outcomes)
+        for rejected in step.rejected:
+            self._notifier.reject(owned.partition, rejected)
+        if owned.rebuilding_since is not None and not owned.fold.rebuilding:
+            self._rebuilds += 1
+            self._rebuild_s = self._clock() - owned.rebuilding_since
+            owned.rebuilding_since = None
+            _log.info(
+                "rebuilt %s[%d]: %d open trees from %d records in %.2f s",
+                *(self._topic, owned.partition, len(owned.fold.ledger), owned.fold.counters.records, self._rebuild_s),
+            )
+
+    def _commit(self, partitions: list[int], drain_s: float) -> None:
+        """Commits what was folded, if its notices are acknowledged in time; otherwise it is committed later.
+
+        The answer, which comes once there is a broker, is read by `poll` or `close`.
+        """
+        ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
+        if not ahead:
+            self._undrained_since = None
+            return
+        reached = {owned.partition: owned.fold.progress for owned in ahead}
+        if not self._notifier.drain(drain_s):
+            now = self._clock()
+            self._undrained_since = self._undrained_since or now
+            seconds = now - self._undrained_since
+            if seconds >= HELD_UP_S and self._held_up.due():
+                _log.warning(
+                    "%s: notices have not been acknowledged for %.0f s, so nothing is committed; check the brokers",
+                    *(self._manifest.topology, seconds),
+                )
+            return
+        self._undrained_since = None
+        self._asked[frozenset((partition, progress.offset) for partition, progress in reached.items())] = reached
+        self._asked_at = self._clock()
+        offsets = [
+            TopicPartition(self._topic, partition, progress.offset, progress.metadata())
+            for partition, progress in reached.items()
+        ]
+        self._begin_commit(self._consumer, offsets)
+
+    def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+        reached = self._asked.pop(frozenset((each.partition, each.offset) for each in partitions), {})
+        refused = error or first_error(partitions)
+        if refused is None:
+            for partition, progress in reached.items():
+                if partition in self._owned:
+                    self._owned[partition].committed = progress
+        elif refused.code() in GONE:
+            self._raised = self._gone(refused)
+        else:
+            super()._answered(refused, partitions)
+
+    def _check_progress(self) -> None:
+        """Ends the worker if its ack log was deleted, which an idle one would not notice, or if it is stuck."""
+        now = self._clock()
+        if problem := self._watch.look(now):
+            raise TopicError(*problem)
+        if self.lost:
+            raise AckerWorkerError(f"the acker worker of {self._manifest.topology} cannot go on: {LOST}")
+        # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
+        if min(now - self._watch.unanswered_at, self.unanswered_s) > ANSWER_S:
+            raise AckerWorkerError(
+                f"the acker worker of {self._manifest.topology} cannot go on: a commit has had no answer for "
+                f"{self.unanswered_s:.0f} s, though the brokers are well. Nothing is lost: start it again"
+            )
+
+    def _on_assign(self, partitions: list[TopicPartition]) -> None:
+        if not partitions or self._leaving:
+            # A worker that is leaving may still be assigned partitions of another one: the next owner reads them.
+            self._consumer.incremental_assign([])
+            return
+        starts = []
+        for committed in self._consumer.committed(partitions, timeout=CONTACT_S):
+            low, high = watermarks(self._consumer, TopicPartition(self._topic, committed.partition), CONTACT_S)
+            progress, loss = (None, None)
+            if committed.offset >= 0:
+                progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
+            if loss is not None:
+                _log.warning("%s[%d] %s", self._topic, committed.partition, loss)
+            fold = PartitionFold(
+                committed.partition, self._manifest.ack_partitions, self._ledger_settings, progress, start=low
+            )
+            self._owned[committed.partition] = Owned(fold, progress, self._clock())
+            starts.append(TopicPartition(self._topic, committed.partition, fold.position))
+        self._consumer.incremental_assign(starts)
+        _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
+
+    def _on_revoke(self, partitions: list[TopicPartition]) -> None:
+        self._commit([partition.partition for partition in partitions], _LAST_DRAIN_S)
+        self._on_lost(partitions)
+
+    def _on_lost(self, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            owned = self._owned.pop(partition.partition, None)
+            if owned is not None:
+                self._past = summed([self._past, owned.fold.counters])
+        self._consumer.incremental_unassign(partitions)
+        _log.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)
