@@ -46,10 +46,10 @@ export class Graph {
     const edges = svg("g", { class: "edges" });
     const labels = svg("g", { class: "labels" });
     for (const link of links) {
-      const { points, x, y } = plan.edge(link.source, link.target);
-      const ends = [plan.node(link.source), plan.node(link.target)];
-      const line = svg("path", { d: path(points, ...ends, narrow), "marker-end": "url(#arrow)" });
-      const label = svg("text", { "text-anchor": "middle", x, y: y + 4 });
+      const edge = plan.edge(link.source, link.target);
+      const d = path(edge, plan.node(link.source), plan.node(link.target), narrow);
+      const line = svg("path", { d, "marker-end": "url(#arrow)" });
+      const label = svg("text", { "text-anchor": "middle", x: edge.x, y: edge.y + 4 });
       edges.append(line);
       labels.append(label);
       this.lines.set(pair(link), line);
@@ -139,18 +139,25 @@ export class Graph {
   }
 }
 
-// A curve through the points, which leaves and reaches the boxes in the direction of the flow.
-function path(points, source, target, narrow) {
+// A curve through the points of an edge, which leaves and reaches the boxes in the direction of the flow. A bolt that
+// receives its own tuples has a loop at its side.
+function path(edge, source, target, narrow) {
   const [along, across, size, breadth] = narrow ? ["y", "x", NODE.height, NODE.width] : ["x", "y", NODE.width, NODE.height];
+  const at = ({ x, y }) => `${x} ${y}`;
+  if (source === target) {
+    const border = source[across] + breadth / 2;
+    const deep = border + ((edge[across] - border) * 4) / 3;
+    const [from, to] = [size / 4, -size / 4].map((off) => ({ [along]: source[along] + off, [across]: border }));
+    return `M${at(from)}C${at({ ...from, [across]: deep })} ${at({ ...to, [across]: deep })} ${at(to)}`;
+  }
   const side = Math.sign(target[along] - source[along]) * (size / 2);
   const end = (node, side, next) => {
     const most = breadth / 2 - 12;
     const off = Math.min(most, Math.max(-most, next[across] - node[across]));
     return { [along]: node[along] + side, [across]: node[across] + off };
   };
-  // A bolt that receives its own tuples has a loop.
-  const ends = side ? [end(source, side, points[1]), ...points.slice(1, -1), end(target, -side, points.at(-2))] : points;
-  const at = ({ x, y }) => `${x} ${y}`;
+  const between = edge.points.slice(1, -1);
+  const ends = [end(source, side, between[0]), ...between, end(target, -side, between.at(-1))];
   let drawn = `M${at(ends[0])}`;
   for (let i = 1; i < ends.length; i++) {
     const [from, to] = [ends[i - 1], ends[i]];
