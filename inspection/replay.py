@@ -18,6 +18,7 @@ from inspection.dead_letters import DeadLetter
 from inspection.errors import DeadLettersError
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import client_logger, for_transactions
+from kafka_clients.errors import REFUSED
 from kafka_clients.log_reader import LogReader
 from spout_sdk.kafka.delivery_reports import ended_by
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
@@ -46,11 +47,6 @@ _STEP_S: Final = 1.0
 _UNDONE: Final = "the last letters were not replayed"
 _REPLACED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
-)
-_REFUSED: Final = (
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
 _PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
@@ -199,7 +195,7 @@ class Replayer:
                 f"another replay of {self._topology} has begun and fenced this one, or this one was stopped for more "
                 f"than {TRANSACTION_S:g} s ({reason.str()}): wait for the other, and repeat the command"
             )
-        if reason.code() in _REFUSED:
+        if reason.code() in (*REFUSED, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
             return DeadLettersError(
                 f"this user may not replay ({reason.str()}): allow Write for the transactional id "
                 f"{replay_id(self._topology)}, for {self._topic}, and for the original topics of the letters"

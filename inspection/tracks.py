@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import partial
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from spout_sdk.statistics.stats import Stats
@@ -116,9 +115,11 @@ def task_loads(
     executed: dict[str, float] = defaultdict(float)
     busy: dict[str, float] = defaultdict(float)
     for track in recent:
-        for task in track.last.task_executed:
-            executed[task] += track.rate(partial(_of_task, "task_executed", task))
-            busy[task] += _share(track.rate(partial(_of_task, "task_busy_ms", task)))
+        seconds, before, now = track.window()
+        for task, count in now.task_executed.items():
+            executed[task] += (count - before.task_executed.get(task, 0)) / seconds
+            busy_ms = now.task_busy_ms.get(task, 0) - before.task_busy_ms.get(task, 0)
+            busy[task] += min(1.0, busy_ms / seconds / 1000)
     return [
         {
             "task": number,
@@ -134,7 +135,7 @@ def task_loads(
 def busiest(recent: Iterable[Track[Stats]]) -> float | None:
     """The share of the time for which the busiest process executed tuples: its tasks take turns in one thread."""
     rates = [track.rate(lambda stats: sum(stats.task_busy_ms.values())) for track in recent if track.last.task_busy_ms]
-    return rounded(_share(max(rates))) if rates else None
+    return rounded(min(1.0, max(rates) / 1000)) if rates else None
 
 
 def skew(loads: Iterable[TaskLoad], seconds: float) -> float | None:
@@ -142,14 +143,6 @@ def skew(loads: Iterable[TaskLoad], seconds: float) -> float | None:
     rates = [load["executed_per_second"] or 0.0 for load in loads]
     mean = sum(rates) / len(rates) if rates else 0.0
     return round(max(rates) / mean, 2) if len(rates) > 1 and mean * seconds >= _FEW else None
-
-
-def _of_task(name: str, task: str, stats: Stats) -> int:
-    return int(getattr(stats, name).get(task, 0))
-
-
-def _share(busy_ms_per_second: float) -> float:
-    return min(1.0, busy_ms_per_second / 1000)
 
 
 def rounded(rate: float | None) -> float | None:

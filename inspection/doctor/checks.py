@@ -1,5 +1,6 @@
 """The doctor's checks, each a function, in the order of their findings; those of topics are in `topic_checks`."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -262,9 +263,8 @@ def _is_running(facts: TopologyFacts) -> bool:
 
 def _numbers(version: str) -> tuple[int, int] | None:
     """Major and minor of a version such as `3.6-IV2`; None if it has another form."""
-    major, _, rest = version.partition(".")
-    minor = rest.partition("-")[0].partition(".")[0]
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def examine(facts: Facts) -> list[Finding]:
