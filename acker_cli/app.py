@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             sys.exit(0)
         if wants_traceback:
             traceback.print_exc()
-        standard_error().print(f"acker: {named(explain(error), given)}", style="red", markup=False)
+        standard_error().print(f"acker: {named(explain(error), given)}", style="red")
         code = getattr(error, "exit_code", _EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -19,11 +19,16 @@ SLOW_S: Final = 2.0
 
 
 def standard_output() -> Console:
-    return Console(highlight=False, emoji=False, soft_wrap=True)
+    return _console()
 
 
 def standard_error() -> Console:
-    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+    return _console(stderr=True)
+
+
+def _console(**more: Any) -> Console:
+    """Prints text as it is: what Kafka and users wrote may look like markup."""
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, **more)
 
 
 def print_table(output: Console, headings: Sequence[str], rows: Iterable[Sequence["str | Text"]]) -> None:
@@ -45,7 +50,7 @@ def unlimited(output: Console) -> Console:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    standard_output().print(json.dumps(value), markup=False)
+    standard_output().print(json.dumps(value))
 
 
 def log_to_stderr(level: str, *, brief: bool = False) -> None:
@@ -79,7 +84,7 @@ def slow_progress(
         if console.is_terminal:
             bar.start()
         elif first:
-            console.print(f"reading {what}: {total:,} records …", markup=False)
+            console.print(f"reading {what}: {total:,} records …")
 
     try:
         yield show

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -20,36 +19,23 @@ _ACCESS: Final = ("bootstrap.servers", "metadata.broker.list", "security.", "sas
 _WRONG_BY_ITSELF: Final = ("No such configuration property", "Invalid value")
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """librdkafka properties of a Kafka, and whether it ends with this command."""
-
-    kafka: KafkaProperties = field(repr=False)
-    is_embedded: bool
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return str(self.kafka["bootstrap.servers"])
-
-
-def configured_cluster(loaded: LoadedSettings) -> Cluster:
+def configured_kafka(loaded: LoadedSettings) -> KafkaProperties:
     """The cluster of the settings; an error if none is set, or a Kafka property cannot be used."""
     if loaded.settings.is_embedded:
         raise SettingsError(f"no Kafka cluster is set: {names.how_to_set(names.SERVERS)}; acker kafka starts one")
-    cluster = Cluster(loaded.settings.kafka, is_embedded=False)
-    check_properties(cluster.kafka, loaded)
-    return cluster
+    check_properties(loaded.settings.kafka, loaded)
+    return loaded.settings.kafka
 
 
 @contextmanager
-def embedded_cluster(loaded: LoadedSettings, console: Console) -> Iterator[Cluster]:
+def embedded_kafka(loaded: LoadedSettings, console: Console) -> Iterator[KafkaProperties]:
     """Starts the embedded broker, and stops it in the end."""
     kept = {name: value for name, value in loaded.settings.kafka.items() if not name.startswith(_ACCESS)}
     check_properties(kept, loaded)
     broker = embedded_broker(loaded.settings.local_kafka, console)
     try:
         broker.start()
-        yield Cluster({**kept, "bootstrap.servers": broker.bootstrap_servers}, is_embedded=True)
+        yield {**kept, "bootstrap.servers": broker.bootstrap_servers}
     finally:
         broker.stop()
 

@@ -94,7 +94,7 @@ def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool
         with dead_letters_read(kafka, wanted.topology) as log:
             choice = choose(log, wanted)
         for line in _to_be_done(choice):
-            output.print(line, markup=False)
+            output.print(line)
         if dry_run or not choice.letters:
             _report(wanted.topology, choice, done, as_json=as_json, dry_run=dry_run)
             return
@@ -145,7 +145,7 @@ def _to_be_done(choice: Choice) -> list[str]:
 def _report(topology: str, choice: Choice, done: Sequence[Replayed], *, as_json: bool, dry_run: bool) -> None:
     if not as_json:
         verb, count = ("would put back", len(choice.letters)) if dry_run else ("put back", len(done))
-        standard_output().print(f"{verb} {count:,} dead letter{'' if count == 1 else 's'}", markup=False)
+        standard_output().print(f"{verb} {count:,} dead letter{'' if count == 1 else 's'}")
         return
     print_json(
         {

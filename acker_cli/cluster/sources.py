@@ -1,4 +1,4 @@
-"""The topics of others that a topology with `--local` uses: created, and filled from files or standard input."""
+"""The topics that a topology with `--local` uses: created, and filled from files or standard input."""
 
 import logging
 import os
@@ -61,9 +61,12 @@ def source_topics(topology: Topology) -> dict[str, int]:
     return partitions
 
 
-def create_sources(kafka: Mapping[str, Any], topology: Topology) -> None:
-    """Creates the topics that spouts read and `KafkaBolt`s write to, where they are missing."""
-    existing = Catalogue(kafka).topics()
+def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_factor: int) -> None:
+    """Creates what is missing: its own topics, those that spouts read, and those that `KafkaBolt`s write to."""
+    catalogue = Catalogue(kafka)
+    catalogue.create_topics(topology.manifest, replication_factor)
+    catalogue.publish(topology.manifest)
+    existing = catalogue.topics()
     targets = {topic: topology.manifest.component(bolt).tasks for bolt, topic in topology.kafka_targets.items()}
     needed = {**targets, **source_topics(topology)}
     missing = {name: tasks for name, tasks in needed.items() if name not in existing}
@@ -99,7 +102,7 @@ def _feed(producer: Producer, feed: Feed, console: Console, ending: threading.Ev
     except (OSError, KafkaException) as error:
         _log.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
         return
-    console.print(f"fed {messages:,} messages into {feed.topic}", markup=False)
+    console.print(f"fed {messages:,} messages into {feed.topic}")
 
 
 def _write(producer: Producer, topic: str, file: BinaryIO, ending: threading.Event) -> int:

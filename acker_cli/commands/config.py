@@ -32,4 +32,4 @@ def show(loaded: LoadedSettings, json_: bool = JSON) -> None:
         )
         return
     for name, value, origin in shown:
-        output.print(f"{name} = {value}  ({origin})", markup=False)
+        output.print(f"{name} = {value}  ({origin})")

@@ -42,13 +42,13 @@ def dashboard(
     """
     import webbrowser
 
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import log_to_stderr, standard_error, standard_output
     from acker_cli.interruption import interruptible
     from kafka_clients.catalogue import Catalogue
 
     log_to_stderr(loaded.settings.log_level)
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     check_dashboard_port(loaded.settings.dashboard)
     with interruptible(is_service=True):
         with standard_error().status("asking the cluster …"):
@@ -58,10 +58,10 @@ def dashboard(
             else:
                 catalogue.manifest(topology)
         with dashboard_served(kafka, loaded.settings.dashboard, topology) as served:
-            standard_output().print(served.address, markup=False)
+            standard_output().print(served.address)
             if served.listens_everywhere:
-                standard_error().print("other machines open it by an address of this one in its place", markup=False)
-            standard_error().print("Ctrl-C stops it", markup=False)
+                standard_error().print("other machines open it by an address of this one in its place")
+            standard_error().print("Ctrl-C stops it")
             if open_:
                 webbrowser.open(served.address)
             served.wait()

@@ -35,7 +35,7 @@ def demo(
     import secrets
     from contextlib import ExitStack
 
-    from acker_cli.cluster.connection import configured_cluster, embedded_cluster
+    from acker_cli.cluster.connection import configured_kafka, embedded_kafka
     from acker_cli.console import log_to_stderr, print_json, standard_error, standard_output
     from acker_cli.demo.session import DemoOptions, demo_directory, run_demo
     from acker_cli.demo.word_count import Parameters
@@ -58,17 +58,17 @@ def demo(
         plan = options.plan()
         if settings.is_embedded:
             plan.start_early()
-            console.print("starting Apache Kafka …", markup=False)
-            cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
+            console.print("starting Apache Kafka …")
+            kafka = cleaning.enter_context(embedded_kafka(loaded, standard_error()))
         else:
-            cluster = configured_cluster(loaded)
-            Catalogue(cluster.kafka).reach()
+            kafka = configured_kafka(loaded)
+            Catalogue(kafka).reach()
             plan.start_early()
-        console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
+        console.print(f"counting words as topology {name} on {kafka['bootstrap.servers']}")
         view = cleaning.enter_context(open_view(console))
-        report = run_demo(cluster, plan, options, view)
+        report = run_demo(kafka, plan, options, view)
     for line in report.in_words():
-        console.print(line, markup=False)
+        console.print(line)
     if json_:
         print_json(report.to_json())
     if not report.is_right:

@@ -42,8 +42,8 @@ def kafka(loaded: LoadedSettings, json_: bool = JSON) -> None:
             if json_:
                 print_json({"bootstrap_servers": servers, "pid": broker.pid})
             else:
-                standard_output().print(servers, markup=False)
-                error.print(f"For other commands: export ACKER_KAFKA__BOOTSTRAP_SERVERS={servers}", markup=False)
+                standard_output().print(servers)
+                error.print(f"For other commands: export ACKER_KAFKA__BOOTSTRAP_SERVERS={servers}")
             pause = threading.Event()
             while broker.is_running:
                 pause.wait(_LOOK_SECONDS)

@@ -34,26 +34,21 @@ def _setting(metavar: str, text: str, name: str) -> Any:
     return option(metavar, text, name, rich_help_panel="Settings")
 
 
-_SETTINGS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "config": (
-        Path | None,
-        _setting(
-            "FILE", "TOML file with settings [dim](ACKER_CONFIG, else acker.toml in this directory)[/].", "--config"
-        ),
-    ),
-    "bootstrap_servers": (
-        str | None,
-        _setting("HOST:PORT,…", "Where Kafka is [dim](ACKER_KAFKA__BOOTSTRAP_SERVERS)[/].", "--bootstrap-servers"),
-    ),
-    "set_": (
-        list[str] | None,
-        _setting(
-            "NAME=VALUE",
-            "Any setting that [bold]acker config show[/] lists, and any librdkafka property under kafka; repeatable.",
-            "--set",
-        ),
-    ),
-}
+def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
+
+
+_CONFIG: Final = _setting(
+    "FILE", "TOML file with settings [dim](ACKER_CONFIG, else acker.toml in this directory)[/].", "--config"
+)
+_SERVERS: Final = _setting(
+    "HOST:PORT,…", "Where Kafka is [dim](ACKER_KAFKA__BOOTSTRAP_SERVERS)[/].", "--bootstrap-servers"
+)
+_SET: Final = _setting(
+    "NAME=VALUE",
+    "Any setting that [bold]acker config show[/] lists, and any librdkafka property under kafka; repeatable.",
+    "--set",
+)
 METRICS_PORT: Final = _setting(
     "PORT",
     "Serve /metrics for Prometheus, and /health, at this port of 127.0.0.1, for all that the command starts. "
@@ -88,11 +83,10 @@ def command(
         servers: whether there is --bootstrap-servers.
         extra: whether arguments may follow after `--`.
     """
-    options = {each: option for each, option in _SETTINGS.items() if servers or each != "bootstrap_servers"}
 
     def declare(function: Callable[..., None]) -> Command:
         takes_settings = next(iter(inspect.signature(function).parameters), "") == "loaded"
-        run = _with_settings(function, flags or {}, options) if takes_settings else function
+        run = _with_settings(function, flags or {}, servers=servers) if takes_settings else function
         # The terminal may break paragraphs where it likes.
         paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
         text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -106,7 +100,7 @@ def command(
     return declare
 
 
-def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], *, servers: bool) -> Any:
     """The function with options in place of its parameter `loaded`."""
     own = {name.replace(".", "_"): name for name in flags}
 
@@ -119,17 +113,13 @@ def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], opti
         assignments += [f"{name}={value}" for name, value in values.items() if value is not None]
         function(load(given.pop("config"), given.pop("bootstrap_servers", None), assignments), **given)
 
-    def parameters(declared: Mapping[str, Any]) -> list[inspect.Parameter]:
-        return [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
-            for name, (kind, info) in declared.items()
-        ]
-
     _loaded, *inner = inspect.signature(function).parameters.values()
     every = [
-        *parameters({parameter: flags[name] for parameter, name in own.items()}),
-        *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in inner),
-        *parameters(options),
+        *(_parameter(parameter, *flags[name]) for parameter, name in own.items()),
+        *(_parameter(each.name, each.annotation, each.default) for each in inner),
+        _parameter("config", Path | None, _CONFIG),
+        *([_parameter("bootstrap_servers", str | None, _SERVERS)] if servers else []),
+        _parameter("set_", list[str] | None, _SET),
     ]
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in every}

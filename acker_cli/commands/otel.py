@@ -48,4 +48,4 @@ def otel(
                 status.update(f"sent {sent:,} spans …")
         finally:
             sender.close()
-    standard_output().print(f"sent {sent:,} spans of {traces:,} trees", markup=False)
+    standard_output().print(f"sent {sent:,} spans of {traces:,} trees")

@@ -36,8 +36,8 @@ def run(
     """
     from contextlib import ExitStack
 
-    from acker_cli.cluster.connection import configured_cluster, embedded_cluster
-    from acker_cli.cluster.sources import create_sources, feeding, feeds_of
+    from acker_cli.cluster.connection import configured_kafka, embedded_kafka
+    from acker_cli.cluster.sources import create_topics, feeding, feeds_of
     from acker_cli.commands.dashboard import check_dashboard_port, dashboard_served
     from acker_cli.console import log_to_stderr, standard_error, standard_output
     from acker_cli.errors import SettingsError
@@ -45,7 +45,7 @@ def run(
     from acker_cli.processes.metrics_server import check_port
     from acker_cli.processes.running import (
         RunPlan,
-        prepare_cluster,
+        check_cluster,
         run_component,
         run_topology,
         warned_without_ackers,
@@ -64,25 +64,24 @@ def run(
     check_port(loaded.settings.metrics)
     if dashboard:
         check_dashboard_port(loaded.settings.dashboard)
+    console = standard_output()
     with interruptible(is_service=True), ExitStack() as cleaning:
         if local:
             if component is None:
                 cleaning.callback(end_waiting)
                 plan.start_early()
-            cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
+            kafka = cleaning.enter_context(embedded_kafka(loaded, standard_error()))
+            create_topics(kafka, topology, loaded.settings.topics.replication_factor)
+            cleaning.enter_context(feeding(kafka, feeds, console))
         else:
-            cluster = configured_cluster(loaded)
-        prepare_cluster(cluster, topology.manifest, loaded.settings.topics.replication_factor, component)
-        console = standard_output()
-        if local:
-            create_sources(cluster.kafka, topology)
-            cleaning.enter_context(feeding(cluster.kafka, feeds, console))
-        console.print(f"running {topology.name} on {cluster.bootstrap_servers}; Ctrl-C stops it", markup=False)
+            kafka = configured_kafka(loaded)
+            check_cluster(kafka, topology.manifest, component)
+        console.print(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")
         if dashboard:
-            served = cleaning.enter_context(dashboard_served(cluster.kafka, loaded.settings.dashboard, topology.name))
-            console.print(f"dashboard at {served.address}", markup=False)
+            served = cleaning.enter_context(dashboard_served(kafka, loaded.settings.dashboard, topology.name))
+            console.print(f"dashboard at {served.address}")
         view = cleaning.enter_context(open_view(console))
         if plan.needs_ackers:
-            cleaning.enter_context(warned_without_ackers(cluster.kafka, topology.manifest))
+            cleaning.enter_context(warned_without_ackers(kafka, topology.manifest))
         run_plan = run_topology if component is None else run_component
-        run_plan(plan, cluster, loaded.settings, view)
+        run_plan(plan, kafka, loaded.settings, view)

@@ -52,7 +52,7 @@ def submit(
     import shlex
     from importlib.util import find_spec
 
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
     from acker_cli.interruption import interruptible
@@ -83,9 +83,9 @@ def submit(
     if dry_run:
         typer.echo(shlex.join(plan.line()))
         return
-    cluster = configured_cluster(loaded)
-    standard_error().print(f"running {name} in Spark at {master}; Ctrl-C stops it", markup=False)
-    with interruptible(is_service=True), Submission(plan, cluster.kafka) as submission:
+    kafka = configured_kafka(loaded)
+    standard_error().print(f"running {name} in Spark at {master}; Ctrl-C stops it")
+    with interruptible(is_service=True), Submission(plan, kafka) as submission:
         code = submission.wait()
         if code:
             raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")

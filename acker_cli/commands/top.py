@@ -28,14 +28,14 @@ def top(
     """
     from contextlib import closing, suppress
 
-    from acker_cli.cluster.connection import configured_cluster, only_topology
+    from acker_cli.cluster.connection import configured_kafka, only_topology
     from acker_cli.console import standard_error
     from acker_cli.interruption import Interrupted, interruptible
     from acker_cli.views.top import print_once, show
     from inspection.observer import Observer
     from kafka_clients.catalogue import Catalogue
 
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     catalogue = Catalogue(kafka)
     with interruptible():
         with standard_error().status("asking the cluster …"):

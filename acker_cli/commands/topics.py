@@ -27,12 +27,12 @@ def create(
 
     What exists is checked and left as it is. Acker workers learn from the manifest what there is to do.
     """
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import topic_specs
 
     manifest = load_from_here(reference).manifest
-    catalogue = Catalogue(configured_cluster(loaded).kafka)
+    catalogue = Catalogue(configured_kafka(loaded))
     copies = loaded.settings.topics.replication_factor
     if wait:
         catalogue.await_brokers(max(1, copies), wait)
@@ -45,8 +45,8 @@ def create(
     output = standard_output()
     for spec in topic_specs(manifest):
         outcome = "created" if spec.name in created else "exists"
-        output.print(f"{outcome}  {spec.name}  {spec.partitions} partitions", markup=False)
-    output.print(f"published the manifest of {manifest.topology}", markup=False)
+        output.print(f"{outcome}  {spec.name}  {spec.partitions} partitions")
+    output.print(f"published the manifest of {manifest.topology}")
 
 
 @command(
@@ -59,13 +59,13 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
 
     Exit code 1 if one is missing or is not as it has to be.
     """
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import topic_specs
 
     manifest = load_from_here(reference).manifest
     specs = topic_specs(manifest)
-    catalogue = Catalogue(configured_cluster(loaded).kafka)
+    catalogue = Catalogue(configured_kafka(loaded))
     existing = catalogue.topics()
     problems: dict[str, list[str]] = {}
     for problem in catalogue.problems(specs):
@@ -85,7 +85,7 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
         output = standard_output()
         for spec in specs:
             lines = problems.get(spec.name) or [f"{spec.name} has {spec.partitions} partitions"]
-            output.print("\n".join(lines), markup=False)
+            output.print("\n".join(lines))
     if problems:
         raise typer.Exit(1)
 
@@ -137,4 +137,4 @@ def acls(
     for line in commands(
         chosen, principals, ["kafka-acls", "--bootstrap-server", servers, "--command-config", str(command_config)]
     ):
-        output.print(line, markup=False)
+        output.print(line)

@@ -21,13 +21,13 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     Of each, how many of its topics are there, how many acker workers serve it, how many ack batches they have not
     committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
     """
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.views.topologies import listed, print_list
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import Manifest
 
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     with standard_error().status("asking the cluster …"):
         catalogue = Catalogue(kafka)
         published = dict(sorted(catalogue.manifests().items()))
@@ -50,12 +50,12 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.views.topologies import print_shown, shown
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
 
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     with standard_error().status("asking the cluster …"):
         catalogue = Catalogue(kafka)
         (status,) = ClusterStatus(kafka).of([catalogue.manifest(name)], catalogue.topics())
@@ -90,26 +90,26 @@ def delete(
     """
     import sys
 
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.removal import Removal, remains_of
     from acker_cli.views.topologies import to_be_deleted
     from kafka_clients.catalogue import Catalogue
     from kafka_clients.errors import UnknownTopologyError
     from tuple_tree.names import check_name
 
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     progress = standard_error() if json_ else standard_output()
     catalogue = Catalogue(kafka)
     manifests = catalogue.manifests()
     remains = remains_of(check_name("topology", name), manifests, catalogue.topics())
     if not remains or (keep_topics and not remains.is_published):
         raise UnknownTopologyError(name, sorted(manifests))
-    removal = Removal(kafka, remains, lambda line: progress.print(line, markup=False))
+    removal = Removal(kafka, remains, lambda line: progress.print(line))
     if not force:
         removal.check_unused()
     if not yes:
         for line in to_be_deleted(remains, keep_topics=keep_topics):
-            progress.print(line, markup=False)
+            progress.print(line)
         if not sys.stdin.isatty():
             raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
         if not typer.confirm("Delete all that?", err=json_):
@@ -123,4 +123,4 @@ def delete(
     if left and not force:
         raise RemovalError(f"not deleted: {'; '.join(left)}. Repeat this command")
     for one in left:
-        standard_error().print(f"not deleted: {one}", markup=False)
+        standard_error().print(f"not deleted: {one}")

@@ -50,7 +50,7 @@ def trace(
     """
     import time
 
-    from acker_cli.cluster.connection import configured_cluster, only_topology
+    from acker_cli.cluster.connection import configured_kafka, only_topology
     from acker_cli.console import print_json, slow_progress, standard_error, standard_output
     from acker_cli.errors import SettingsError
     from acker_cli.views.trace import print_trees
@@ -63,7 +63,7 @@ def trace(
         raise SettingsError("say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed")
     wanted = 0 if root is None else parse_root(root)
     asked = None if since is None else since_ms(since, time.time_ns() // 1_000_000)
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     with standard_error().status("asking the cluster …"):
         catalogue = Catalogue(kafka)
         manifest = catalogue.manifest(

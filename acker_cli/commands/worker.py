@@ -29,7 +29,7 @@ def worker(
     """
     import signal
 
-    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import log_to_stderr, standard_output
     from acker_cli.interruption import interruptible, stopped_by_signals
     from acker_cli.processes.metrics_server import check_port, metrics_served
@@ -39,7 +39,7 @@ def worker(
 
     settings = loaded.settings
     log_to_stderr(settings.log_level)
-    kafka = configured_cluster(loaded).kafka
+    kafka = configured_kafka(loaded)
     worker_settings = WorkerSettings(**settings.worker.model_dump())
     output = standard_output() if json_ else None
     if topology is None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from acker_cli.cluster.connection import Cluster
 from acker_cli.cluster.removal import Removal, remains_of
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
@@ -53,8 +52,8 @@ class DemoOptions:
         return RunPlan(load_topology(REFERENCE), REFERENCE, processes=dict.fromkeys(BOLTS, copies), ackers=copies)
 
 
-def run_demo(cluster: Cluster, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
-    kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
+def run_demo(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
+    kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **kafka}
     manifest = plan.topology.manifest
     catalogue = Catalogue(kafka)
     catalogue.topics()  # Without a cluster there is nothing to remove either.
@@ -63,7 +62,7 @@ def run_demo(cluster: Cluster, plan: RunPlan, options: DemoOptions, view: View) 
         catalogue.publish(manifest)
         return _run(kafka, plan, options, view)
     finally:
-        if not cluster.is_embedded:
+        if not options.settings.is_embedded:
             _remove(kafka, manifest.topology, view)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from acker_cli.cluster.connection import configured_cluster
+from acker_cli.cluster.connection import configured_kafka
 from acker_cli.console import standard_output
 from acker_cli.demo.report import Comparison
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
@@ -119,7 +119,7 @@ def results_of(variant: str) -> Results:
     """The results of the word count that the environment names; `variant`: `spark`, or empty."""
     parameters = Parameters.from_environment(os.environ)
     if variant == "spark":
-        return spark_results(configured_cluster(load()).kafka, parameters)
+        return spark_results(configured_kafka(load()), parameters)
     return kept_results(parameters.directory)
 
 
@@ -127,7 +127,7 @@ def main(variant: str = "") -> int:
     """Verifies the word count that the environment names; returns the exit code."""
     parameters, results = Parameters.from_environment(os.environ), results_of(variant)
     patience = float(os.environ.get(PATIENCE_VARIABLE, _PATIENCE_SECONDS))
-    text, show = lines(parameters.lines), partial(standard_output().print, markup=False)
+    text, show = lines(parameters.lines), standard_output().print
     try:
         with interruptible():
             return 0 if is_right(results, len(text), plain_count(parameters.lines), patience, show) else 1

@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 
 from prometheus_client.registry import Collector
 
-from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes import acker_pool
@@ -98,22 +97,15 @@ def _process_count(given: str) -> tuple[str, int]:
     return name, int(count)
 
 
-def prepare_cluster(
-    cluster: Cluster, manifest: Manifest, replication_factor: int, component: str | None = None
-) -> None:
-    """Creates what is missing on an embedded broker; checks the topics on a cluster, those of `component` if given."""
-    if cluster.is_embedded:
-        catalogue = Catalogue(cluster.kafka)
-        catalogue.create_topics(manifest, replication_factor)
-        catalogue.publish(manifest)
-        return
+def check_cluster(kafka: KafkaSettings, manifest: Manifest, component: str | None = None) -> None:
+    """Checks the topics of a topology, or those of one component."""
     specs = [spec for spec in topic_specs(manifest) if not spec.optional]
     if component is None:
-        catalogue = Catalogue(cluster.kafka, group=acker_group(manifest.topology))
+        catalogue = Catalogue(kafka, group=acker_group(manifest.topology))
     else:
         # Its user may have access to nothing else.
         role = component_role(manifest, component)
-        catalogue = Catalogue(cluster.kafka, group=component_group(manifest.topology, component))
+        catalogue = Catalogue(kafka, group=component_group(manifest.topology, component))
         catalogue.check_access(role)
         specs = [spec for spec in specs if spec.name in role.needed_topics and spec.name != TOPOLOGIES_TOPIC]
     problems = catalogue.problems(specs)
@@ -197,21 +189,21 @@ class TopologyProcesses:
             pause.wait(LOOK_SECONDS)
 
 
-def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
+def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:
     """Runs all components, each in processes of its own, until a signal unwinds it."""
-    processes = TopologyProcesses(plan, cluster.kafka, settings.worker.model_dump(), settings.log_level)
+    processes = TopologyProcesses(plan, kafka, settings.worker.model_dump(), settings.log_level)
     components = processes.components
     with _metrics_served(plan, settings, components.stats, components.heartbeat_ages, processes.ackers), processes:
         for snapshot in processes.checked_snapshots():
             view.show(snapshot)
 
 
-def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
+def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:
     """Runs one component in this process until a signal stops it, and raises `Interrupted` then."""
     assert plan.component is not None  # noqa: S101 - for the type checker
     manifest = plan.topology.manifest
     loop = Loop(plan.component)
-    ackers = AckerPool(manifest.topology, cluster.kafka, plan.ackers, settings.worker.model_dump(), settings.log_level)
+    ackers = AckerPool(manifest.topology, kafka, plan.ackers, settings.worker.model_dump(), settings.log_level)
     snapshots = _Snapshots(manifest, ackers)
     latest = {plan.component: Stats(plan.component)}
 
@@ -223,7 +215,7 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         view.show(snapshots.of(latest))
 
     with _metrics_served(plan, settings, lambda: latest, loop.heartbeat_ages, ackers), ackers:
-        runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
+        runner = ComponentRunner(plan.topology, plan.component, kafka, on_stats=on_stats)
         # A component stops between two tuples, never amid one.
         with stopped_by_signals(runner.stop) as received:
             collect_rarely()

@@ -36,7 +36,7 @@ def one_topology(topology: str, kafka: KafkaProperties, settings: WorkerSettings
         latest = stats
         loop.turned()
         if output is not None:
-            output.print(_line(topology, stats), markup=False)
+            output.print(_line(topology, stats))
 
     worker = AckerWorker(topology, kafka, settings, on_stats)
     health = Health(loop.heartbeat_ages, lambda: {ACKER_LOOP: latest.stalled})
@@ -54,7 +54,7 @@ def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Con
             return
         try:
             with printing:
-                output.print(_line(topology, stats), markup=False)
+                output.print(_line(topology, stats))
         except BrokenPipeError as error:
             # The reader of standard output is gone, for all topologies, not only for the one of this thread.
             broken.append(error)

@@ -17,7 +17,7 @@ def print_none(output: Console, searched: Mapping[str, int]) -> None:
     """Prints that there are none, or none that the filters take; `searched`: reason → letters that were read."""
     reasons = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(searched.items()))
     read = f" that the filters take; those that were read have the reasons {reasons}" if reasons else ""
-    output.print(f"no dead letters{read}", markup=False)
+    output.print(f"no dead letters{read}")
 
 
 def print_list(
@@ -39,7 +39,7 @@ def print_list(
     ]
     print_table(output, headings, rows)
     if total > len(shown):
-        output.print(f"{total - len(shown):,} earlier ones are not shown: --limit {total}", markup=False)
+        output.print(f"{total - len(shown):,} earlier ones are not shown: --limit {total}")
 
 
 def listed(letters: Iterable[DeadLetter], replays: Mapping[int, int], previews: LetterPreviews) -> list[dict[str, Any]]:
@@ -57,16 +57,16 @@ def print_shown(output: Console, letter: DeadLetter, replayed_ms: int | None, pr
         "replayed": "never" if replayed_ms is None else _when(replayed_ms),
     }
     for name, text in about.items():
-        output.print(f"{name:<9} {text}", markup=False)
+        output.print(f"{name:<9} {text}")
     for header, content in letter.headers:
-        output.print(f"header    {header}: {preview(content, 1_000)}", markup=False)
+        output.print(f"header    {header}: {preview(content, 1_000)}")
     values = previews.values(letter, 1_000)
     if values is not None:
-        output.print(f"tuple     {values}", markup=False)
+        output.print(f"tuple     {values}")
     for name, value in (("key", letter.key), ("value", letter.value)):
-        output.print(f"{name:<9} {'none' if value is None else f'{len(value):,} bytes'}", markup=False)
+        output.print(f"{name:<9} {'none' if value is None else f'{len(value):,} bytes'}")
         for line in _lines(value or b""):
-            output.print(f"  {line}", markup=False)
+            output.print(f"  {line}")
 
 
 def shown(letter: DeadLetter, replayed_ms: int | None, previews: LetterPreviews) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _STYLES: Final = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Seve
 
 
 def print_findings(output: Console, facts: Facts, findings: Sequence[Finding]) -> None:
-    output.print(_heading(facts), markup=False)
+    output.print(_heading(facts))
     for finding in findings:
         output.print()
         output.print(Text.assemble((f"{finding.severity}  ", _STYLES[finding.severity]), finding.found))
@@ -22,7 +22,7 @@ def print_findings(output: Console, facts: Facts, findings: Sequence[Finding]) -
     output.print()
     counts = Counter(finding.severity for finding in findings)
     words = [f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts.items()]
-    output.print(", ".join(words) or "nothing is wrong", markup=False)
+    output.print(", ".join(words) or "nothing is wrong")
 
 
 def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, Any]:

@@ -74,10 +74,10 @@ class PlainView:
         now = self._clock()
         if now >= self._due:
             self._due = now + PLAIN_SECONDS
-            self._console.print(in_words(snapshot), markup=False)
+            self._console.print(in_words(snapshot))
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(text)
 
 
 class LiveView:
@@ -90,7 +90,7 @@ class LiveView:
         self._live.update(drawn(snapshot))
 
     def note(self, text: str) -> None:
-        self._live.console.print(text, markup=False, emoji=False)
+        self._live.console.print(text)
 
 
 View = PlainView | LiveView
@@ -103,7 +103,7 @@ def open_view(console: Console) -> Iterator[View]:
         return
     # On a descriptor of its own, because standard error is captured and the console may be on it.
     with open(os.dup(console.file.fileno()), "w", encoding="utf-8") as screen:
-        own = Console(file=screen, force_terminal=True, highlight=False)
+        own = Console(file=screen, force_terminal=True, markup=False, highlight=False, emoji=False)
         with Live(console=own, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False) as live:
             view = LiveView(live)
             with _captured_stderr(view.note):

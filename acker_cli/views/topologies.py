@@ -19,7 +19,7 @@ Statuses = Mapping[str, TopologyStatus | str]
 
 def print_list(output: Console, statuses: Statuses) -> None:
     if not statuses:
-        output.print(f"no topologies in {TOPOLOGIES_TOPIC}", markup=False)
+        output.print(f"no topologies in {TOPOLOGIES_TOPIC}")
         return
     print_table(
         output,
@@ -28,7 +28,7 @@ def print_list(output: Console, statuses: Statuses) -> None:
     )
     for name, status in statuses.items():
         if isinstance(status, str):
-            output.print(f"{name}: {status}", style="red", markup=False)
+            output.print(f"{name}: {status}", style="red")
 
 
 def _row(name: str, status: TopologyStatus | str) -> tuple[str | Text, ...]:
@@ -78,7 +78,7 @@ def print_shown(output: Console, status: TopologyStatus) -> None:
             f"largest tree age {manifest.max_tree_age_ms / 1000:g} s",
             f"{_known(status.ackers)} acker{'' if status.ackers == 1 else 's'}",
         ]
-    output.print(", ".join(about), markup=False)
+    output.print(", ".join(about))
     output.print()
     components = [
         (

@@ -26,8 +26,8 @@ def print_trees(output: Console, topology: str, trees: Sequence[Tree]) -> None:
             output.print()
         output.print(_drawn(topology, tree))
         for line in _remarks(tree):
-            output.print(line, markup=False)
-        output.print(verdict(tree), style=_VERDICTS[tree.status], markup=False)
+            output.print(line)
+        output.print(verdict(tree), style=_VERDICTS[tree.status])
 
 
 def _drawn(topology: str, tree: Tree) -> Drawing:

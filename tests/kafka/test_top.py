@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from acker_cli.cluster.connection import Cluster as Reached
-from acker_cli.processes.running import prepare_cluster
+from acker_cli.processes.running import check_cluster
 from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.source import Source
 from inspection.observer import Observer
@@ -133,7 +132,7 @@ def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
     endless.delete_topic(topic)
     eventually(lambda: topic not in catalogue.topics(), "the topic to be gone")
     # What `acker run` checks before it starts anything.
-    prepare_cluster(Reached(endless.bootstrap, is_embedded=False), endless.manifest, -1, None)
+    check_cluster(endless.bootstrap, endless.manifest)
     warning = f"will not show this process: topic {topic} does not exist"
     with in_threads(load_topology(ENDLESS), endless.bootstrap) as running:
         eventually(lambda: running.stats["lines"].acked, "trees to be acked without it")

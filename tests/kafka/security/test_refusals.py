@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from acker_cli.cluster.connection import Cluster
-from acker_cli.processes.running import prepare_cluster
+from acker_cli.processes.running import check_cluster
 from acker_worker.worker import AckerWorker
 from kafka_clients.access import ACKER, Permission, Role, acker_role, component_role, operator_role
 from kafka_clients.catalogue import Catalogue
@@ -97,7 +96,7 @@ def test_each_acl_that_is_missing_is_named(secured: SecuredKafka, topology: Topo
             _, kafka = user_with(secured, role, without=lacking)
             running = service(chosen, name, kafka)
 
-            checks = partial(prepare_cluster, Cluster(kafka, is_embedded=False), manifest, -1, name)
+            checks = partial(check_cluster, kafka, manifest, name)
             message = error_of(running.run, running.stop, checks if is_command else None)
             named = f"{lacking.resource} {lacking.name}"
             assert f"{named} may not be" in message or f"{named} has no DESCRIBE ACL" in message, (name, guarantee)

@@ -4,6 +4,7 @@ import io
 
 from rich.console import Console
 
+from acker_cli.console import standard_output
 from acker_cli.views.live import PLAIN_SECONDS, PlainView, Progress, TopologySnapshot, drawn, in_words, open_view
 from acker_worker.stats import WorkerStats
 from spout_sdk import LatencyHistogram, Stats
@@ -40,9 +41,11 @@ def test_a_line_and_the_table_have_all_figures() -> None:
 
 def test_without_a_terminal_lines_come_every_few_seconds() -> None:
     now, out = 0.0, io.StringIO()
-    with open_view(Console(file=out)) as opened:
+    console = standard_output()
+    console.file, console.width = out, 1000
+    with open_view(console) as opened:
         assert isinstance(opened, PlainView)
-    view = PlainView(Console(file=out, width=1000), lambda: now)
+    view = PlainView(console, lambda: now)
     for step in range(20):
         now = step * PLAIN_SECONDS / 5
         view.show(snapshot())
