@@ -2,7 +2,7 @@
 
 - `app`: the command itself, and how an error becomes one line and an exit code; `errors`: the base class of them.
 - `commands`: a file for each group of subcommands; `options`: how one is declared.
-- `settings`: what can be set (`sections`), how it is spelled (`names`), and where it was set (`layers`).
+- `settings`: what can be set (`sections`), how it is spelled, and where it was set (`layers`).
 - `cluster`: the Kafka that a command works on, embedded or yours (`connection`), and what commands do there: `acls`,
   the `removal` of a topology, the `replay` of dead letters, `sources` for `--local`.
 - `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health and

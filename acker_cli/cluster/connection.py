@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from acker_cli.errors import SettingsError
-from acker_cli.settings import DEFAULT, LoadedSettings, names
+from acker_cli.settings import DEFAULT, LoadedSettings
+from acker_cli.settings.layers import SERVERS, how_to_set
 from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _WRONG_BY_ITSELF: Final = ("No such configuration property", "Invalid value")
 def configured_kafka(loaded: LoadedSettings) -> KafkaProperties:
     """The cluster of the settings; an error if none is set, or a Kafka property cannot be used."""
     if loaded.settings.is_embedded:
-        raise SettingsError(f"no Kafka cluster is set: {names.how_to_set(names.SERVERS)}; acker kafka starts one")
+        raise SettingsError(f"no Kafka cluster is set: {how_to_set(SERVERS)}; acker kafka starts one")
     check_properties(loaded.settings.kafka, loaded)
     return loaded.settings.kafka
 
@@ -64,7 +65,7 @@ def check_properties(kafka: KafkaProperties, loaded: LoadedSettings) -> None:
         if alone is not None and alone.startswith(_WRONG_BY_ITSELF):
             setting = f"kafka.{name}"
             origin = loaded.origins.get(setting, DEFAULT)
-            raise SettingsError(f"{setting} cannot be used ({origin}): {alone}; {names.how_to_set(setting)}")
+            raise SettingsError(f"{setting} cannot be used ({origin}): {alone}; {how_to_set(setting)}")
     raise SettingsError(f"the Kafka settings do not fit together: {refused}. See them with: acker config show")
 
 

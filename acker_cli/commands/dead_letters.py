@@ -1,14 +1,17 @@
 """`acker dead-letters`."""
 
-from typing import TYPE_CHECKING
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from acker_cli.commands.options import JSON, argument, command, flag, option
-from acker_cli.console import print_json, standard_output
+from acker_cli.console import print_json, print_table, standard_output
 from acker_cli.errors import SettingsError
 from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
-    from inspection.dead_letters import Selection
+    from inspection.dead_letters import DeadLetter, LetterPreviews, Selection
 
 _NAME = argument("TOPOLOGY", "The topology's name in acker.topologies.")
 _REASON = option("WORD", "Only with this reason; repeatable.", "--reason")
@@ -43,12 +46,11 @@ def list_(
 
     from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.replay import dead_letters_read
-    from acker_cli.views.dead_letters import listed, print_list, print_none
     from inspection.dead_letters import DeadLetter
 
     chosen = _selection(reason, topic, component, since, offset)
     replays: dict[int, int] = {}
-    shown: deque[DeadLetter] = deque(maxlen=limit)
+    latest: deque[DeadLetter] = deque(maxlen=limit)
     total = 0
     searched: Counter[str] = Counter()
     with dead_letters_read(configured_kafka(loaded), name) as log:
@@ -59,14 +61,17 @@ def list_(
             searched[entry.reason] += 1
             if chosen.takes(entry):
                 total += 1
-                shown.append(entry)
+                latest.append(entry)
         previews = log.previews()
     if json_:
-        print_json({"topology": name, "total": total, "dead_letters": listed(shown, replays, previews)})
-    elif shown:
-        print_list(standard_output(), shown, replays, total, previews)
+        letters = [{**_about(each, replays.get(each.offset)), "preview": previews.of(each)} for each in latest]
+        print_json({"topology": name, "total": total, "dead_letters": letters})
+    elif latest:
+        _print_list(latest, replays, total, previews)
     else:
-        print_none(standard_output(), searched)
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(searched.items()))
+        read = f" that the filters take; those that were read have the reasons {reasons}" if reasons else ""
+        standard_output().print(f"no dead letters{read}")
 
 
 @command(
@@ -86,7 +91,6 @@ def show(
     """
     from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.replay import dead_letters_read
-    from acker_cli.views.dead_letters import print_shown, shown
     from inspection.dead_letters import DeadLetter
     from inspection.errors import DeadLettersError
 
@@ -103,9 +107,9 @@ def show(
             f"{log.topic} has no dead letter {offset}: acker dead-letters list {name} names those that it has"
         )
     if json_:
-        print_json({"topology": name, **shown(letter, replayed_ms, previews)})
+        print_json({"topology": name, **_as_json(letter, replayed_ms, previews)})
     else:
-        print_shown(standard_output(), letter, replayed_ms, previews)
+        _print_letter(letter, replayed_ms, previews)
 
 
 @command(
@@ -181,3 +185,88 @@ def _selection(
         None if since is None else since_ms(since, round(time.time() * 1_000)),
         frozenset(offset or ()),
     )
+
+
+def _print_list(
+    shown: "Sequence[DeadLetter]", replays: Mapping[int, int], total: int, previews: "LetterPreviews"
+) -> None:
+    """Prints a line for each of `total` that is shown; `replays`: offset → when, in milliseconds since the epoch."""
+    from rich.text import Text
+
+    output = standard_output()
+    headings = ("letter", "when", "reason", "by", "from", "value", "replayed")
+    rows = [
+        (
+            str(each.offset),
+            _when(each.timestamp_ms),
+            Text(each.reason, "red"),
+            each.by or "-",
+            each.place,
+            previews.of(each, 40),
+            _when(replays[each.offset]) if each.offset in replays else "-",
+        )
+        for each in shown
+    ]
+    print_table(output, headings, rows)
+    if total > len(shown):
+        output.print(f"{total - len(shown):,} earlier ones are not shown: --limit {total}")
+
+
+def _print_letter(letter: "DeadLetter", replayed_ms: int | None, previews: "LetterPreviews") -> None:
+    from inspection.previews import as_text, hex_dump, preview
+
+    output = standard_output()
+    about = {
+        "letter": str(letter.offset),
+        "when": _when(letter.timestamp_ms),
+        "from": letter.place,
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "by": letter.by,
+        "replayed": "never" if replayed_ms is None else _when(replayed_ms),
+    }
+    for name, text in about.items():
+        output.print(f"{name:<9} {text}")
+    for header, content in letter.headers:
+        output.print(f"header    {header}: {preview(content, 1_000)}")
+    values = previews.values(letter, 1_000)
+    if values is not None:
+        output.print(f"tuple     {values}")
+    for name, value in (("key", letter.key), ("value", letter.value)):
+        output.print(f"{name:<9} {'none' if value is None else f'{len(value):,} bytes'}")
+        readable = as_text(value or b"")
+        for line in hex_dump(value or b"") if readable is None else readable.splitlines():
+            output.print(f"  {line}")
+
+
+def _as_json(letter: "DeadLetter", replayed_ms: int | None, previews: "LetterPreviews") -> dict[str, Any]:
+    return {
+        **_about(letter, replayed_ms),
+        "headers": [[name, _base64(value)] for name, value in letter.headers],
+        "key": _base64(letter.key),
+        "value": _base64(letter.value),
+        "preview": previews.of(letter),
+    }
+
+
+def _about(letter: "DeadLetter", replayed_ms: int | None) -> dict[str, Any]:
+    return {
+        "offset": letter.offset,
+        "timestamp_ms": letter.timestamp_ms,
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "by": letter.by,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "position": letter.position,
+        "bytes": None if letter.value is None else len(letter.value),
+        "replayed_ms": replayed_ms,
+    }
+
+
+def _when(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()

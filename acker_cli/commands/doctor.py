@@ -1,9 +1,21 @@
 """`acker doctor`."""
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
 import typer
 
 from acker_cli.commands.options import JSON, argument, command, flag, load_from_here, option
 from acker_cli.settings import LoadedSettings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from inspection.doctor.facts import Facts, Finding
+
+_STYLES: Final = {"problem": "bold red", "warning": "yellow", "note": "dim"}
 
 
 @command(
@@ -31,7 +43,6 @@ def doctor(
     """
     from acker_cli.cluster.connection import check_properties
     from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.views.doctor import as_json, print_findings
     from inspection.doctor.checks import examine
     from inspection.doctor.facts import Facts, exit_code
     from inspection.doctor_gathering import look_at_all, with_java
@@ -49,7 +60,55 @@ def doctor(
     findings = examine(facts)
     code = exit_code(findings, strict=strict)
     if json_:
-        print_json(as_json(facts, findings, code))
+        print_json(_as_json(facts, findings, code))
     else:
         print_findings(standard_output(), facts, findings)
     raise typer.Exit(code)
+
+
+def print_findings(output: "Console", facts: "Facts", findings: "Sequence[Finding]") -> None:
+    from rich.text import Text
+
+    output.print(_heading(facts))
+    for finding in findings:
+        output.print()
+        output.print(Text.assemble((f"{finding.severity}  ", _STYLES[finding.severity]), finding.found))
+        output.print(Text.assemble("  → ", (finding.remedy, "cyan")))
+    output.print()
+    counts = Counter(finding.severity for finding in findings)
+    words = [f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts.items()]
+    output.print(", ".join(words) or "nothing is wrong")
+
+
+def _as_json(facts: "Facts", findings: "Sequence[Finding]", code: int) -> dict[str, Any]:
+    return {
+        "exit_code": code,
+        "java": facts.java,
+        "cluster": {
+            "bootstrap_servers": facts.servers,
+            "brokers": facts.brokers,
+            "version": facts.version,
+            "clock_ahead_s": facts.clock,
+        }
+        if facts.servers
+        else None,
+        "topologies": [topology.manifest.topology for topology in facts.topologies],
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _heading(facts: "Facts") -> str:
+    parts = ["no Java" if facts.java is None else f"Java {facts.java}"]
+    if not facts.servers:
+        parts.append("no cluster")
+    elif facts.problem:
+        parts.append(f"{facts.servers}: not reached")
+    else:
+        version = f"Kafka {facts.version}" if facts.version else "Kafka"
+        parts.append(f"{version} at {facts.servers}: {facts.brokers} broker{'s' if facts.brokers > 1 else ''}")
+        if facts.clock is not None:
+            least, most = facts.clock
+            parts.append(f"its clock ahead by {least:+.1f} to {most:+.1f} s")
+        nothing = "none" if facts.wanted is None else f"{facts.wanted} (not there)"
+        parts.append(f"topologies: {', '.join(each.manifest.topology for each in facts.topologies) or nothing}")
+    return "; ".join(parts)

@@ -1,11 +1,22 @@
 """`acker topologies`."""
 
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
 import typer
 
 from acker_cli.commands.options import JSON, argument, command, flag
-from acker_cli.console import print_json, standard_error, standard_output
+from acker_cli.console import print_json, print_table, standard_error, standard_output
 from acker_cli.errors import RemovalError, SettingsError
 from acker_cli.settings import LoadedSettings
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from acker_cli.cluster.removal import Remains
+    from inspection.topology_status import TopologyStatus
+    from tuple_tree.manifest import Component
 
 _NAME = argument("NAME", "The topology's name in acker.topologies.")
 
@@ -22,7 +33,6 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
     """
     from acker_cli.cluster.connection import configured_kafka
-    from acker_cli.views.topologies import listed, print_list
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import Manifest
@@ -35,9 +45,9 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
         known = {status.manifest.topology: status for status in ClusterStatus(kafka).of(readable, catalogue.topics())}
     statuses = {name: known.get(name) or str(what) for name, what in published.items()}
     if json_:
-        print_json({"topologies": listed(statuses)})
+        print_json({"topologies": [_listed(name, status) for name, status in statuses.items()]})
     else:
-        print_list(standard_output(), statuses)
+        _print_list(statuses)
 
 
 @command(
@@ -51,7 +61,6 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
     from acker_cli.cluster.connection import configured_kafka
-    from acker_cli.views.topologies import print_shown, shown
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
 
@@ -60,9 +69,9 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
         catalogue = Catalogue(kafka)
         (status,) = ClusterStatus(kafka).of([catalogue.manifest(name)], catalogue.topics())
     if json_:
-        print_json(shown(status))
+        print_json(_as_json(status))
     else:
-        print_shown(standard_output(), status)
+        _print_status(status)
     if any(topic.problem for topic in status.topics):
         raise typer.Exit(1)
 
@@ -92,7 +101,6 @@ def delete(
 
     from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.removal import Removal, remains_of
-    from acker_cli.views.topologies import to_be_deleted
     from kafka_clients.catalogue import Catalogue
     from kafka_clients.errors import UnknownTopologyError
     from tuple_tree.names import check_name
@@ -108,7 +116,7 @@ def delete(
     if not force:
         removal.check_unused()
     if not yes:
-        for line in to_be_deleted(remains, keep_topics=keep_topics):
+        for line in _to_be_deleted(remains, keep_topics=keep_topics):
             progress.print(line)
         if not sys.stdin.isatty():
             raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
@@ -124,3 +132,150 @@ def delete(
         raise RemovalError(f"not deleted: {'; '.join(left)}. Repeat this command")
     for one in left:
         standard_error().print(f"not deleted: {one}")
+
+
+def _print_list(statuses: "Mapping[str, TopologyStatus | str]") -> None:
+    """Prints each topology with its status, or why its manifest cannot be read."""
+    from tuple_tree.names import TOPOLOGIES_TOPIC
+
+    output = standard_output()
+    if not statuses:
+        output.print(f"no topologies in {TOPOLOGIES_TOPIC}")
+        return
+    print_table(
+        output,
+        ("topology", "guarantee", "spouts", "bolts", "ack partitions", "topics", "ackers", "unread acks", "waiting"),
+        [_row(name, status) for name, status in statuses.items()],
+    )
+    for name, status in statuses.items():
+        if isinstance(status, str):
+            output.print(f"{name}: {status}", style="red")
+
+
+def _row(name: str, status: "TopologyStatus | str") -> "tuple[str | Text, ...]":
+    from rich.text import Text
+
+    if isinstance(status, str):
+        return name, Text("unreadable", "red")
+    manifest = status.manifest
+    wrong = sum(bool(topic.problem) for topic in status.topics)
+    return (
+        name,
+        manifest.guarantee,
+        str(len(manifest.spouts)),
+        str(len(manifest.bolts)),
+        str(manifest.ack_partitions) if manifest.acking else "-",
+        Text(f"{wrong} of {len(status.topics)} missing or wrong", "red") if wrong else f"all {len(status.topics)}",
+        _known(status.ackers) if manifest.acking else "-",
+        _known(status.unread_acks),
+        _known(status.waiting),
+    )
+
+
+def _listed(name: str, status: "TopologyStatus | str") -> dict[str, Any]:
+    if isinstance(status, str):
+        return {"topology": name, "problem": status}
+    manifest = status.manifest
+    return {
+        "topology": name,
+        "guarantee": manifest.guarantee,
+        "spouts": [spout.name for spout in manifest.spouts],
+        "bolts": [bolt.name for bolt in manifest.bolts],
+        "ack_partitions": manifest.ack_partitions if manifest.acking else None,
+        "missing_topics": [topic.name for topic in status.topics if not topic.partitions],
+        "ackers": status.ackers,
+        "unread_acks": status.unread_acks,
+        "waiting": status.waiting,
+    }
+
+
+def _print_status(status: "TopologyStatus") -> None:
+    from rich.text import Text
+
+    output, manifest = standard_output(), status.manifest
+    about = [f"topology {manifest.topology}", manifest.guarantee]
+    if manifest.acking:
+        about += [
+            f"{manifest.ack_partitions} ack partitions",
+            f"tick {manifest.tick_ms / 1000:g} s",
+            f"largest tree age {manifest.max_tree_age_ms / 1000:g} s",
+            f"{_known(status.ackers)} acker{'' if status.ackers == 1 else 's'}",
+        ]
+    output.print(", ".join(about))
+    output.print()
+    components = [
+        (
+            component.name,
+            f"external {component.kind}" if component.external else component.kind,
+            str(component.tasks),
+            *map(_known, status.of_component(component.name)),
+            "\n".join(_received(component)) or "-",
+            "\n".join(f"{each.name}({', '.join(each.field_names)})" for each in component.streams) or "-",
+        )
+        for component in manifest.components
+    ]
+    print_table(output, ("component", "kind", "tasks", "members", "waiting", "receives", "emits"), components)
+    output.print()
+    topics = [
+        (
+            topic.name,
+            Text(topic.problem, "red") if topic.problem else str(len(topic.partitions)),
+            f"{sum(one.end - one.begin for one in topic.partitions):,}",
+            topic.group or "-",
+            _known(topic.lag),
+        )
+        for topic in status.topics
+    ]
+    print_table(output, ("topic", "partitions", "records", "read by", "lag"), topics)
+
+
+def _as_json(status: "TopologyStatus") -> dict[str, Any]:
+    manifest = status.manifest
+    return {
+        "topology": manifest.topology,
+        "manifest": manifest.model_dump(mode="json"),
+        "ackers": status.ackers,
+        "components": [
+            {"name": component.name, "members": members, "waiting": lag}
+            for component in manifest.components
+            for members, lag in [status.of_component(component.name)]
+        ],
+        "topics": [
+            {
+                "name": topic.name,
+                "expected_partitions": topic.expected_partitions,
+                "problem": topic.problem or None,
+                "group": topic.group,
+                "lag": topic.lag,
+                "partitions": [dataclasses.asdict(partition) for partition in topic.partitions],
+            }
+            for topic in status.topics
+        ],
+    }
+
+
+def _to_be_deleted(remains: "Remains", *, keep_topics: bool) -> Iterator[str]:
+    from tuple_tree.names import TOPOLOGIES_TOPIC
+
+    yield f"of topology {remains.topology} will be deleted:"
+    if remains.is_published:
+        yield f"  its manifest in {TOPOLOGIES_TOPIC}, so that acker workers stop serving it"
+    if keep_topics:
+        return
+    for group in remains.groups:
+        yield f"  group  {group}"
+    for topic in remains.topics:
+        yield f"  topic  {topic}, with all that is in it"
+
+
+def _received(component: "Component") -> Iterator[str]:
+    from tuple_tree.manifest import BoltManifest
+
+    if isinstance(component, BoltManifest):
+        for subscription in component.subscriptions:
+            by = f"({', '.join(subscription.fields)})" if subscription.fields else ""
+            yield f"{subscription.source}/{subscription.stream} {subscription.grouping}{by}"
+
+
+def _known(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"

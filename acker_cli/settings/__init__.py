@@ -1,4 +1,4 @@
-"""Settings: what can be set (`sections`), how it is spelled (`names`), and where it was set (`layers`)."""
+"""Settings: what can be set (`sections`), how it is spelled, and where it was set (`layers`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,7 @@ class LoadedSettings:
 
     def rows(self) -> list[tuple[str, object, str]]:
         """Name, value (secrets masked) and origin of every setting."""
-        from acker_cli.settings import names
+        from acker_cli.settings.layers import SERVERS, flatten, shown
 
-        values = {names.SERVERS: None, **names.flatten(self.settings.model_dump(mode="json"))}
-        return [
-            (name, names.shown(name, value), self.origins.get(name, DEFAULT)) for name, value in sorted(values.items())
-        ]
+        values = {SERVERS: None, **flatten(self.settings.model_dump(mode="json"))}
+        return [(name, shown(name, value), self.origins.get(name, DEFAULT)) for name, value in sorted(values.items())]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from acker_cli.views.doctor import print_findings
+from acker_cli.commands.doctor import print_findings
 from inspection.doctor.facts import Check, Facts, Finding
 from tests.unit.inspection.doctor.cases import SERVERS, topology
 

@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from acker_cli.errors import SettingsError
-from acker_cli.settings import LoadedSettings, names
-from acker_cli.settings.layers import load
-from acker_cli.settings.names import MASK, is_secret
+from acker_cli.settings import LoadedSettings
+from acker_cli.settings.layers import MASK, SERVERS, file_key, is_secret, load, variable
 from spout_sdk.runtime.launch import Launch
 
 
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The settings file, which does not exist yet, in a directory and an environment without settings."""
-    for variable in [*os.environ]:
-        if variable.upper().startswith("ACKER_"):
-            monkeypatch.delenv(variable)
+    for name in [*os.environ]:
+        if name.upper().startswith("ACKER_"):
+            monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "acker.toml"
 
@@ -61,7 +60,7 @@ def test_layers_are_merged_value_by_value(file: Path, monkeypatch: pytest.Monkey
     }.items():
         monkeypatch.setenv(name, value)
     loaded = load(bootstrap_servers="flag:1", assignments=["local_kafka.properties.background.threads=4"])
-    assert origin(loaded, names.SERVERS) == "flag --bootstrap-servers"
+    assert origin(loaded, SERVERS) == "flag --bootstrap-servers"
     assert loaded.settings.kafka == {"bootstrap.servers": "flag:1", "client.id": "environment", "log_level": "3"}
     threads = {"num.io.threads": "2", "num.network.threads": "3", "background.threads": "4"}
     assert loaded.settings.local_kafka.properties == threads
@@ -84,7 +83,7 @@ def test_a_section_may_be_json_in_one_variable_and_an_empty_variable_is_not_set(
     monkeypatch.setenv("ACKER_KAFKA__BOOTSTRAP_SERVERS", "")
     assert load().settings.is_embedded
     monkeypatch.setenv("ACKER_KAFKA", '{"bootstrap.servers": "json:1"}')
-    assert origin(load(), names.SERVERS) == "environment ACKER_KAFKA"
+    assert origin(load(), SERVERS) == "environment ACKER_KAFKA"
     monkeypatch.setenv("ACKER_WORKER", "often")
     assert "holds JSON" in refused()
 
@@ -151,7 +150,7 @@ def test_a_wrong_value_is_one_line_that_names_flag_variable_and_key() -> None:
     }.items():
         name = assignment.partition("=")[0]
         error = refused(assignment)
-        for part in [*message, f"--set {name}=", names.variable(name), names.file_key(name), "acker.toml"]:
+        for part in [*message, f"--set {name}=", variable(name), file_key(name), "acker.toml"]:
             assert part in error, assignment
 
 
