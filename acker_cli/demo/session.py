@@ -1,25 +1,25 @@
-"""One run of the demo, from an empty cluster to the comparison."""
+"""One run of the demo, from an empty cluster to its report."""
 
 import os
 import random
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from acker_cli.cluster.removal import Removal, remains_of
-from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
-from acker_cli.demo.text import lines, plain_count
+from acker_cli.demo.text import comparison, lines, plain_count
 from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
 from acker_cli.errors import DemoError
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from acker_cli.settings.sections import KafkaProperties, Settings
-from acker_cli.views.live import Progress, TopologySnapshot, View
+from acker_cli.views.live import Progress, TopologySnapshot, View, by_reason, latency_in_words
 from acker_worker.stats import WorkerStats
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
@@ -50,6 +50,80 @@ class DemoOptions:
         # One is left when another is killed.
         copies = 2 if self.kill else 1
         return RunPlan(load_topology(REFERENCE), REFERENCE, processes=dict.fromkeys(BOLTS, copies), ackers=copies)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """One run of the demo."""
+
+    last: TopologySnapshot  # when it was over
+    lines: int  # of the text
+    lines_acked: int
+    seconds: float  # from the first line emitted to the last one acked
+    expected: Counter[str]  # a plain count of the text
+    counted: Counter[str]  # by the topology
+    acker_kills: int  # acker workers killed
+    bolt_kills: int  # bolt processes killed
+    overdue: str = ""  # what was pending when it was given up; empty if it was not
+
+    @property
+    def is_right(self) -> bool:
+        return self.lines_acked == self.lines and self.counted == self.expected
+
+    @property
+    def pending(self) -> int:
+        """Trees that are still open: lines without an outcome, or what a ledger still holds."""
+        ackers = self.last.ackers
+        return max(self.lines - self.lines_acked, ackers.pending if ackers is not None else 0)
+
+    @property
+    def tuples_per_second(self) -> float:
+        """Tuple deliveries executed, over the whole run."""
+        return self.last.executed / self.seconds if self.seconds > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for programs.
+
+        `orphans` counts the records of the ledgers that acks began and no init ever joined: of trees that had failed.
+        """
+        last, ackers, trees = self.last, self.last.ackers or WorkerStats(), self.last.at_spouts
+        return {
+            "emitted": trees.emitted,
+            "acked": trees.acked,
+            "failed": sum(trees.failed.values()),
+            "failed_by_reason": trees.failed,
+            "replayed": last.replayed,
+            "pending": self.pending,
+            "orphans": ackers.orphans + ackers.orphans_expired,
+            "duplicate_inits": ackers.duplicate_inits,
+            "lines": self.lines,
+            "lines_acked": self.lines_acked,
+            "words": self.counted.total(),
+            "distinct_words": len(self.counted),
+            "counts_match": self.counted == self.expected,
+            "seconds": round(self.seconds, 2),
+            "tuples_per_second": round(self.tuples_per_second),
+            "complete_latency_ms": {
+                f"p{percent}": round(trees.complete_latency.quantile(percent / 100) * 1e3, 1) for percent in (50, 99)
+            },
+            "acker_kills": self.acker_kills,
+            "bolt_kills": self.bolt_kills,
+        }
+
+    def in_words(self) -> list[str]:
+        last, trees = self.last, self.last.at_spouts
+        speed = f"{last.executed:,} tuples, {self.tuples_per_second:,.0f} a second"
+        failed, replayed = by_reason(trees.failed), f"{last.replayed:,}"
+        lines = [
+            f"{self.lines_acked:,} of {self.lines:,} lines acked in {self.seconds:.1f} s: {speed}",
+            f"emitted {trees.emitted:,}, failed {failed}, replayed {replayed}, pending {self.pending:,}",
+            latency_in_words(trees.complete_latency),
+        ]
+        if self.acker_kills or self.bolt_kills:
+            lines.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")
+        if self.overdue:
+            lines.append(self.overdue)
+        return [*lines, comparison(self.expected, self.counted)]
 
 
 def run_demo(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
@@ -126,7 +200,8 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
         lines=total,
         lines_acked=acked_lines(directory),
         seconds=seconds,
-        comparison=Comparison(plain_count(parameters.lines), counted_words(directory)),
+        expected=plain_count(parameters.lines),
+        counted=counted_words(directory),
         acker_kills=kills.of_ackers,
         bolt_kills=kills.of_bolts,
         overdue=overdue,

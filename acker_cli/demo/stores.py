@@ -10,52 +10,36 @@ wrote. Only a machine that loses power could, and then the broker's log is gone 
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _BUSY_SECONDS: Final = 10.0
-_PAGES_BETWEEN_CHECKPOINTS: Final = 1000
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, table: str) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A task that moves is closed by one process and opened by another; for a moment both may have it open.
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = OFF")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
+    connection.execute(f"CREATE TABLE IF NOT EXISTS {table}")
     return connection
 
 
 class CountStore:
-    """The words that one task of the count bolt has counted."""
+    """The words that one task of the count bolt has counted, each place in the text once."""
 
     def __init__(self, directory: Path, task: int) -> None:
-        self._connection = _open(directory / f"count-{task}.sqlite")
-        for table in (
-            "counted (line INTEGER, position INTEGER, PRIMARY KEY (line, position))",
-            "counts (word TEXT PRIMARY KEY, count INTEGER NOT NULL)",
-        ):
-            self._connection.execute(f"CREATE TABLE IF NOT EXISTS {table} WITHOUT ROWID")
+        columns = "line INTEGER, position INTEGER, word TEXT NOT NULL, PRIMARY KEY (line, position)"
+        self._connection = _open(directory / f"count-{task}.sqlite", f"counted ({columns}) WITHOUT ROWID")
 
-    def add(self, words: Iterable[tuple[int, int, str]]) -> int:
+    def add(self, words: Sequence[tuple[int, int, str]]) -> int:
         """Counts words by line, position in it, and word; when that is committed, returns how many were repeats."""
-        execute = self._connection.execute
-        new: Counter[str] = Counter()
-        repeated = 0
         with self._connection:  # commits, or rolls back
-            execute("BEGIN IMMEDIATE")
-            for line, position, word in words:
-                if execute("INSERT OR IGNORE INTO counted VALUES (?, ?)", (line, position)).rowcount:
-                    new[word] += 1
-                else:
-                    repeated += 1
-            self._connection.executemany(
-                "INSERT INTO counts VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count", new.items()
-            )
-        return repeated
+            new = self._connection.executemany("INSERT OR IGNORE INTO counted VALUES (?, ?, ?)", words).rowcount
+        return len(words) - new
 
     def close(self) -> None:
         self._connection.close()
@@ -65,19 +49,16 @@ class LineStore:
     """The lines of one task of the spout that are acked."""
 
     def __init__(self, directory: Path, task: int) -> None:
-        self._connection = _open(directory / f"lines-{task}.sqlite")
-        self._connection.execute("CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY, times INTEGER NOT NULL)")
+        table = "acked (line INTEGER PRIMARY KEY, times INTEGER NOT NULL)"
+        self._connection = _open(directory / f"lines-{task}.sqlite", table)
 
     def add(self, line: int) -> None:
         """Counts an ack of the line, to be kept by the next `commit`."""
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute("INSERT INTO acked VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1", (line,))
 
     def commit(self) -> None:
         """Lines that are acked together are one transaction."""
-        if self._connection.in_transaction:
-            self._connection.execute("COMMIT")
+        self._connection.commit()
 
     def lines(self) -> set[int]:
         return {line for (line,) in self._connection.execute("SELECT line FROM acked")}
@@ -89,21 +70,20 @@ class LineStore:
 
 def counted_words(directory: Path) -> Counter[str]:
     total: Counter[str] = Counter()
-    for connection in _each(directory, "count-*.sqlite", "counts"):
-        total.update(dict(connection.execute("SELECT word, count FROM counts")))
+    for rows in _each(directory, "count-*.sqlite", "SELECT word, count(*) FROM counted GROUP BY word"):
+        total.update(dict(rows))
     return total
 
 
 def acked_lines(directory: Path, least: int = 1) -> int:
     """How many lines were acked, or at least so often."""
     query = "SELECT count(*) FROM acked WHERE times >= ?"
-    files = _each(directory, "lines-*.sqlite", "acked")
-    return sum(connection.execute(query, (least,)).fetchone()[0] for connection in files)
+    return sum(count for ((count,),) in _each(directory, "lines-*.sqlite", query, least))
 
 
-def _each(directory: Path, pattern: str, table: str) -> Iterator[sqlite3.Connection]:
-    """The files of all tasks, without those that have no such table yet."""
+def _each(directory: Path, pattern: str, query: str, *values: int) -> Iterator[list[tuple[Any, ...]]]:
+    """The answers of the files of all tasks, without those that have no table yet."""
     for path in sorted(directory.glob(pattern)):
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
-                yield connection
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                yield connection.execute(query, values).fetchall()

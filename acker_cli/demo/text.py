@@ -11,6 +11,7 @@ WORD: Final = "[a-z]+(?:'[a-z]+)*"
 """A pattern that Python and Java read alike."""
 _WORD: Final = re.compile(WORD)
 _TEXT: Final = "austen.txt.gz"
+_SHOWN: Final = 5
 
 
 @cache
@@ -32,3 +33,15 @@ def words(line: str) -> list[str]:
 def plain_count(most: int = 0) -> Counter[str]:
     """The words of so many lines of the text, or of all, counted in one go."""
     return Counter(word for line in lines(most) for word in words(line))
+
+
+def comparison(expected: Counter[str], counted: Counter[str]) -> str:
+    """Whether a topology's count is equal to the plain count, in words; the greatest differences first."""
+    total, distinct = f"{counted.total():,}", f"{len(counted):,}"
+    if counted == expected:
+        return f"counts match: {total} words, {distinct} distinct, each as often as in a plain count of the text"
+    differing = [word for word in {*expected, *counted} if expected[word] != counted[word]]
+    differing.sort(key=lambda word: (-abs(expected[word] - counted[word]), word))
+    shown = ", ".join(f"{word!r} {counted[word]:,} instead of {expected[word]:,}" for word in differing[:_SHOWN])
+    more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
+    return f"counts differ: {total} of {expected.total():,} words, {distinct} of {len(expected):,} distinct: {shown}{more}"

@@ -23,10 +23,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from acker_cli.cluster.connection import configured_kafka
 from acker_cli.console import standard_output
-from acker_cli.demo.report import Comparison
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
 from acker_cli.demo.stores import acked_lines, counted_words
-from acker_cli.demo.text import lines, plain_count
+from acker_cli.demo.text import comparison, lines, plain_count
 from acker_cli.demo.word_count import LINES, Parameters
 from acker_cli.interruption import Interrupted, interruptible
 from acker_cli.settings.layers import load
@@ -104,15 +103,15 @@ def is_right(
             show(f"{done:,} of {total:,} lines acked")
         pause(_LOOK_SECONDS)
     wrong = results.wrongly_acked()
-    comparison = Comparison(expected, results.counted())
+    counted = results.counted()
     if done < total:
         show(
             f"given up: no line was acked for {patience:g} s. Look into the logs of the spout, the bolts and the "
             f"ackers, or wait longer with {PATIENCE_VARIABLE}"
         )
     show(f"{done:,} of {total:,} lines acked, {wrong:,} of them {results.wrong}")
-    show(comparison.in_words())
-    return done == total and not wrong and comparison.matches
+    show(comparison(expected, counted))
+    return done == total and not wrong and counted == expected
 
 
 def results_of(variant: str) -> Results:

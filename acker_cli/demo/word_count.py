@@ -75,25 +75,6 @@ class Parameters:
         return cls(**{name: type(default[name])(value) for name, value in given.items()})
 
 
-class Pace:
-    """Lets so many lines through a second, or all for 0; what was missed is not made up for."""
-
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._interval = 1 / rate if rate else 0.0
-        self._clock = clock
-        self._due = clock()
-
-    def allows(self) -> bool:
-        """Whether one more may be emitted now, which counts as emitted then."""
-        if not self._interval:
-            return True
-        now = self._clock()
-        if now < self._due:
-            return False
-        self._due = now + self._interval
-        return True
-
-
 class LineSpout(Spout):
     """Emits the lines of the text that are its task's, each until it is acked; the message id of a line is its number.
 
@@ -102,23 +83,27 @@ class LineSpout(Spout):
 
     streams = (declare({"line": int, "text": str}),)
 
-    def __init__(self, parameters: Parameters) -> None:
-        self._directory = parameters.directory
-        self._pace = Pace(parameters.rate)
-        self._lines = parameters.lines
+    def __init__(self, parameters: Parameters, clock: Callable[[], float] = time.monotonic) -> None:
+        self._parameters = parameters
+        self._interval = 1 / parameters.rate if parameters.rate else 0.0
+        self._clock = clock
+        self._due = clock()
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self._context = context
         self._collector = collector
-        self._text = lines(self._lines)
-        self._store = LineStore(self._directory, context.task)
+        self._text = lines(self._parameters.lines)
+        self._store = LineStore(self._parameters.directory, context.task)
         done = self._store.lines()
         mine = range(context.task, len(self._text), context.tasks)
         self._todo = deque(line for line in mine if line not in done)
 
     def next_tuple(self) -> None:
         self._store.commit()
-        if self._todo and self._pace.allows():
+        now = self._clock()
+        if self._todo and now >= self._due:
+            # Lines that were due earlier are not made up for.
+            self._due = now + self._interval
             line = self._todo.popleft()
             self._collector.emit((line, self._text[line]), message_id=line)
 
@@ -135,15 +120,10 @@ class LineSpout(Spout):
         self._store.close()
 
 
-class _Lottery:
-    """Fails tuples at random, half of them after the work on them, whose effects must not happen twice."""
-
-    def __init__(self, parameters: Parameters, context: TaskContext) -> None:
-        self._random = random.Random(f"{parameters.seed}/{context.component}/{context.task}")  # noqa: S311
-        self._half = parameters.fail_rate / 2
-
-    def draws(self) -> bool:
-        return bool(self._half) and self._random.random() < self._half
+def _lottery(parameters: Parameters, context: TaskContext) -> Callable[[], bool]:
+    """Whether to fail a tuple, at random: before the work on it, or after, when its effects must not happen twice."""
+    draw = random.Random(f"{parameters.seed}/{context.component}/{context.task}").random  # noqa: S311
+    return lambda: draw() < parameters.fail_rate / 2
 
 
 class SplitBolt(BasicBolt):
@@ -155,15 +135,15 @@ class SplitBolt(BasicBolt):
         self._parameters = parameters
 
     def prepare(self, context: TaskContext) -> None:
-        self._lottery = _Lottery(self._parameters, context)
+        self._fails = _lottery(self._parameters, context)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        if self._lottery.draws():
+        if self._fails():
             raise FailTupleError(_ON_PURPOSE.format("before"))
         line, text = tuple_
         for position, word in enumerate(words(text)):
             collector.emit((line, position, word))
-        if self._lottery.draws():
+        if self._fails():
             raise FailTupleError(_ON_PURPOSE.format("after"))
 
 
@@ -176,20 +156,20 @@ class CountBolt(BatchBolt):
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self._context = context
         self._collector = collector
-        self._lottery = _Lottery(self._parameters, context)
+        self._fails = _lottery(self._parameters, context)
         self._store = CountStore(self._parameters.directory, context.task)
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
         counted = []
         for tuple_ in tuples:
-            if self._lottery.draws():
+            if self._fails():
                 self._collector.fail(tuple_, _ON_PURPOSE.format("before"))
             else:
                 counted.append(tuple_)
         if repeated := self._store.add([tuple_.values for tuple_ in counted]):
             self._context.count(REPEATED, repeated)
         for tuple_ in counted:
-            if self._lottery.draws():
+            if self._fails():
                 self._collector.fail(tuple_, _ON_PURPOSE.format("after"))
             else:
                 self._collector.ack(tuple_)
