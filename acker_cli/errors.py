@@ -11,11 +11,3 @@ class SettingsError(CliError):
 
 class ProcessError(CliError):
     """A child process that cannot be kept running."""
-
-
-class RemovalError(CliError):
-    """A topology that cannot be deleted now."""
-
-
-class DemoError(CliError):
-    """The demo could not be carried out."""

@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -197,7 +197,7 @@ class Slot(Generic[S]):
         name: of what it runs; several slots may run the same.
         start: starts a process.
         past: sum of the statistics of the processes that have ended.
-        latest: the last two statistics that the running process has reported.
+        latest: the last statistics that the running process has reported, if any.
         error: why a process ends, as it reported.
     """
 
@@ -205,16 +205,11 @@ class Slot(Generic[S]):
         self.name = name
         self.start = start
         self.past = past
-        self.latest: deque[S] = deque(maxlen=2)
+        self.latest: S | None = None
         self.child: ChildProcess | None = None
         self.heartbeat_at = time.monotonic()
         self.error = ""
         self.backoff = Backoff()
-
-    @property
-    def running_stats(self) -> Sequence[S]:
-        """The last statistics of the running process, if it has reported any."""
-        return list(self.latest)[-1:]
 
     @property
     def running(self) -> ChildProcess | None:
@@ -308,8 +303,8 @@ class Supervisor(ABC, Generic[S]):
         # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
         with self._changed:
             for slot in self._slots:
-                for stats in (slot.past, *slot.running_stats):
-                    sums[slot.name] = self._add(sums[slot.name], stats) if slot.name in sums else stats
+                stats = slot.past if slot.latest is None else self._add(slot.past, slot.latest)
+                sums[slot.name] = self._add(sums[slot.name], stats) if slot.name in sums else stats
         return sums
 
     def _supervise_guarded(self, slot: Slot[S]) -> None:
@@ -329,9 +324,9 @@ class Supervisor(ABC, Generic[S]):
             self._follow(slot, child)
             code = child.wait()
             with self._changed:
-                for stats in slot.running_stats:
-                    slot.past = self._add(slot.past, stats.retired())
-                slot.latest.clear()
+                if slot.latest is not None:
+                    slot.past = self._add(slot.past, slot.latest.retired())
+                slot.latest = None
                 self._changed.notify_all()
             if self._is_stopping():
                 return
@@ -353,7 +348,7 @@ class Supervisor(ABC, Generic[S]):
                 slot.error = str(report.get("error", ""))
                 continue
             with self._changed:
-                slot.latest.append(self._stats_of(report["stats"]))
+                slot.latest = self._stats_of(report["stats"])
                 slot.heartbeat_at = time.monotonic()
                 self._reported.add(slot.name)
                 self._changed.notify_all()

@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
-from acker_cli.errors import RemovalError
+from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
-from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_admin
+from kafka_clients.catalogue import CONTACT_S
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError
-from kafka_clients.librdkafka_bugs import forgettable
 from tuple_tree.errors import InvalidNameError, ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
 
-_LET_GO_S: Final = 30.0
+_LEAVE_S: Final = 30.0
 """Seconds within which acker workers have to leave the group."""
 _LOOK_S: Final = 0.2
 _OF_COMPONENTS: Final = ("tuples", "notices", "replay")
@@ -74,14 +71,13 @@ class Removal:
     """Deletes what remains of a topology; `show` takes lines about what was done."""
 
     def __init__(
-        self, kafka: KafkaSettings, remains: Remains, show: Callable[[str], None], let_go_s: float = _LET_GO_S
+        self, status: ClusterStatus, remains: Remains, show: Callable[[str], None], leave_s: float = _LEAVE_S
     ) -> None:
         self._remains = remains
         self._show = show
-        self._let_go_s = let_go_s
-        self._catalogue = Catalogue(kafka)
-        self._status = ClusterStatus(kafka)
-        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+        self._leave_s = leave_s
+        self._status = status
+        self._admin = status.catalogue.admin
 
     def check_unused(self) -> None:
         """An error if a process of a component is at work; acker workers leave by themselves."""
@@ -89,7 +85,7 @@ class Removal:
         components = set(self._remains.groups) - {acker_group(topology)}
         used = {group: count for group, count in self._status.members(components).items() if count}
         if used:
-            raise RemovalError(
+            raise CliError(
                 f"topology {topology} is at work: {_listed(used)}. Stop these processes first; --force deletes it all "
                 "the same"
             )
@@ -98,16 +94,16 @@ class Removal:
         """Withdraws the manifest, and waits until the acker workers have left; an error if not, unless `force`."""
         topology, group = self._remains.topology, acker_group(self._remains.topology)
         if self._remains.is_published:
-            self._catalogue.withdraw(topology)
+            self._status.catalogue.withdraw(topology)
             self._show("withdrawn from acker.topologies")
-        deadline = time.monotonic() + self._let_go_s
+        deadline = time.monotonic() + self._leave_s
         notified = False
         while count := self._status.members([group])[group]:
             if time.monotonic() > deadline:
                 if force:
                     return
-                raise RemovalError(
-                    f"{topology} is withdrawn, but {_listed({group: count})} after {self._let_go_s:g} s. Stop the "
+                raise CliError(
+                    f"{topology} is withdrawn, but {_listed({group: count})} after {self._leave_s:g} s. Stop the "
                     f"acker workers that were started with --topology {topology}, and repeat this command, which goes "
                     "on where it ended; --force does not wait for them"
                 )
@@ -120,21 +116,19 @@ class Removal:
         """Deletes groups and topics; returns what could not be deleted, with the reason."""
         groups, topics = [*self._remains.groups], [*self._remains.topics]
         answers = self._admin.delete_consumer_groups(groups, request_timeout=CONTACT_S)
-        gone = KafkaError.GROUP_ID_NOT_FOUND
-        left = [self._outcome(f"group {name}", answer, gone) for name, answer in answers.items()]
+        left = [self._outcome(f"group {name}", answer) for name, answer in answers.items()]
         if topics:
             bounds = {"operation_timeout": CONTACT_S, "request_timeout": 2 * CONTACT_S}
             answers = self._admin.delete_topics(topics, **bounds)
-            gone = KafkaError.UNKNOWN_TOPIC_OR_PART
-            left += [self._outcome(f"topic {name}", answer, gone) for name, answer in answers.items()]
+            left += [self._outcome(f"topic {name}", answer) for name, answer in answers.items()]
         return [why for why in left if why]
 
-    def _outcome(self, what: str, answer: Any, gone: int) -> str:
+    def _outcome(self, what: str, answer: Any) -> str:
         try:
             answer.result()
         except KafkaException as error:
             code, why = error.args[0].code(), error.args[0].str()
-            if code == gone:
+            if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNKNOWN_TOPIC_OR_PART):
                 return ""
             if code in REFUSED:
                 raise AccessError(

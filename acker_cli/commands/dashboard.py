@@ -42,13 +42,12 @@ def dashboard(
     """
     import webbrowser
 
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import log_to_stderr, standard_error, standard_output
     from acker_cli.interruption import interruptible
     from kafka_clients.catalogue import Catalogue
 
     log_to_stderr(loaded.settings.log_level)
-    kafka = configured_kafka(loaded)
+    kafka = loaded.cluster()
     check_dashboard_port(loaded.settings.dashboard)
     with interruptible(is_service=True):
         with standard_error().status("asking the cluster …"):

@@ -44,7 +44,6 @@ def list_(
     """
     from collections import Counter, deque
 
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.replay import dead_letters_read
     from inspection.dead_letters import DeadLetter
 
@@ -53,7 +52,7 @@ def list_(
     latest: deque[DeadLetter] = deque(maxlen=limit)
     total = 0
     searched: Counter[str] = Counter()
-    with dead_letters_read(configured_kafka(loaded), name) as log:
+    with dead_letters_read(loaded.cluster(), name) as log:
         for entry in log.entries(since_ms=chosen.since_ms):
             if not isinstance(entry, DeadLetter):
                 replays[entry.of] = entry.timestamp_ms
@@ -89,13 +88,12 @@ def show(
 
     A tuple is shown by its fields, too. Binary data are shown in hexadecimal.
     """
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.replay import dead_letters_read
     from inspection.dead_letters import DeadLetter
     from inspection.errors import DeadLettersError
 
     letter, replayed_ms = None, None
-    with dead_letters_read(configured_kafka(loaded), name) as log:
+    with dead_letters_read(loaded.cluster(), name) as log:
         for entry in log.entries(start=offset):
             if isinstance(entry, DeadLetter):
                 letter = entry if entry.offset == offset else letter
@@ -151,14 +149,13 @@ def replay(
     A message of a spout's source goes back to that topic, which has to be named by --topic, and becomes a new message
     with a new tree. Ack batches and notices are not replayed: what they tell of is over.
     """
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.replay import ReplayRequest, replay_letters
 
     chosen = _selection(reason, topic, component, since, offset)
     if not chosen and not all_:
         raise SettingsError("which ones? Give a filter, such as --offset or --reason, or --all")
     replay_letters(
-        configured_kafka(loaded),
+        loaded.cluster(),
         ReplayRequest(name, chosen, limit, again=again, keep_anchors=keep_anchors),
         dry_run=dry_run,
         yes=yes,

@@ -35,7 +35,7 @@ def demo(
     import secrets
     from contextlib import ExitStack
 
-    from acker_cli.cluster.connection import configured_kafka, embedded_kafka
+    from acker_cli.cluster.local import embedded_kafka
     from acker_cli.console import log_to_stderr, print_json, standard_error, standard_output
     from acker_cli.demo.session import DemoOptions, demo_directory, run_demo
     from acker_cli.demo.word_count import Parameters
@@ -61,7 +61,7 @@ def demo(
             console.print("starting Apache Kafka …")
             kafka = cleaning.enter_context(embedded_kafka(loaded, standard_error()))
         else:
-            kafka = configured_kafka(loaded)
+            kafka = loaded.cluster()
             Catalogue(kafka).reach()
             plan.start_early()
         console.print(f"counting words as topology {name} on {kafka['bootstrap.servers']}")

@@ -41,7 +41,6 @@ def doctor(
 
     Exit code 2 if there is a problem, 1 if there is a warning and --strict is given, else 0; notes change nothing.
     """
-    from acker_cli.cluster.connection import check_properties
     from acker_cli.console import print_json, standard_error, standard_output
     from inspection.doctor.checks import examine
     from inspection.doctor.facts import Facts, exit_code
@@ -53,7 +52,7 @@ def doctor(
     if loaded.settings.is_embedded:
         facts = Facts(wanted=wanted)
     else:
-        check_properties(loaded.settings.kafka, loaded)
+        loaded.check_kafka(loaded.settings.kafka)
         with standard_error().status("asking the cluster …") as status:
             facts = look_at_all(loaded.settings.kafka, wanted, declared, watch, status.update)
     facts = with_java(facts)

@@ -28,7 +28,7 @@ def kafka(loaded: LoadedSettings, json_: bool = JSON) -> None:
 
     Prints its address as soon as it can be reached. Needs Java 17 or newer; Apache Kafka is downloaded once.
     """
-    from acker_cli.cluster.connection import embedded_broker
+    from acker_cli.cluster.local import embedded_broker
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.errors import ProcessError
     from acker_cli.interruption import interruptible

@@ -3,13 +3,13 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from acker_cli.errors import CliError
+from acker_cli.errors import CliError, SettingsError
 
 if TYPE_CHECKING:
     from spout_sdk import Topology
@@ -148,3 +148,15 @@ def load_from_here(reference: str) -> "Topology":
             f"{reference!r} raised {type(error).__name__}: {error}; "
             "name a Topology, or a function without arguments that returns one"
         ) from error
+
+
+def only_topology(topologies: Collection[str], how: str = "") -> str:
+    """The only topology of a cluster; an error if there are several, which ends with `how` to name one."""
+    if not topologies:
+        from kafka_clients.errors import UnknownTopologyError
+
+        raise UnknownTopologyError("", [])
+    if len(topologies) > 1:
+        raise SettingsError(f"say which topology{how}: the cluster has {', '.join(sorted(topologies))}")
+    (only,) = topologies
+    return only

@@ -36,8 +36,7 @@ def run(
     """
     from contextlib import ExitStack
 
-    from acker_cli.cluster.connection import configured_kafka, embedded_kafka
-    from acker_cli.cluster.sources import create_topics, feeding, feeds_of
+    from acker_cli.cluster.local import create_topics, embedded_kafka, feeding, feeds_of
     from acker_cli.commands.dashboard import check_dashboard_port, dashboard_served
     from acker_cli.console import log_to_stderr, standard_error, standard_output
     from acker_cli.errors import SettingsError
@@ -74,7 +73,7 @@ def run(
             create_topics(kafka, topology, loaded.settings.topics.replication_factor)
             cleaning.enter_context(feeding(kafka, feeds, console))
         else:
-            kafka = configured_kafka(loaded)
+            kafka = loaded.cluster()
             check_cluster(kafka, topology.manifest, component)
         console.print(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")
         if dashboard:

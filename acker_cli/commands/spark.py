@@ -52,7 +52,6 @@ def submit(
     import shlex
     from importlib.util import find_spec
 
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
     from acker_cli.interruption import interruptible
@@ -83,7 +82,7 @@ def submit(
     if dry_run:
         typer.echo(shlex.join(plan.line()))
         return
-    kafka = configured_kafka(loaded)
+    kafka = loaded.cluster()
     standard_error().print(f"running {name} in Spark at {master}; Ctrl-C stops it")
     with interruptible(is_service=True), Submission(plan, kafka) as submission:
         code = submission.wait()

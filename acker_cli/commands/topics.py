@@ -27,12 +27,11 @@ def create(
 
     What exists is checked and left as it is. Acker workers learn from the manifest what there is to do.
     """
-    from acker_cli.cluster.connection import configured_kafka
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import topic_specs
 
     manifest = load_from_here(reference).manifest
-    catalogue = Catalogue(configured_kafka(loaded))
+    catalogue = Catalogue(loaded.cluster())
     copies = loaded.settings.topics.replication_factor
     if wait:
         catalogue.await_brokers(max(1, copies), wait)
@@ -59,13 +58,12 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
 
     Exit code 1 if one is missing or is not as it has to be.
     """
-    from acker_cli.cluster.connection import configured_kafka
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import topic_specs
 
     manifest = load_from_here(reference).manifest
     specs = topic_specs(manifest)
-    catalogue = Catalogue(configured_kafka(loaded))
+    catalogue = Catalogue(loaded.cluster())
     existing = catalogue.topics()
     problems: dict[str, list[str]] = {}
     for problem in catalogue.problems(specs):

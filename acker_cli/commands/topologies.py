@@ -8,7 +8,7 @@ import typer
 
 from acker_cli.commands.options import JSON, argument, command, flag
 from acker_cli.console import print_json, print_table, standard_error, standard_output
-from acker_cli.errors import RemovalError, SettingsError
+from acker_cli.errors import CliError, SettingsError
 from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
@@ -32,17 +32,14 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     Of each, how many of its topics are there, how many acker workers serve it, how many ack batches they have not
     committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
     """
-    from acker_cli.cluster.connection import configured_kafka
     from inspection.topology_status import ClusterStatus
-    from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import Manifest
 
-    kafka = configured_kafka(loaded)
+    cluster = ClusterStatus(loaded.cluster())
     with standard_error().status("asking the cluster …"):
-        catalogue = Catalogue(kafka)
-        published = dict(sorted(catalogue.manifests().items()))
+        published = dict(sorted(cluster.catalogue.manifests().items()))
         readable = [manifest for manifest in published.values() if isinstance(manifest, Manifest)]
-        known = {status.manifest.topology: status for status in ClusterStatus(kafka).of(readable, catalogue.topics())}
+        known = {status.manifest.topology: status for status in cluster.of(readable, cluster.catalogue.topics())}
     statuses = {name: known.get(name) or str(what) for name, what in published.items()}
     if json_:
         print_json({"topologies": [_listed(name, status) for name, status in statuses.items()]})
@@ -60,14 +57,11 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
-    from acker_cli.cluster.connection import configured_kafka
     from inspection.topology_status import ClusterStatus
-    from kafka_clients.catalogue import Catalogue
 
-    kafka = configured_kafka(loaded)
+    cluster = ClusterStatus(loaded.cluster())
     with standard_error().status("asking the cluster …"):
-        catalogue = Catalogue(kafka)
-        (status,) = ClusterStatus(kafka).of([catalogue.manifest(name)], catalogue.topics())
+        (status,) = cluster.of([cluster.catalogue.manifest(name)], cluster.catalogue.topics())
     if json_:
         print_json(_as_json(status))
     else:
@@ -99,20 +93,18 @@ def delete(
     """
     import sys
 
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.cluster.removal import Removal, remains_of
-    from kafka_clients.catalogue import Catalogue
+    from inspection.topology_status import ClusterStatus
     from kafka_clients.errors import UnknownTopologyError
     from tuple_tree.names import check_name
 
-    kafka = configured_kafka(loaded)
+    cluster = ClusterStatus(loaded.cluster())
     progress = standard_error() if json_ else standard_output()
-    catalogue = Catalogue(kafka)
-    manifests = catalogue.manifests()
-    remains = remains_of(check_name("topology", name), manifests, catalogue.topics())
+    manifests = cluster.catalogue.manifests()
+    remains = remains_of(check_name("topology", name), manifests, cluster.catalogue.topics())
     if not remains or (keep_topics and not remains.is_published):
         raise UnknownTopologyError(name, sorted(manifests))
-    removal = Removal(kafka, remains, lambda line: progress.print(line))
+    removal = Removal(cluster, remains, progress.print)
     if not force:
         removal.check_unused()
     if not yes:
@@ -121,7 +113,7 @@ def delete(
         if not sys.stdin.isatty():
             raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
         if not typer.confirm("Delete all that?", err=json_):
-            raise RemovalError(f"topology {name} was not deleted")
+            raise CliError(f"topology {name} was not deleted")
     removal.withdraw(force=force)
     left = [] if keep_topics else removal.delete()
     if json_:
@@ -129,7 +121,7 @@ def delete(
         withdrawn = remains.is_published
         print_json({"topology": name, "withdrawn": withdrawn, "groups": groups, "topics": topics, "left": left})
     if left and not force:
-        raise RemovalError(f"not deleted: {'; '.join(left)}. Repeat this command")
+        raise CliError(f"not deleted: {'; '.join(left)}. Repeat this command")
     for one in left:
         standard_error().print(f"not deleted: {one}")
 

@@ -1,6 +1,6 @@
 """`acker trace`."""
 
-from acker_cli.commands.options import JSON, argument, command, option
+from acker_cli.commands.options import JSON, argument, command, only_topology, option
 from acker_cli.settings import LoadedSettings
 
 _WHICH = "Which trees"
@@ -50,7 +50,6 @@ def trace(
     """
     import time
 
-    from acker_cli.cluster.connection import configured_kafka, only_topology
     from acker_cli.console import print_json, slow_progress, standard_error, standard_output
     from acker_cli.errors import SettingsError
     from acker_cli.views.trace import print_trees
@@ -63,7 +62,7 @@ def trace(
         raise SettingsError("say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed")
     wanted = 0 if root is None else parse_root(root)
     asked = None if since is None else since_ms(since, time.time_ns() // 1_000_000)
-    kafka = configured_kafka(loaded)
+    kafka = loaded.cluster()
     with standard_error().status("asking the cluster …"):
         catalogue = Catalogue(kafka)
         manifest = catalogue.manifest(

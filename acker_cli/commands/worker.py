@@ -29,31 +29,17 @@ def worker(
     """
     import signal
 
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import log_to_stderr, standard_output
-    from acker_cli.interruption import interruptible, stopped_by_signals
-    from acker_cli.processes.metrics_server import check_port, metrics_served
-    from acker_cli.processes.worker import all_topologies, one_topology
-    from acker_worker.worker import WorkerSettings
+    from acker_cli.interruption import interruptible
+    from acker_cli.processes.metrics_server import check_port
+    from acker_cli.processes.worker import run_worker
     from kafka_clients.catalogue import Catalogue
 
-    settings = loaded.settings
-    log_to_stderr(settings.log_level)
-    kafka = configured_kafka(loaded)
-    worker_settings = WorkerSettings(**settings.worker.model_dump())
-    output = standard_output() if json_ else None
-    if topology is None:
-        working = all_topologies(kafka, worker_settings, output)
-    else:
-        working = one_topology(topology, kafka, worker_settings, output)
-    check_port(settings.metrics)
+    log_to_stderr(loaded.settings.log_level)
+    kafka = loaded.cluster()
+    check_port(loaded.settings.metrics)
     with interruptible():
         Catalogue(kafka).reach()
-    # Not `interruptible`: a worker stops between two records, never amid one.
-    with (
-        stopped_by_signals(working.stop) as received,
-        metrics_served(settings.metrics, working.collectors, working.health),
-    ):
-        working.run()
+    received = run_worker(topology, kafka, loaded.settings, standard_output() if json_ else None)
     if signal.SIGINT in received:
         raise typer.Exit(128 + signal.SIGINT)

@@ -16,11 +16,12 @@ from acker_cli.cluster.removal import Removal, remains_of
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import comparison, lines, plain_count
 from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
-from acker_cli.errors import DemoError
+from acker_cli.errors import SettingsError
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from acker_cli.settings.sections import KafkaProperties, Settings
-from acker_cli.views.live import Progress, TopologySnapshot, View, by_reason, latency_in_words
+from acker_cli.views.live import TopologySnapshot, View, by_reason, latency_in_words
 from acker_worker.stats import WorkerStats
+from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
 from spout_sdk import Stats, load_topology
@@ -149,16 +150,16 @@ def demo_directory(keep: Path | None) -> Iterator[Path]:
             yield Path(directory)
         return
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise DemoError(f"{keep} is there already and is not an empty directory: name another one with --keep")
+        raise SettingsError(f"{keep} is there already and is not an empty directory: name another one with --keep")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep.absolute()
 
 
 def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
     try:
-        catalogue = Catalogue(kafka)
-        remains = remains_of(topology, catalogue.manifests(), catalogue.topics())
-        removal = Removal(kafka, remains, lambda _line: None)
+        status = ClusterStatus(kafka)
+        remains = remains_of(topology, status.catalogue.manifests(), status.catalogue.topics())
+        removal = Removal(status, remains, lambda _line: None)
         removal.withdraw(force=True)
         left = "; ".join(removal.delete())
     except ClusterError as error:
@@ -176,7 +177,7 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
     with TopologyProcesses(plan, kafka, options.settings.worker.model_dump(), options.log_level) as processes:
         for looked in processes.checked_snapshots():
             done = acked_lines(directory)
-            snapshot = replace(looked, progress=Progress(done, total, "lines"))
+            snapshot = replace(looked, lines=(done, total))
             view.show(snapshot)
             if not began and snapshot.at_spouts.emitted:
                 began = time.monotonic()
@@ -186,8 +187,8 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
                 overdue = _overdue(snapshot, options.deadline)
                 break
             if options.kill:
-                busy, pids = processes.ackers.busy_pids(), processes.components.pids()
-                for pid, role in kills.due(done / total, busy, snapshot.components, pids):
+                ackers, pids = processes.ackers.pids(owners=True), processes.components.pids()
+                for pid, role in kills.due(done / total, ackers, snapshot.components, pids):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                     view.note(f"killed {role} {pid}")
@@ -209,48 +210,44 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
 
 
 class Kills:
-    """The kills of an acker worker and of a process of a bolt, at random moments while they are busy."""
+    """The kills of an acker worker and of a process of a bolt, at random moments while they have tasks."""
 
     def __init__(self, seed: int, bolts: Sequence[str]) -> None:
         self._random = random.Random(f"{seed}/chaos")  # noqa: S311
         self._bolts = bolts
         self._acker_at = self._random.uniform(*_ACKER_WINDOW)
         self._bolt_at = self._random.uniform(*_BOLT_WINDOW)
-        self._executed: dict[str, int] = {}
         self.of_ackers = 0
         self.of_bolts = 0
 
     def due(
-        self, done: float, busy_ackers: Sequence[int], stats: Mapping[str, Stats], pids: Mapping[str, Sequence[int]]
+        self, done: float, ackers: Sequence[int], stats: Mapping[str, Stats], pids: Mapping[str, Sequence[int]]
     ) -> list[tuple[int, str]]:
         """Process ids, and what they are, to kill when this share of lines is acked; stats and pids by component."""
         due = []
-        if not self.of_ackers and done >= self._acker_at and busy_ackers:
-            due.append((self._random.choice(busy_ackers), "acker worker"))
+        if not self.of_ackers and done >= self._acker_at and ackers:
+            due.append((self._random.choice(ackers), "acker worker"))
             self.of_ackers += 1
-        if not self.of_bolts and done >= self._bolt_at:
-            working = [bolt for bolt in self._bolts if self._is_working(stats[bolt], pids[bolt])]
-            if working:
-                bolt = self._random.choice(working)
-                due.append((self._random.choice(pids[bolt]), f"{bolt} process"))
-                self.of_bolts += 1
-        self._executed = {bolt: stats[bolt].executed for bolt in self._bolts}
-        return due
-
-    def _is_working(self, stats: Stats, pids: Sequence[int]) -> bool:
-        before = self._executed.get(stats.component)
         # Processes of a bolt share its tasks evenly, so each has one if there are enough of them.
-        all_have_tasks = set(stats.pids) == set(pids) and len(stats.tasks) >= len(pids)
-        return all_have_tasks and before is not None and stats.executed > before
+        working = [
+            bolt
+            for bolt in self._bolts
+            if set(stats[bolt].pids) == set(pids[bolt]) and len(stats[bolt].tasks) >= len(pids[bolt])
+        ]
+        if not self.of_bolts and done >= self._bolt_at and working:
+            bolt = self._random.choice(working)
+            due.append((self._random.choice(pids[bolt]), f"{bolt} process"))
+            self.of_bolts += 1
+        return due
 
 
 def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
-    ackers, progress = snapshot.ackers or WorkerStats(), snapshot.progress or Progress(0, 0, "lines")
+    ackers, (done, total) = snapshot.ackers or WorkerStats(), snapshot.lines or (0, 0)
     bolts = ", ".join(
         f"{name} {stats.pending:,}" for name, stats in snapshot.components.items() if name not in snapshot.spouts
     )
     return (
-        f"given up after {deadline:g} s: {progress.done:,} of {progress.total:,} lines are acked; pending: "
+        f"given up after {deadline:g} s: {done:,} of {total:,} lines are acked; pending: "
         f"{snapshot.at_spouts.pending:,} at the spout, {ackers.pending:,} in {ackers.partitions} acker partitions, "
         f"inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
     )

@@ -120,13 +120,12 @@ def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
 
 
 def main() -> int:
-    from acker_cli.cluster.connection import configured_kafka
     from acker_cli.console import standard_output
     from acker_cli.settings.layers import load
 
     loaded, parameters = load(), Parameters.from_environment(os.environ)
     replication = loaded.settings.topics.replication_factor
-    written = write_text(configured_kafka(loaded), parameters, replication)
+    written = write_text(loaded.cluster(), parameters, replication)
     standard_output().print(f"wrote {written:,} lines to {text_topic(parameters)}")
     return 0
 

@@ -44,4 +44,6 @@ def comparison(expected: Counter[str], counted: Counter[str]) -> str:
     differing.sort(key=lambda word: (-abs(expected[word] - counted[word]), word))
     shown = ", ".join(f"{word!r} {counted[word]:,} instead of {expected[word]:,}" for word in differing[:_SHOWN])
     more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
-    return f"counts differ: {total} of {expected.total():,} words, {distinct} of {len(expected):,} distinct: {shown}{more}"
+    return (
+        f"counts differ: {total} of {expected.total():,} words, {distinct} of {len(expected):,} distinct: {shown}{more}"
+    )

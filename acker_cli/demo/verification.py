@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from acker_cli.cluster.connection import configured_kafka
 from acker_cli.console import standard_output
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
 from acker_cli.demo.stores import acked_lines, counted_words
@@ -118,7 +117,7 @@ def results_of(variant: str) -> Results:
     """The results of the word count that the environment names; `variant`: `spark`, or empty."""
     parameters = Parameters.from_environment(os.environ)
     if variant == "spark":
-        return spark_results(configured_kafka(load()), parameters)
+        return spark_results(load().cluster(), parameters)
     return kept_results(parameters.directory)
 
 

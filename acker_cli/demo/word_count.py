@@ -45,7 +45,7 @@ REPEATED: Final = "repeated"
 
 _ON_PURPOSE: Final = "failed on purpose, {} the work was done"
 _PREFIX: Final = "WORD_COUNT_"
-# Short, so that what a kill has swallowed comes again soon.
+# Short, so that what was lost by a kill is replayed soon.
 _MESSAGE_TIMEOUT: Final = 5.0
 _TICK: Final = 0.5
 # A line has nine words: enough to keep every process busy, and few enough that none waits long.
@@ -78,7 +78,7 @@ class Parameters:
 class LineSpout(Spout):
     """Emits the lines of the text that are its task's, each until it is acked; the message id of a line is its number.
 
-    Acked lines are kept in a file, so a spout that was killed goes on with the rest.
+    Acked lines are kept in a file, so a spout that was killed continues with the rest.
     """
 
     streams = (declare({"line": int, "text": str}),)

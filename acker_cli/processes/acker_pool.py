@@ -13,7 +13,6 @@ from typing import Any, Final
 from acker_cli.console import log_to_stderr
 from acker_cli.errors import ProcessError
 from acker_worker.stats import WorkerStats
-from kafka_clients import supervision
 from kafka_clients.supervision import (
     ChildProcess,
     Slot,
@@ -28,15 +27,11 @@ _log = logging.getLogger(__name__)
 
 ACKER_LOOP: Final = "acker"
 """The name of the loop of acker workers; the others have the name of their component."""
-_ARGUMENTS: Final = ("acker_cli.processes.acker_pool",)
+ARGUMENTS: Final = ("acker_cli.processes.acker_pool",)
+"""The command line of a worker's process, for `supervision.start_early`."""
 _ORPHAN_SECONDS: Final = 10.0  # how long an orphan may take to stop cleanly
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
 """Statistics of which the longest counts, not the sum."""
-
-
-def start_early(count: int) -> None:
-    """Starts processes that the next pool takes, so that they import what they need meanwhile."""
-    supervision.start_early(_ARGUMENTS, count)
 
 
 class AckerPool(Supervisor[WorkerStats]):
@@ -58,7 +53,7 @@ class AckerPool(Supervisor[WorkerStats]):
         launch = {"topology": topology, "kafka": {**kafka}, "worker": {**(worker or {})}, "log_level": log_level}
 
         def start_process() -> ChildProcess:
-            return ChildProcess(_ARGUMENTS, {}, launch)
+            return ChildProcess(ARGUMENTS, {}, launch)
 
         self._slots = [Slot(ACKER_LOOP, start_process, WorkerStats()) for _ in range(count)]
 
@@ -67,17 +62,12 @@ class AckerPool(Supervisor[WorkerStats]):
         if self._failure is not None:
             raise self._failure
 
-    def pids(self) -> list[int]:
-        """The ids of the running workers."""
-        return [child.pid for slot in self._slots if (child := slot.running) is not None]
-
-    def busy_pids(self) -> list[int]:
-        """Those that own partitions and have applied entries between their last two reports."""
-        latest = {child.pid: [*slot.latest] for slot in self._slots if (child := slot.running) is not None}
+    def pids(self, *, owners: bool = False) -> list[int]:
+        """The ids of the running workers, or of those that own partitions."""
         return [
-            pid
-            for pid, stats in latest.items()
-            if len(stats) == 2 and stats[1].partitions > 0 and stats[1].entries > stats[0].entries
+            child.pid
+            for slot in self._slots
+            if (child := slot.running) is not None and (not owners or (slot.latest or WorkerStats()).partitions)
         ]
 
     def stats(self) -> WorkerStats:

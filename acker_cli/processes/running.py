@@ -13,8 +13,7 @@ from prometheus_client.registry import Collector
 
 from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
-from acker_cli.processes import acker_pool
-from acker_cli.processes.acker_pool import ACKER_LOOP, AckerPool
+from acker_cli.processes.acker_pool import ACKER_LOOP, ARGUMENTS, AckerPool
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
 from acker_cli.settings.sections import Settings
 from acker_cli.views.live import TopologySnapshot, View
@@ -23,6 +22,7 @@ from inspection.topology_status import ClusterStatus
 from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
+from kafka_clients.supervision import start_early
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
 from spout_sdk.runtime.launch import start_early as start_component_early
 from spout_sdk.runtime.process import collect_rarely
@@ -57,7 +57,7 @@ class RunPlan:
 
     def start_early(self) -> None:
         """Starts the processes of `TopologyProcesses`, which import what they need while a broker starts."""
-        acker_pool.start_early(self.ackers)
+        start_early(ARGUMENTS, self.ackers)
         for component in self.topology.manifest.components:
             if not component.external:
                 start_component_early(self.reference, component.name, self.processes.get(component.name, 1))
@@ -251,18 +251,15 @@ def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: flo
     The group is described once, because a client that does so again and again aborts its process where a broker goes
     away meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.
     """
-    over = threading.Event()
     group = acker_group(manifest.topology)
 
     def look() -> None:
-        if over.wait(after_s):
-            return
         try:
             members = ClusterStatus(kafka).members([group])[group]
         except ClusterError as error:
             _log.warning("whether an acker worker is at work is not known: %s", error)
             return
-        if members == 0 and not over.is_set():
+        if members == 0 and not timer.finished.is_set():  # which it is if it was cancelled meanwhile
             _log.warning(
                 "no acker worker is at work for topology %s (consumer group %s has no members): its trees are neither "
                 "acked nor failed until there is one. Start one: acker worker --topology %s, or add --ackers 1 to "
@@ -270,9 +267,11 @@ def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: flo
                 *(manifest.topology, group, manifest.topology),
             )
 
+    timer = threading.Timer(after_s, look)
+    timer.name, timer.daemon = "acker-watch", True
     if manifest.acking:
-        threading.Thread(target=look, name="acker-watch", daemon=True).start()
+        timer.start()
     try:
         yield
     finally:
-        over.set()
+        timer.cancel()

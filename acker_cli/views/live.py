@@ -27,15 +27,6 @@ _REPLAYED: Final = "replayed"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How much of something that ends is done; `unit` in the plural."""
-
-    done: int
-    total: int
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
 class TopologySnapshot:
     """A topology at work."""
 
@@ -45,7 +36,7 @@ class TopologySnapshot:
     rate: float = 0.0  # tuple deliveries executed a second, over the last seconds
     acker_pids: tuple[int, ...] = ()  # of the acker workers started here
     ackers: WorkerStats | None = None  # their sum; None if none was started here
-    progress: Progress | None = None  # of a topology that comes to an end
+    lines: tuple[int, int] | None = None  # of the demo's text: how many are acked, and how many there are
 
     @property
     def at_spouts(self) -> Stats:
@@ -64,15 +55,19 @@ class TopologySnapshot:
         return sum(stats.executed for stats in self.components.values())
 
 
-class PlainView:
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+class View:
+    """Lines every few seconds, or a table that is drawn again and again, with notes above it."""
+
+    def __init__(self, console: Console, live: Live | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._live = live
         self._clock = clock
         self._due = clock() + PLAIN_SECONDS
 
     def show(self, snapshot: TopologySnapshot) -> None:
-        now = self._clock()
-        if now >= self._due:
+        if self._live is not None:
+            self._live.update(drawn(snapshot))
+        elif (now := self._clock()) >= self._due:
             self._due = now + PLAIN_SECONDS
             self._console.print(in_words(snapshot))
 
@@ -80,32 +75,16 @@ class PlainView:
         self._console.print(text)
 
 
-class LiveView:
-    """A table that is drawn again and again, with notes above it."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    def show(self, snapshot: TopologySnapshot) -> None:
-        self._live.update(drawn(snapshot))
-
-    def note(self, text: str) -> None:
-        self._live.console.print(text)
-
-
-View = PlainView | LiveView
-
-
 @contextmanager
 def open_view(console: Console) -> Iterator[View]:
     if not console.is_terminal or console.is_dumb_terminal:
-        yield PlainView(console)
+        yield View(console)
         return
     # On a descriptor of its own, because standard error is captured and the console may be on it.
     with open(os.dup(console.file.fileno()), "w", encoding="utf-8") as screen:
         own = Console(file=screen, force_terminal=True, markup=False, highlight=False, emoji=False)
         with Live(console=own, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False) as live:
-            view = LiveView(live)
+            view = View(own, live)
             with _captured_stderr(view.note):
                 yield view
 
@@ -155,9 +134,9 @@ def latency_in_words(latency: LatencyHistogram) -> str:
 
 
 def in_words(snapshot: TopologySnapshot) -> str:
-    progress, trees = snapshot.progress, snapshot.at_spouts
-    parts = [] if progress is None else [f"{progress.done:,} of {progress.total:,} {progress.unit}"]
-    parts += [
+    trees = snapshot.at_spouts
+    parts = [
+        *(["{:,} of {:,} lines".format(*snapshot.lines)] if snapshot.lines else []),
         f"emitted {trees.emitted:,}",
         f"pending {trees.pending:,}",
         f"acked {trees.acked:,}",
@@ -201,9 +180,9 @@ def drawn(snapshot: TopologySnapshot) -> RenderableType:
             f"{len(snapshot.acker_pids)} acker workers: {ackers.partitions} partitions, {ackers.pending:,} open trees, "
             f"{ackers.orphans:,} orphans, clock lag {ackers.clock_lag_ms:,} ms"
         )
-    if (progress := snapshot.progress) is not None:
-        bar = ProgressBar(progress.total, progress.done, width=40)
-        lines.append(_row(bar, f"{progress.done:,} of {progress.total:,} {progress.unit}"))
+    if snapshot.lines is not None:
+        done, total = snapshot.lines
+        lines.append(_row(ProgressBar(total, done, width=40), f"{done:,} of {total:,} lines"))
     return Group(*lines)
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from acker_cli.cluster.sources import Feed, feeding
+from acker_cli.cluster.local import Feed, feeding
 from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_pool import AckerPool
 from acker_cli.processes.running import RunPlan, warned_without_ackers

@@ -121,7 +121,7 @@ def test_a_topology_is_deleted_unless_it_runs(
         bolt.close()
 
     # The worker of this topology has to be stopped; the deletion ends half done, and is repeated.
-    monkeypatch.setattr(topology_removal, "Removal", partial(Removal, let_go_s=0.5))
+    monkeypatch.setattr(topology_removal, "Removal", partial(Removal, leave_s=0.5))
     with log.worker():
         stuck = one_line(acker("delete", name, "--yes"))
         assert f"Stop the acker workers that were started with --topology {name}" in stuck

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from acker_cli.cluster.connection import only_topology
+from acker_cli.commands.options import only_topology
+from acker_cli.commands.top import screen
 from acker_cli.errors import SettingsError
-from acker_cli.views.top import screen
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
 from kafka_clients.errors import UnknownTopologyError

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from acker_cli.console import standard_output
-from acker_cli.views.live import PLAIN_SECONDS, PlainView, Progress, TopologySnapshot, drawn, in_words, open_view
+from acker_cli.views.live import PLAIN_SECONDS, TopologySnapshot, View, drawn, in_words, open_view
 from acker_worker.stats import WorkerStats
 from spout_sdk import LatencyHistogram, Stats
 
@@ -23,7 +23,7 @@ def snapshot() -> TopologySnapshot:
         rate=9876.5,
         acker_pids=(4, 5),
         ackers=WorkerStats(partitions=8, pending=99, orphans=3),
-        progress=Progress(1000, 4000, "lines"),
+        lines=(1000, 4000),
     )
 
 
@@ -43,9 +43,9 @@ def test_without_a_terminal_lines_come_every_few_seconds() -> None:
     now, out = 0.0, io.StringIO()
     console = standard_output()
     console.file, console.width = out, 1000
-    with open_view(console) as opened:
-        assert isinstance(opened, PlainView)
-    view = PlainView(console, lambda: now)
+    with open_view(console):
+        assert out.getvalue() == ""
+    view = View(console, clock=lambda: now)
     for step in range(20):
         now = step * PLAIN_SECONDS / 5
         view.show(snapshot())

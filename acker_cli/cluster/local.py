@@ -1,4 +1,4 @@
-"""The topics that a topology with `--local` uses: created, and filled from files or standard input."""
+"""The embedded broker of a command, and the topics of `--local`: created, and filled from files or standard input."""
 
 import logging
 import os
@@ -7,23 +7,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from rich.console import Console
 
 from acker_cli.errors import SettingsError
+from acker_cli.settings import LoadedSettings
+from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import client_logger, for_producer
 from spout_sdk import Topology
 
+if TYPE_CHECKING:
+    from local_kafka import LocalKafka
+
 _log = logging.getLogger(__name__)
 
+# Access to a cluster; the embedded broker takes none of it.
+_ACCESS: Final = ("bootstrap.servers", "metadata.broker.list", "security.", "sasl.", "ssl.", "enable.ssl.")
 _STDIN: Final = "-"
 _SECONDS: Final = 30.0
 _ROOM_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 3.0
+
+
+@contextmanager
+def embedded_kafka(loaded: LoadedSettings, console: Console) -> Iterator[KafkaProperties]:
+    """Starts the embedded broker, and stops it in the end."""
+    kept = {name: value for name, value in loaded.settings.kafka.items() if not name.startswith(_ACCESS)}
+    loaded.check_kafka(kept)
+    broker = embedded_broker(loaded.settings.local_kafka, console)
+    try:
+        broker.start()
+        yield {**kept, "bootstrap.servers": broker.bootstrap_servers}
+    finally:
+        broker.stop()
+
+
+def embedded_broker(section: LocalKafkaSection, console: Console) -> "LocalKafka":
+    """The embedded broker of the settings, not started yet."""
+    from local_kafka import LocalKafka
+    from local_kafka.distribution import CACHE_VARIABLE, IVY_SETTINGS_VARIABLE
+
+    for variable, path in ((CACHE_VARIABLE, section.cache), (IVY_SETTINGS_VARIABLE, section.ivy_settings)):
+        if path is not None:
+            os.environ[variable] = str(path)
+    return LocalKafka(
+        data_dir=section.data_dir, port=section.port, properties=section.properties, heap=section.heap, console=console
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +104,8 @@ def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_fact
     needed = {**targets, **source_topics(topology)}
     missing = {name: tasks for name, tasks in needed.items() if name not in existing}
     if missing:
-        admin = AdminClient(dict(kafka))
-        for future in admin.create_topics([NewTopic(name, tasks, 1) for name, tasks in missing.items()]).values():
+        new = [NewTopic(name, tasks, 1) for name, tasks in missing.items()]
+        for future in catalogue.admin.create_topics(new).values():
             future.result(_SECONDS)
 
 
