@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from acker_cli.commands.options import JSON, argument, command, flag, option
 from acker_cli.console import print_json, print_table, standard_output
@@ -19,6 +19,7 @@ _TOPIC = option("TOPIC", "Only those from this topic; repeatable.", "--topic")
 _COMPONENT = option("NAME", "Only what this component could not use; repeatable.", "--component")
 _SINCE = option("WHEN", "Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.", "--since")
 _OFFSET = option("N", "Only this dead letter; repeatable.", "--offset", min=0)
+_SHOWN: Final = ("offset", "timestamp_ms", "reason", "detail", "by", "topic", "partition", "position")
 
 
 @command(
@@ -248,14 +249,7 @@ def _as_json(letter: "DeadLetter", replayed_ms: int | None, previews: "LetterPre
 
 def _about(letter: "DeadLetter", replayed_ms: int | None) -> dict[str, Any]:
     return {
-        "offset": letter.offset,
-        "timestamp_ms": letter.timestamp_ms,
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "by": letter.by,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "position": letter.position,
+        **{name: getattr(letter, name) for name in _SHOWN},
         "bytes": None if letter.value is None else len(letter.value),
         "replayed_ms": replayed_ms,
     }
