@@ -172,6 +172,7 @@ def apply(
     vals: np.ndarray,
     start: int,
     stop: int,
+    done: int,
     tick: np.uint64,
     max_age: np.uint64,
     lifetimes: np.ndarray,
@@ -195,19 +196,19 @@ def apply(
         vals: shape `(n,)`, native u8; read by INIT and ACK only.
         start: index of the first root to apply.
         stop: index behind the last; at most n and the last of `ends`.
+        done: how many outcomes were written before.
         tick: now, modulo TICK_SPAN.
         max_age: largest tree age in ticks, below half of TICK_SPAN.
         lifetimes: shape `(spouts,)`, u8; ticks without progress by spout index, index 0 for an unknown spout.
         counts: shape `(COUNTS,)`, i8; kept up to date.
         expiring: shape `(2**k,)`, i8; live records by the tick at which they expire.
         born: shape `(2**k,)`, i8; live records by the tick at which they were born.
-        out_roots, out_spouts, out_kinds: shape `(>= stop - start,)`, u8, u4, u1; filled with the outcomes.
+        out_roots, out_spouts, out_kinds: shape `(>= done + stop - start,)`, u8, u4, u1; filled with the outcomes.
 
     Returns:
         The index up to which roots were applied (less than `stop` only if the table's end was hit: grow it and continue
-        from there), and how many outcomes were written.
+        from there), and how many outcomes were written in all.
     """
-    done = 0
     run = 0
     for i in range(start, min(start + _AHEAD, stop)):
         _prefetch(table, _home(roots[i] * multiplier, capacity) * WORDS)
@@ -287,7 +288,6 @@ def expire(
     table: np.ndarray,
     capacity: np.uint64,
     inverse: np.uint64,
-    start: int,
     tick: np.uint64,
     max_age: np.uint64,
     counts: np.ndarray,
@@ -296,25 +296,23 @@ def expire(
     out_roots: np.ndarray,
     out_spouts: np.ndarray,
     out_kinds: np.ndarray,
-) -> tuple[int, int]:
+) -> int:
     """Removes the records that expire at `tick` or before; see `apply` for the arguments.
 
     Args:
         inverse: of the multiplier, modulo 2**64; a key times this is its root.
-        start: slot to begin at.
+        out_roots, out_spouts, out_kinds: as long as the table has slots.
 
     Returns:
-        The slot to continue from when the outcome arrays were full, or -1 at the end; how many outcomes were written.
+        How many outcomes were written.
     """
     done = 0
-    at = np.int64(start * WORDS)
+    at = np.int64(0)
     while at < len(table):
         meta = table[at + 2]
         if meta == _ZERO or (tick - _expires(meta) & _TICK_MASK) >= _HALF_SPAN:
             at += WORDS
             continue
-        if done == len(out_roots):
-            return int(at // WORDS), done
         out_roots[done] = table[at] * inverse
         out_spouts[done] = _spout(meta)
         if not meta & KNOWN:
@@ -326,7 +324,7 @@ def expire(
         done += 1
         _forget(meta, counts, expiring, born)
         _close_slot(table, capacity, at)
-    return -1, done
+    return done
 
 
 @njit(nogil=True, cache=True)

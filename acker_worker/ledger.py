@@ -24,7 +24,7 @@ MAX_LOAD: Final = 0.66  # share of homes taken at which the table grows
 GROWTH: Final = 1.25  # by how much: the load then lies between 0.53 and 0.66, 36 to 46 bytes a tree
 MIN_LOAD: Final = 0.2  # share of homes taken at which the table shrinks to half of MAX_LOAD
 SMALLEST: Final = 8_192
-CHUNK: Final = 4_096  # roots a kernel call; also the size of the outcome buffers
+CHUNK: Final = 4_096  # roots a kernel call, for which there has to be room in the table
 _SMALLEST_SHRUNK: Final = 2 * SMALLEST
 _IDLE_SPOUTS: Final = 1_024
 """Spout tasks that are remembered; when there are more, those without an open tree are forgotten at the next tick."""
@@ -93,20 +93,15 @@ class Outcomes:
         return len(self.roots)
 
     def first(self, count: int) -> "Outcomes":
-        return Outcomes(self.roots[:count].copy(), self.spouts[:count].copy(), self.kinds[:count].copy())
+        return Outcomes(self.roots[:count], self.spouts[:count], self.kinds[:count])
+
+    @classmethod
+    def room(cls, count: int) -> "Outcomes":
+        """Columns to be filled; memory is only taken for what is."""
+        return cls(np.empty(count, np.uint64), np.empty(count, np.uint32), np.empty(count, np.uint8))
 
 
-def _joined(parts: list[Outcomes]) -> Outcomes:
-    if len(parts) <= 1:
-        return parts[0] if parts else _NOTHING
-    return Outcomes(
-        np.concatenate([part.roots for part in parts]),
-        np.concatenate([part.spouts for part in parts]),
-        np.concatenate([part.kinds for part in parts]),
-    )
-
-
-_NOTHING: Final = Outcomes(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint8))
+_NOTHING: Final = Outcomes.room(0)
 
 
 class Ledger:
@@ -129,9 +124,6 @@ class Ledger:
         self._free_spouts: list[int] = []
         self._remembered_spouts = _IDLE_SPOUTS
         self._lifetimes = np.full(16, settings.lifetime_ticks(settings.orphan_timeout_ms), dtype=_U64)
-        self._decided = Outcomes(
-            np.empty(CHUNK, dtype=np.uint64), np.empty(CHUNK, dtype=np.uint32), np.empty(CHUNK, dtype=np.uint8)
-        )
         self._tick = 0
         self._oldest_tick = 0
 
@@ -143,29 +135,27 @@ class Ledger:
         rules = np.array([run.rule for run in runs], np.uint8)
         spouts = np.array([run.spout for run in runs], _U64)
         ends = np.cumsum([len(run.roots) for run in runs])
-        parts: list[Outcomes] = []
-        start = 0
+        decided = Outcomes.room(len(roots))
+        start = done = 0
         while start < len(roots):
             stop = min(start + CHUNK, len(roots))
             self._make_room(stop - start)
-            applied, count = kernels.apply(
+            applied, done = kernels.apply(
                 self._table,
                 _U64(self._capacity),
                 _MULTIPLIER,
-                *(rules, spouts, ends, roots, vals, start, stop),
+                *(rules, spouts, ends, roots, vals, start, stop, done),
                 _wrapped(self._tick),
                 _U64(self.settings.max_age_ticks),
                 self._lifetimes,
                 *(self._counts, self._expiring, self._born),
-                *(self._decided.roots, self._decided.spouts, self._decided.kinds),
+                *(decided.roots, decided.spouts, decided.kinds),
             )
-            if count:
-                parts.append(self._decided.first(count))
             if applied < stop:
                 self._rebuild(self._capacity, 2 * self._spare)
             start = applied
         self._fit()
-        return _joined(parts)
+        return decided.first(done) if done else _NOTHING
 
     def advance(self, tick: int) -> Outcomes:
         """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back.
@@ -177,25 +167,20 @@ class Ledger:
         if not self.expires_by(tick):
             self._tick = max(self._tick, tick)
             return _NOTHING
-        parts: list[Outcomes] = []
-        # Ticks are compared modulo a span, so a long silence is crossed in two steps; the first empties the table.
-        for step in [tick] if tick - self._tick < self._ring else [self._tick + self._ring - 1, tick]:
-            start = 0
-            while start >= 0:
-                start, count = kernels.expire(
-                    self._table,
-                    _U64(self._capacity),
-                    _INVERSE,
-                    start,
-                    _wrapped(step),
-                    _U64(self.settings.max_age_ticks),
-                    *(self._counts, self._expiring, self._born),
-                    *(self._decided.roots, self._decided.spouts, self._decided.kinds),
-                )
-                parts.append(self._decided.first(count))
+        decided = Outcomes.room(len(self._table) // kernels.WORDS)
+        done = kernels.expire(
+            self._table,
+            _U64(self._capacity),
+            _INVERSE,
+            # Ticks are compared modulo a span; within a ring all records expire.
+            _wrapped(min(tick, self._tick + self._ring - 1)),
+            _U64(self.settings.max_age_ticks),
+            *(self._counts, self._expiring, self._born),
+            *(decided.roots, decided.spouts, decided.kinds),
+        )
         self._tick = tick
         self._fit()
-        return _joined(parts)
+        return decided.first(done)
 
     def expires_by(self, tick: int) -> bool:
         """Whether moving on to `tick` would remove anything."""

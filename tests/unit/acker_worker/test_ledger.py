@@ -57,7 +57,7 @@ def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
     assert len(ledger) == 0
 
 
-def test_more_trees_expire_than_one_kernel_call_returns() -> None:
+def test_many_trees_expire_at_once() -> None:
     count = 3 * CHUNK + 17
     roots = random_ids(np.random.default_rng(3), count)
     ledger = RuleLedger(SETTINGS)
