@@ -170,7 +170,7 @@ class Pages:
 def _answer(question: Callable[[], T], future: "Future[T]") -> None:
     try:
         future.set_result(question())
-    except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
         future.set_exception(error)
 
 

@@ -210,7 +210,7 @@ class Guard:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _equal(bearer.strip(), self._token):
             return True
-        # Not by http.cookies, which gives up at what another server on this machine has set.
+        # Not by http.cookies, which reads none if another server on this machine has set an invalid one.
         return _equal(request.cookies.get(_cookie_name(request)), self._cookie)
 
 

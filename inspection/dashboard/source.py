@@ -230,7 +230,7 @@ class _Followed(threading.Thread):
                 self._ending.wait(_AGAIN_S)
 
     def _follow(self) -> None:
-        """Follows the topology until its manifest changes; the next request begins anew, with the new one."""
+        """Follows the topology until its manifest changes; the next request follows the new one."""
         checks = Interval(_MANIFEST_S, self._clock)
         with closing(Observer(self._kafka, self._manifest, HOUR_S)) as observer:
             observer.open()

@@ -39,7 +39,7 @@ class Tree:
     entries: tuple[LogEntry, ...]  # all entries of the ack log, in their order
     unexplained: tuple[LogEntry, ...]  # the init or acks that contain tuples which were not found
     outcomes: tuple[Outcome, ...]  # notices, in their order
-    status: Status  # what became of it
+    status: Status
 
     def having(self, state: State) -> list[Node]:
         return [node for node in self.nodes if node.state is state]

@@ -47,7 +47,7 @@ let snapshot = null;
 let failures = [];
 let findings = [];
 let reason = null;
-let asked = {};
+let requests = {};
 let receivedAt = 0;
 let points = [];
 
@@ -60,17 +60,17 @@ async function ask(path, more = {}) {
 
 // Asks again only if the figures say that there is more, and never before the last answer is there.
 async function refresh(name, mark, path, show, more) {
-  const last = (asked[name] ??= { mark: undefined, busy: false, until: 0 });
+  const last = (requests[name] ??= { mark: undefined, busy: false, until: 0 });
   if (last.busy || last.mark === mark || Date.now() < last.until) return;
   Object.assign(last, { busy: true, until: Date.now() + HISTORY_MS });
-  const of = asked;
+  const of = requests;
   try {
     const value = await ask(path, more);
-    if (of !== asked) return;
+    if (of !== requests) return;
     show(value);
     last.mark = mark;
   } catch (error) {
-    if (of === asked) setState("problem", error.message);
+    if (of === requests) setState("problem", error.message);
   } finally {
     last.busy = false;
   }
@@ -113,7 +113,7 @@ function show(next) {
 
 function looked({ at, findings, problem }) {
   if (problem) return problem;
-  if (at === null) return "it looks for the first time";
+  if (at === null) return "the first check is running";
   return `${findings.length ? "" : "nothing is wrong, "}as of ${time(at)}`;
 }
 
@@ -239,7 +239,7 @@ function follow(name) {
   failures = [];
   findings = [];
   reason = null;
-  asked = {};
+  requests = {};
   stream?.close();
   setText(find("name"), name);
   document.title = `${name} · acker`;

@@ -1,4 +1,4 @@
-// The page of one tuple tree: who emitted what, who acked it, what is open. Looked for once, and again when asked to.
+// The page of one tuple tree: who emitted what, who acked it, what is open. Searched once, and again by a button.
 
 import { find, html, setAttribute, setState, setText, showFigures } from "./elements.js";
 import { count, text, time } from "./format.js";
@@ -10,7 +10,6 @@ const MOST_DRAWN = 500;
 const MARKS = { acked: "✓", open: "○", unclear: "?" };
 
 const address = new URL(location.href);
-const which = decodeURIComponent(address.pathname.split("/").pop());
 const topology = address.searchParams.get("topology");
 
 const tables = {
@@ -41,19 +40,15 @@ const tables = {
   ),
 };
 
-let asked = question();
+// The query of /api/trace: a root, or the tree that is open for longest in a partition of the ack log.
+const given = Object.fromEntries([...address.searchParams].filter(([name]) => name === "topology" || name === "at"));
+const which = decodeURIComponent(address.pathname.split("/").pop());
+let query = which === "oldest" ? { oldest: address.searchParams.get("partition") ?? "", ...given } : { root: which, ...given };
 let busy = false;
 
-// What is asked of /api/trace: a root, or the tree that is open for longest in a partition of the ack log.
-function question() {
-  const given = (name) => (address.searchParams.has(name) ? { [name]: address.searchParams.get(name) } : {});
-  if (which === "oldest") return { oldest: address.searchParams.get("partition") ?? "", ...given("topology") };
-  return { root: which, ...given("topology"), ...given("at") };
-}
-
-function ask(next) {
-  asked = next;
-  find("json").search = new URLSearchParams(asked);
+function setQuery(next) {
+  query = next;
+  find("json").search = new URLSearchParams(query);
 }
 
 // Since the init, by the ack log; the time of day where that is not known.
@@ -187,9 +182,9 @@ async function look() {
     const tree = value.trees[0];
     show(tree);
     find("command").replaceChildren(copied(`acker trace ${tree.root} --topology ${value.topology}`, tree.root));
-    if (asked.oldest !== undefined) {
+    if (query.oldest !== undefined) {
       // From now on it is this tree, also when another has become the oldest.
-      ask({ root: tree.root, topology: value.topology });
+      setQuery({ root: tree.root, topology: value.topology });
       history.replaceState(null, "", `/trace/${tree.root}?${new URLSearchParams({ topology: value.topology })}`);
     }
     setState("live", `as of ${time(Date.now())}`);
@@ -201,8 +196,8 @@ async function look() {
   }
 }
 
-setText(find("name"), asked.root ?? `open for longest in partition ${asked.oldest}`);
-ask(asked);
+setText(find("name"), query.root ?? `open for longest in partition ${query.oldest}`);
+setQuery(query);
 if (topology) find("back").search = new URLSearchParams({ topology });
 find("back").hash = "failures";
 find("again").addEventListener("click", look);
