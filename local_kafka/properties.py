@@ -75,26 +75,6 @@ DEVELOPMENT: Mapping[str, str] = {
 }
 """Defaults for development; a user's properties may override each."""
 
-FIXED = frozenset(
-    {
-        "process.roles",
-        "node.id",
-        "broker.id",
-        "controller.quorum.voters",
-        "controller.quorum.bootstrap.servers",
-        "controller.listener.names",
-        "listeners",
-        "advertised.listeners",
-        "listener.security.protocol.map",
-        "inter.broker.listener.name",
-        "security.inter.broker.protocol",
-        "log.dir",
-        "log.dirs",
-        "metadata.log.dir",
-    }
-)
-"""What `LocalKafka` sets itself: a user's properties may not override it."""
-
 
 def broker_properties(
     *, port: int, controller_port: int, certificate_port: int | None = None, log_dir: Path, overrides: Mapping[str, str]
@@ -121,6 +101,20 @@ def broker_properties(
         "inter.broker.listener.name": internal,
         "log.dirs": str(log_dir),
     }
+
+
+FIXED = frozenset(
+    broker_properties(port=0, controller_port=0, log_dir=Path(), overrides={}).keys() - DEVELOPMENT.keys()
+    # Other names of these.
+    | {
+        "broker.id",
+        "controller.quorum.bootstrap.servers",
+        "log.dir",
+        "metadata.log.dir",
+        "security.inter.broker.protocol",
+    }
+)
+"""What `LocalKafka` sets itself: a user's properties may not override it."""
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:
