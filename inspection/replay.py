@@ -20,7 +20,7 @@ from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import client_logger, for_transactions
 from kafka_clients.errors import REFUSED
 from kafka_clients.log_reader import LogReader
-from spout_sdk.kafka.delivery_reports import ended_by
+from spout_sdk.kafka.kafka_sink import ended_by
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
 from tuple_tree.headers import replay_marker
 from tuple_tree.names import (

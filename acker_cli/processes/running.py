@@ -24,8 +24,8 @@ from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
 from kafka_clients.supervision import start_early
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
-from spout_sdk.runtime.launch import start_early as start_component_early
 from spout_sdk.runtime.process import collect_rarely
+from spout_sdk.runtime.supervisor import start_early as start_component_early
 from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group

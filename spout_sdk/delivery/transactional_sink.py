@@ -15,8 +15,8 @@ from kafka_clients.access import remedy
 from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import bounded
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
-from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
+from spout_sdk.kafka.kafka_sink import ended_by, served
 from spout_sdk.records import Headers, Sending
 from tuple_tree.names import transactional_id, transactional_prefix
 

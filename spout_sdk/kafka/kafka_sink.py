@@ -13,7 +13,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_clients.client_settings import new_client
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
 from spout_sdk.records import Delivered, Sending
 
@@ -99,3 +98,31 @@ class KafkaSink:
     def _on_error(self, error: Any) -> None:
         # A fatal one does not come here: the client raises it while it is polled.
         logger.warning("Kafka: %s", error.str())
+
+
+def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
+    """Calls a producer's `poll` or `flush`, which returns how many reports there were, or are left.
+
+    Returns that, 0 if the producer cannot go on, and why it cannot. 1 and None after an error without a cause: nothing
+    may count as delivered, and the next call raises the cause.
+    """
+    try:
+        return call(), None
+    except KafkaException as error:
+        return 0, error.args[0]
+    except SystemError as error:
+        # The client has set the exception and called for one more report; Python names it as the cause.
+        if isinstance(error.__cause__, KafkaException):
+            return 0, error.__cause__.args[0]
+        # It has set the exception, and lost it to a line of librdkafka's log.
+        if "without setting an exception" in str(error):
+            return 1, None
+        raise
+
+
+def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:
+    """What put an end to a producer whose `produce` raised this, if something did."""
+    # After a fatal error `produce` has a code of its own, with neither the mark nor the cause: the next poll has that.
+    if reason.code() == KafkaError._FATAL:
+        return served(lambda: poll(0))[1] or reason
+    return reason if reason.fatal() else None

@@ -1,9 +1,8 @@
 """A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
 
 - `spout`: `KafkaSpout`, what users declare; `settings`: with what, messages as values of tuples included.
-- `source_task`: one task at work; `partitions`: its source partitions, and their attempts; `replays`: what failed, and
-  what becomes a dead letter.
-- `source`: what it needs of the broker; `kafka_source`: that on Kafka.
+- `source_task`: one task at work; `replays`: what failed, and what becomes a dead letter.
+- `source`: its partitions, their attempts, and what it needs of the broker; `kafka_source`: that on Kafka.
 """
 
 from spout_sdk.kafka_spout.settings import FirstPoll, KafkaTuple, Mode, RetryPolicy, SourceProgress, Translate

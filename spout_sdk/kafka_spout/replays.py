@@ -6,9 +6,8 @@ from heapq import heappop, heappush
 from typing import Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.settings import RetryPolicy
-from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
+from spout_sdk.kafka_spout.source import Fetched, OwnedPartitions, Source, SourcePartition
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.errors import WireError
 

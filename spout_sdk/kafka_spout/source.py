@@ -1,13 +1,27 @@
-"""What a Kafka spout needs of the broker; `kafka_source` has it for Kafka, tests bring their own."""
+"""The source of a spout's task: its partitions, how far each is, and the protocol of what reads and commits.
 
-from collections.abc import Mapping, Sequence
+An owner of a partition must not use a root that may still be open in a ledger under an earlier owner: the tree would
+mix the edges of two deliveries and could only time out. So the numbers of attempts continue from owner to owner: the
+metadata of the committed offset has the first unused one, and a new owner commits that it takes some, before it emits
+anything. See ADR 10.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, NamedTuple, Protocol
 
+from spout_sdk.errors import TopicsError
 from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
+from spout_sdk.kafka_spout.settings import FirstPoll
 from spout_sdk.records import Record
-from tuple_tree.positions import MAX_ATTEMPTS
+from tuple_tree.offsets import OffsetManager
+from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 
+KEY_SHIFT: Final = 40  # a message is known by `number << KEY_SHIFT | offset`
+_OFFSET_MASK: Final = MAX_OFFSET - 1
+RESERVED: Final = 4  # attempts that an owner takes at once: the first delivery and three retries
+MOST_RESERVED: Final = 16  # attempts of an owner; further retries use its own again, whose trees have failed long ago
 _ATTEMPT: Final = "attempt"
 
 
@@ -104,3 +118,118 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Lets go of the broker."""
+
+
+def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[SourcePartition, int]:
+    """The partitions of a task, with their numbers in positional roots: each topic has an equal share, and can grow.
+
+    The partitions of a topic go round the tasks; the next topic begins one task further. So a topic that grows moves
+    nothing. `counts` has the partitions of each topic, in the order in which the spout names them.
+    """
+    share = MAX_PARTITIONS // len(counts)
+    owned = {}
+    for index, (topic, count) in enumerate(counts.items()):
+        if count > share:
+            raise TopicsError(
+                f"topic {topic} has partition {share}, and positional roots tell {share} partitions apart of each of "
+                f"{len(counts)} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
+            )
+        for partition in range(count):
+            if (index + partition) % tasks == task:
+                owned[SourcePartition(topic, partition)] = index * share + partition
+    return owned
+
+
+def start_offset(
+    at: SourcePartition, strategy: FirstPoll, committed: Commit | None, bounds: tuple[int, int]
+) -> tuple[int, int]:
+    """The offset to begin at, and how many messages, at most, were deleted between the committed one and it."""
+    first, end = bounds
+    ours = committed is not None and committed.next_attempt is not None
+    if committed is None or not (ours or strategy.startswith("uncommitted")):
+        return (first if strategy.endswith("earliest") else end), 0
+    if committed.offset > end:
+        raise TopicsError(
+            f"{at} ends at offset {end}, before offset {committed.offset}, which its group has committed: if the topic "
+            "was made anew, reset the group's offsets"
+        )
+    return max(committed.offset, first), max(0, first - committed.offset)
+
+
+class OwnedPartition:
+    """A source partition of a task: what is open, and which attempts may be used."""
+
+    def __init__(
+        self, at: SourcePartition, number: int, spout: int, topic_key: int, start: int, first_attempt: int
+    ) -> None:
+        self.at = at
+        self.topic_key = topic_key
+        self.key_base = number << KEY_SHIFT
+        self.offsets = OffsetManager()  # those that are open
+        self.read_to = start  # behind the last message that was emitted
+        self.committed: Commit | None = None  # what the group is believed to have
+        self.is_paused = False
+        self._first_attempt = first_attempt  # the first one that no earlier owner has used
+        self._reserved = RESERVED
+        self._word = position_word(Position(spout, number, 0))
+        self.first_word = self._word | first_attempt  # the `position_word` of the first delivery of offset 0
+
+    @property
+    def next_attempt(self) -> int:
+        """The first attempt that a next owner may use."""
+        return (self._first_attempt + self._reserved) % MAX_ATTEMPTS
+
+    def processed(self) -> Commit:
+        """What to commit: everything before it is done."""
+        committable = self.offsets.committable
+        return Commit(self.read_to if committable is None else committable, self.next_attempt)
+
+    def emitted(self) -> Commit:
+        """What to commit where nothing is followed: everything that was taken."""
+        return Commit(self.read_to, self.next_attempt)
+
+    def word(self, offset: int, failures: int) -> int | None:
+        """The `position_word` of a delivery after so many failures; None if `reserve` must be called before."""
+        number = failures if failures < MOST_RESERVED else 1 + (failures - 1) % (MOST_RESERVED - 1)
+        if number >= self._reserved:
+            return None
+        return self._word | offset << OFFSET_SHIFT | (self._first_attempt + number) % MAX_ATTEMPTS
+
+    def reserve(self) -> None:
+        """Takes more attempts; they may be used once what `processed` returns is committed."""
+        self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)
+
+    def unreserve(self) -> None:
+        """Takes the last `reserve` back, because that was not committed."""
+        self._reserved -= RESERVED
+
+
+class OwnedPartitions:
+    """The source partitions of a task."""
+
+    __slots__ = ("named", "numbered")
+
+    def __init__(self) -> None:
+        self.named: dict[tuple[str | None, int | None], OwnedPartition] = {}
+        self.numbered: dict[int, OwnedPartition] = {}
+
+    def add(self, each: OwnedPartition) -> None:
+        self.named[each.at] = each
+        self.numbered[each.key_base >> KEY_SHIFT] = each
+
+    def key(self, topic: str | None, partition: int | None, offset: int | None) -> int:
+        return self.named[topic, partition].key_base | (offset or 0)
+
+    def at(self, key: int) -> tuple[OwnedPartition, int]:
+        """Where a message lies: partition and offset."""
+        return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
+
+    def done(self, key: int) -> None:
+        self.numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+
+    def all_done(self, keys: Sequence[int]) -> None:
+        for number, of_partition in groupby(sorted(keys), lambda key: key >> KEY_SHIFT):
+            self.numbered[number].offsets.all_done([key & _OFFSET_MASK for key in of_partition])
+
+    def __iter__(self) -> Iterator[OwnedPartition]:
+        return iter(self.numbered.values())

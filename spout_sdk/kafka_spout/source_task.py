@@ -13,10 +13,17 @@ from typing import Final
 
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
-from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers, start_offset
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.settings import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
-from spout_sdk.kafka_spout.source import Commit, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.source import (
+    Commit,
+    OffsetOutOfRange,
+    OwnedPartition,
+    OwnedPartitions,
+    SourcePartition,
+    owned_numbers,
+    start_offset,
+)
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.repetition import Repetition

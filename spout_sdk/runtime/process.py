@@ -20,7 +20,7 @@ from spout_sdk.errors import (
     TopologyError,
 )
 from spout_sdk.runtime.component_runner import ComponentRunner
-from spout_sdk.runtime.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch
+from spout_sdk.runtime.supervisor import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch
 from spout_sdk.topologies.topology import load_topology
 
 logger = logging.getLogger("spout_sdk.runtime.process")

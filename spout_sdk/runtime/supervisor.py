@@ -1,21 +1,57 @@
 """Runs a whole topology, each component in processes of its own, and keeps them running."""
 
 import logging
+import os
 import secrets
+import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from signal import SIGKILL, Signals
+from typing import Any, Final
 
+from kafka_clients import supervision
 from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
-from spout_sdk.runtime.launch import EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, start
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.topologies.topology import load_topology
 from tuple_tree.manifest import SpoutManifest
 
 logger = logging.getLogger("spout_sdk.runtime.supervisor")
+
+EXIT_CLEAN: Final = 0
+EXIT_BROKEN: Final = 1
+"""It ran, and could not go on; a restart may help."""
+
+EXIT_UNUSABLE: Final = 2
+"""It could not start, and will not until the settings or the topology change."""
+
+EXIT_GAVE_UP: Final = 3
+"""It ran, and the limit of its component forbids another start."""
+
+_MODULE: Final = "spout_sdk.runtime.process"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a process has to know beyond topology and component; import path and log level are the supervisor's."""
+
+    kafka: Mapping[str, Any] = field(repr=False)
+    tasks: Sequence[int] | None = None  # of a spout, where there is no group; None for all
+    slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
+    path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
+    log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
+    reports: int = 1  # file descriptor of the pipe that reports go to
+
+
+def start_early(reference: str, component: str, count: int = 1) -> None:
+    """As `supervision.start_early`, for the next runner of a component."""
+    supervision.start_early((_MODULE, reference, component), count)
+
+
+def start(reference: str, component: str, launch: Launch, environment: Mapping[str, str]) -> ChildProcess:
+    return ChildProcess((_MODULE, reference, component), environment, asdict(launch))
 
 
 @dataclass(frozen=True, slots=True)

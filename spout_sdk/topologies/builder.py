@@ -14,13 +14,13 @@ from spout_sdk.topologies.checks import (
     check_guarantee,
     check_source,
     check_ticks,
+    check_windows,
     class_of,
     default_tick_ms,
     kafka_targets,
     made_bolt,
 )
 from spout_sdk.topologies.topology import BoltOptions, Factory, OnException, Topology
-from spout_sdk.windows.checks import check_windows
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
     TREE_AGE_TIMEOUTS,

@@ -4,5 +4,4 @@
 - `policies`: when a window closes and what is in it.
 - `fold`: the windows of a task as a function of its inputs.
 - `bolt`: `WindowedBolt`.
-- `checks`: what `build()` rejects.
 """

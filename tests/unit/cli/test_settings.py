@@ -8,7 +8,7 @@ import pytest
 from acker_cli.errors import SettingsError
 from acker_cli.settings import LoadedSettings
 from acker_cli.settings.layers import MASK, SERVERS, file_key, is_secret, load, variable
-from spout_sdk.runtime.launch import Launch
+from spout_sdk.runtime.supervisor import Launch
 
 
 @pytest.fixture(autouse=True)

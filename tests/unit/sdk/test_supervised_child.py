@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spout_sdk import ProcessError, TopologyRunner
-from spout_sdk.runtime.launch import Launch, start
+from spout_sdk.runtime.supervisor import Launch, start
 
 FORKING = """
 import os, pathlib, signal
