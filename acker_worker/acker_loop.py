@@ -295,7 +295,7 @@ class AckerLoop(GroupConsumer):
             TopicPartition(self._topic, partition, progress.offset, progress.metadata())
             for partition, progress in reached.items()
         ]
-        self._begin_commit(self._consumer, offsets)
+        self.begin_commit(offsets)
 
     def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         reached = self._asked.pop(frozenset((each.partition, each.offset) for each in partitions), {})

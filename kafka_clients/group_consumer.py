@@ -29,19 +29,15 @@ Rebalance = Callable[[list[TopicPartition]], None]
 
 
 class GroupConsumer:
-    """Base of consumers in a group; `name` is what it reads, for logs.
-
-    `on_uncommitted` is called when a commit in the background has failed, so that the next includes what it covered.
-    """
+    """Base of consumers in a group; `name` is what it reads, for logs."""
 
     _KEPT: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)  # exceptions of callbacks that are raised later
 
-    def __init__(
-        self, settings: Mapping[str, Any], name: str, on_uncommitted: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, settings: Mapping[str, Any], name: str) -> None:
         self._name = name
         self._logger = logging.getLogger(type(self).__module__)
-        self._on_uncommitted = on_uncommitted
+        # Offset and metadata of the last commit of each partition, unless one has failed since.
+        self._last_commits: dict[tuple[str, int], tuple[int, str | None]] = {}
         self._raised: Exception | None = None
         self._monitor = BrokerMonitor()
         self._consumer = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
@@ -82,15 +78,22 @@ class GroupConsumer:
             raised, self._raised = self._raised, None
             raise raised
 
-    def _begin_commit(self, client: Consumer, offsets: list[TopicPartition]) -> None:
-        """Commits through a client in the background; its `on_commit` has the answer."""
+    def commit_changed(self, offsets: Iterable[TopicPartition], *, again: bool = False) -> None:
+        """Commits in the background what differs from the last commit, or all `again`; the next has what has failed."""
+        changed = [each for each in offsets if again or self._last_commits.get(_place(each)) != _commit(each)]
+        if changed:
+            self._last_commits.update((_place(each), _commit(each)) for each in changed)
+            self.begin_commit(changed)
+
+    def begin_commit(self, offsets: list[TopicPartition]) -> None:
+        """Commits in the background; `on_commit` has the answer."""
         try:
-            client.commit(offsets=offsets, asynchronous=True)
+            self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             self._answered(error.args[0], offsets)
 
-    def _commit_and_wait(self, client: Consumer, offsets: list[TopicPartition], seconds: float) -> bool:
-        """Commits through a client, and returns whether it is known that all are committed; a failure is logged.
+    def commit_and_wait(self, offsets: list[TopicPartition], seconds: float) -> bool:
+        """Commits, and returns whether it is known that all are committed; a failure is logged.
 
         While other processes join or leave, a commit may carry the group's last generation instead of its new one. The
         partitions are still ours then, since a cooperative group moves none that was not revoked: once the client has
@@ -100,11 +103,13 @@ class GroupConsumer:
         while True:
             try:
                 with bounded(HANG_S, f"commit() for {self._name}"):
-                    error = first_error(client.commit(offsets=offsets, asynchronous=False) or ())
+                    error = first_error(self._consumer.commit(offsets=offsets, asynchronous=False) or ())
             except KafkaException as raised:
                 error = raised.args[0]
             if error is None or error.code() not in _PASSING or time.monotonic() >= deadline:
                 self._answered(error, ())
+                if error is None:
+                    self._last_commits.update((_place(each), _commit(each)) for each in offsets)
                 return error is None
             time.sleep(_PAUSE_S)
 
@@ -113,7 +118,15 @@ class GroupConsumer:
         if failure is not None and failure.code() != KafkaError._NO_OFFSET:
             level = logging.INFO if failure.code() in REGROUPING else logging.WARNING
             self._logger.log(level, "offsets of %s were not committed yet: %s", self._name, failure.str())
-            self._on_uncommitted()
+            self._last_commits.clear()
+
+
+def _place(each: TopicPartition) -> tuple[str, int]:
+    return each.topic, each.partition
+
+
+def _commit(each: TopicPartition) -> tuple[int, str | None]:
+    return each.offset, each.metadata
 
 
 def first_error(partitions: Iterable[TopicPartition]) -> KafkaError | None:

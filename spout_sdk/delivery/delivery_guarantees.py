@@ -6,7 +6,7 @@ in a transaction with all that was sent.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Message
@@ -14,7 +14,6 @@ from confluent_kafka import Message
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import open_sessions
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -66,6 +65,10 @@ class DeliveryGuarantee:
         """Records that are sent and not yet delivered, if a flush should wait for them."""
         return 0
 
+    def _committable(self, partitions: Iterable[int]) -> dict[int, int]:
+        offsets = {partition: self._tasks[partition].committable for partition in partitions}
+        return {partition: offset for partition, offset in offsets.items() if offset is not None}
+
     # Tasks were assigned, and are prepared next.
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None: ...
     # Records were polled, and are executed next.
@@ -80,8 +83,6 @@ class DeliveryGuarantee:
     def on_revoked(self, partitions: Sequence[int]) -> None: ...
     # These tasks are cleaned up, and were lost to another process, or the process fails.
     def on_lost(self, partitions: Sequence[int]) -> None: ...
-    # An asynchronous commit has failed.
-    def on_commit_failed(self) -> None: ...
     # The process ends.
     def close(self) -> None: ...
 
@@ -104,7 +105,6 @@ class AtLeastOnce(DeliveryGuarantee):
 
     def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
         super().__init__(environment, sink, component)
-        self._committed: dict[int, int] = {}
         self._commit_at = 0.0
 
     def in_flight(self) -> int:
@@ -118,24 +118,14 @@ class AtLeastOnce(DeliveryGuarantee):
         self._sink.poll()
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
-            self._reader.commit(self._ahead(tuple(self._tasks)))
+            self._reader.commit(self._committable(self._tasks))
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
         """Gets the last acks out and delivered, and then commits."""
         deadline = time.monotonic() + FLUSH_SECONDS
         self._flush(partitions, deadline)
-        # An asynchronous commit may still fail: this one covers all offsets.
-        self.on_lost(partitions)
-        self._reader.commit_now(self._ahead(partitions), max(1.0, deadline - time.monotonic()))
-        self.on_lost(partitions)
-
-    def on_lost(self, partitions: Sequence[int]) -> None:
-        for partition in partitions:
-            self._committed.pop(partition, None)
-
-    def on_commit_failed(self) -> None:
-        """Lets the next commit include what the failed one covered."""
-        self._committed.clear()
+        # All offsets, because an asynchronous commit may still fail.
+        self._reader.commit_now(self._committable(partitions), max(1.0, deadline - time.monotonic()))
 
     def _flush(self, partitions: Sequence[int], deadline: float) -> None:
         for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
@@ -144,14 +134,6 @@ class AtLeastOnce(DeliveryGuarantee):
             left = self._sink.flush(max(0.0, deadline - time.monotonic()))
         if left:
             logger.warning("tasks %s: %d records were not delivered in time", partitions, left)
-
-    def _ahead(self, partitions: Sequence[int]) -> dict[int, int]:
-        ahead = {}
-        for partition in partitions:
-            offset = self._tasks[partition].committable
-            if offset is not None and offset != self._committed.get(partition):
-                ahead[partition] = self._committed[partition] = offset
-        return ahead
 
 
 class AtMostOnce(AtLeastOnce):
@@ -205,14 +187,12 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def __init__(self, environment: TaskEnvironment, sink: TransactionalSink, component: str) -> None:
         super().__init__(environment, sink, component)
-        self._inputs: dict[int, InputOffsets] = {}
         self._unopened: dict[int, BoltTask] = {}
         self._committed: dict[int, int] = {}
         self._since: float | None = None
 
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
         self._unopened.update(tasks)
-        self._inputs.update({partition: task.inputs for partition, task in tasks.items()})
 
     def on_polled(self, records: Sequence[Message]) -> None:
         """Opens the sessions of tasks that have their first records, and lets them continue where others were.
@@ -234,7 +214,7 @@ class ExactlyOnce(DeliveryGuarantee):
     def on_tick(self, now: float) -> None:
         self._sink.poll()
         if self._since is None:
-            if self._sink.is_used or self._offsets() != self._committed:
+            if self._sink.is_used or self._committable(self._tasks) != self._committed:
                 self._since = now
         elif now - self._since >= INTERVAL_SECONDS:
             self._commit_if_whole(now)
@@ -261,18 +241,18 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def on_lost(self, partitions: Sequence[int]) -> None:
         """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
-        held = [partition for partition in partitions if partition in self._inputs]
         self._forget(partitions)
-        if held and self._sink.is_used:
+        if self._sink.is_used:
             self._abort()
             if self._tasks:
-                raise RolledBackError(f"tasks {held} were lost to others")
+                raise RolledBackError(f"tasks {list(partitions)} were lost to others")
 
     def on_rolled_back(self, why: str) -> None:
         self.environment.counters.rollbacks += 1
         super().on_rolled_back(why)
         self._abort()
-        self._forget(tuple(self._inputs))
+        self._unopened.clear()
+        self._committed.clear()
 
     def close(self) -> None:
         """Aborts the open transaction, so that readers do not wait for its timeout."""
@@ -281,26 +261,26 @@ class ExactlyOnce(DeliveryGuarantee):
     def _commit_if_whole(self, now: float) -> None:
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
-        for partition, inputs in self._inputs.items():
-            if not inputs.is_repeatable:
-                raise HeldBackError(self._component, partition, inputs.oldest_open, self._sink.timeout / 2)
+        for partition, task in self._tasks.items():
+            if not task.inputs.is_repeatable:
+                raise HeldBackError(self._component, partition, task.inputs.oldest_open, self._sink.timeout / 2)
 
     def _commit(self) -> bool:
         """Commits if there is anything to commit; False if it cannot be committed yet."""
         for task in self._tasks.values():
             task.flush()
-        offsets = self._offsets()
+        offsets = self._committable(self._tasks)
         if not self._sink.is_used and offsets == self._committed:
             # The task that made it wait may have moved to another process.
             self._since = None
             return True
-        if not all(inputs.is_repeatable for inputs in self._inputs.values()):
+        if not all(task.inputs.is_repeatable for task in self._tasks.values()):
             return False
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
         if offsets:
             positions = self._reader.positions(offsets, {at: self._tasks[at].progress for at in offsets})
         else:
-            positions = self._reader.starts(tuple(self._inputs))
+            positions = self._reader.starts(tuple(self._tasks))
         self._sink.commit(positions, self._reader.place_in_group)
         self._committed = offsets
         self._since = None
@@ -312,12 +292,7 @@ class ExactlyOnce(DeliveryGuarantee):
         self._sink.abort()
         self._since = None
 
-    def _offsets(self) -> dict[int, int]:
-        committable = {partition: inputs.committable for partition, inputs in self._inputs.items()}
-        return {partition: offset for partition, offset in committable.items() if offset is not None}
-
     def _forget(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
-            self._inputs.pop(partition, None)
             self._unopened.pop(partition, None)
             self._committed.pop(partition, None)

@@ -193,7 +193,7 @@ class TransactionalSink:
                 if not reason.retriable() or time.monotonic() >= deadline:
                     raise BrokerError(
                         f"{self._component} does not know how its transaction went ({reason.str()}): restart the "
-                        "process, and it goes on from what is committed"
+                        "process, and it continues from what is committed"
                     ) from error
 
     def _check_allowed(self, reason: KafkaError) -> None:
@@ -206,7 +206,7 @@ class TransactionalSink:
             return (
                 f"{self._component} was fenced ({reason.str()}): another process has its "
                 f"transactional id, or the transaction was open for more than {self.timeout:.0f} s, as an execute took "
-                "so long or the process stood still; restart it, and it goes on from what is committed. If it is "
+                "so long or the process stood still; restart it, and it continues from what is committed. If it is "
                 "execute that needs the time, raise transaction.timeout.ms"
             )
         return f"the producer cannot go on: {reason.str()}; restart the process"

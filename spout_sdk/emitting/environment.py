@@ -11,10 +11,7 @@ from spout_sdk.statistics.stats import Counters
 from spout_sdk.topologies.topology import Topology
 
 if TYPE_CHECKING:
-    from spout_sdk.kafka_spout.source import Source
-
-# Makes the connection of a spout's task to its source; the argument is called when a commit has failed.
-OpenSource = Callable[[Callable[[], None]], "Source"]
+    from spout_sdk.kafka_spout.kafka_source import KafkaSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,7 @@ class TaskEnvironment:
     counters: Counters
     clock: Clock
     entropy: Entropy
-    open_source: OpenSource | None = None  # for spouts that read Kafka topics; None where there is no Kafka
+    open_source: "Callable[[], KafkaSource] | None" = None  # for spouts that read Kafka topics
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
 
 

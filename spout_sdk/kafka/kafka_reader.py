@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import remedy
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer
@@ -28,7 +28,6 @@ class KafkaReader(GroupConsumer):
         on_assigned: called with new partitions, before any of their records is returned.
         on_revoked: called with partitions that go to another member; they may still be committed.
         on_lost: called with partitions that another member has already.
-        on_uncommitted: called when a commit has failed, so that the next includes what it covered.
     """
 
     _KEPT = (SpoutSdkError, KafkaException)
@@ -43,9 +42,8 @@ class KafkaReader(GroupConsumer):
         on_assigned: Partitions,
         on_revoked: Partitions,
         on_lost: Partitions,
-        on_uncommitted: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(consumer_settings(kafka, group), topic, on_uncommitted)
+        super().__init__(consumer_settings(kafka, group), topic)
         self._topic = topic
         self._group = group
         self._from_end = from_end
@@ -69,16 +67,15 @@ class KafkaReader(GroupConsumer):
         return self._checked([] if message is None else [message])
 
     def commit(self, offsets: dict[int, int]) -> None:
-        """Commits offsets by partition in the background; a failure is reported to `on_uncommitted`."""
-        if offsets:
-            self._begin_commit(self._consumer, self.positions(offsets))
+        """Commits offsets by partition in the background, those that have changed since the last commit."""
+        self.commit_changed(self.positions(offsets))
 
     def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
         """Commits offsets by partition, waits, and returns whether it is known that they are committed.
 
         A failure is logged, and what it covers is read again.
         """
-        return not offsets or self._commit_and_wait(self._consumer, self.positions(offsets), seconds)
+        return not offsets or self.commit_and_wait(self.positions(offsets), seconds)
 
     @property
     def place_in_group(self) -> Any:
@@ -131,11 +128,6 @@ class KafkaReader(GroupConsumer):
         """Whether records wait to be read, as far as is known."""
         return self._monitor.unread
 
-    @property
-    def member(self) -> Consumer:
-        """Commits for other topics as a member of the group; failures in the background go to `on_uncommitted`."""
-        return self._consumer
-
     def _checked(self, messages: list[Message]) -> list[Message]:
         self._raise_kept()
         if self.lost:
@@ -161,7 +153,7 @@ class KafkaReader(GroupConsumer):
             return AccessError(f"topic {self._topic} may not be read by this user: {remedy()}")
         if error.code() in FENCED:
             return BrokerError(
-                f"reading {self._topic} cannot go on: {error.str()}; a restart goes on from what is committed"
+                f"reading {self._topic} cannot go on: {error.str()}; a restart continues from what is committed"
             )
         return BrokerError(
             f"reading {self._topic} cannot go on: {error.str()}; check that the topic exists and may be read"
@@ -171,6 +163,7 @@ class KafkaReader(GroupConsumer):
         if self._from_end:
             for partition in partitions:
                 _, partition.offset = watermarks(self._consumer, partition, ANSWER_SECONDS)
+        self._last_commits.clear()  # others may have committed meanwhile
         self._consumer.incremental_assign(partitions)
         # What was paused when it was revoked would come back paused.
         self._consumer.resume(partitions)

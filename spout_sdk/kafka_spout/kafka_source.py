@@ -9,7 +9,7 @@ reads the source commits.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -22,7 +22,7 @@ from kafka_clients.librdkafka_bugs import LOST
 from kafka_clients.log_reader import watermarks
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
-from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
@@ -34,11 +34,13 @@ _LARGEST_READ: Final = 500
 
 
 class KafkaSource(GroupConsumer):
-    """A `Source` on Kafka, for one thread; `member` commits, None where the group has no members."""
+    """Reads source topics, also by position, and commits for the group of the spout; for one thread.
 
-    def __init__(
-        self, kafka: KafkaSettings, group: str, member: Consumer | None, on_uncommitted: Callable[[], None]
-    ) -> None:
+    `member` commits, None where the group has no members. Calls do not wait for the network unless they say so. They
+    raise `BrokerError` if no broker answers, a topic does not exist or may not be read, or reading cannot go on.
+    """
+
+    def __init__(self, kafka: KafkaSettings, group: str, member: GroupConsumer | None) -> None:
         settings = {
             # A partition that is begun or resumed waits for the fetches of the others.
             "fetch.wait.max.ms": 100,
@@ -46,15 +48,16 @@ class KafkaSource(GroupConsumer):
             # An offset out of range is reported and counted, not skipped in silence.
             "auto.offset.reset": "error",
         }
-        super().__init__(settings, f"group {group}", on_uncommitted)
+        super().__init__(settings, f"group {group}")
         self._kafka = kafka
         self._group = group
-        self._member = member or self._consumer
+        self._member = member or self
         self._started: dict[SourcePartition, int] = {}
         self._by_position: PositionReader | None = None
         self._log_at = 0.0
 
     def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; waits for the answer."""
         try:
             metadata = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
             if metadata.error is not None:
@@ -64,6 +67,7 @@ class KafkaSource(GroupConsumer):
         return len(metadata.partitions)
 
     def topic_id(self, topic: str) -> str:
+        """The topic id, as Kafka's tools print it; waits for the answer."""
         admin = watching_client(self._kafka)  # kept until the answer has come
         answers = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
         try:
@@ -73,14 +77,16 @@ class KafkaSource(GroupConsumer):
             raise _unreadable(f"source topic {topic}", error.args[0], final=()) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
+        """First offset and the one after the last; waits for the answer."""
         try:
             return watermarks(self._consumer, TopicPartition(*at), ANSWER_SECONDS)
         except KafkaException as error:
             raise _unreadable(f"the end of {at}", error.args[0], final=()) from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
+        """What the group has committed; waits for the answer."""
         try:
-            answers = self._member.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
+            answers = self._member._consumer.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
             if error := first_error(answers):
                 raise KafkaException(error)
         except KafkaException as error:
@@ -91,24 +97,28 @@ class KafkaSource(GroupConsumer):
             if each.offset >= 0
         }
 
-    def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        if commits:
-            self._begin_commit(self._member, _positions(commits))
+    def commit(self, commits: Mapping[SourcePartition, Commit], *, again: bool = False) -> None:
+        """Commits in the background what differs from the last commit, or all of it `again`."""
+        self._member.commit_changed(_positions(commits), again=again)
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        return self._commit_and_wait(self._member, _positions(commits), ANSWER_SECONDS)
+        """Commits, waits, and returns whether it succeeded; a failure is logged."""
+        return self._member.commit_and_wait(_positions(commits), ANSWER_SECONDS)
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
+        """Begins to read these partitions as well."""
         self._started.update(positions)
         self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in positions.items()])
 
     def pause(self, at: SourcePartition) -> None:
+        """Reads no more of a partition, until `resume`."""
         self._consumer.pause([TopicPartition(*at)])
 
     def resume(self, at: SourcePartition) -> None:
         self._consumer.resume([TopicPartition(*at)])
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
+        """What is there now, in order within each partition, `limit` records at most."""
         messages = self._consumer.consume(limit, 0)
         if self.lost:
             raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
@@ -118,6 +128,7 @@ class KafkaSource(GroupConsumer):
         return messages, ()
 
     def lag(self) -> int:
+        """Messages that are there and were not read, as far as is known without asking."""
         behind = 0
         for position in self._consumer.position([TopicPartition(*at) for at in self._started]):
             at = SourcePartition(position.topic, position.partition)
@@ -127,11 +138,13 @@ class KafkaSource(GroupConsumer):
         return behind
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
+        """Begins to read offsets by position, in rising order for each partition; not while others are read so."""
         if self._by_position is None:
             self._by_position = PositionReader(self._kafka, self._group)
         self._by_position.begin(wanted, now)
 
     def fetched(self, now: float) -> Fetched | None:
+        """What has come since the last call; None once nothing more will."""
         return None if self._by_position is None else self._by_position.poll(now)
 
     def close(self) -> None:
@@ -156,7 +169,7 @@ class KafkaSource(GroupConsumer):
         return records, out_of_range
 
     def _restarted(self, message: Message, error: KafkaError) -> OffsetOutOfRange:
-        """Goes on at the first message that is left, because the offset is out of range."""
+        """Continues at the first message that is left, because the offset is out of range."""
         at = SourcePartition(message.topic() or "", message.partition() or 0)
         (position,) = self._consumer.position([TopicPartition(*at)])
         expected = position.offset if position.offset >= 0 else self._started[at]

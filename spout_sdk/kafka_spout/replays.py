@@ -6,8 +6,9 @@ from heapq import heappop, heappush
 from typing import Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.kafka_spout.settings import RetryPolicy
-from spout_sdk.kafka_spout.source import Fetched, OwnedPartitions, Source, SourcePartition
+from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.kafka_spout.partitions import Fetched, OwnedPartitions, SourcePartition
+from spout_sdk.kafka_spout.spout import RetryPolicy
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.errors import WireError
 
@@ -24,7 +25,7 @@ class Replays:
         self,
         policy: RetryPolicy,
         partitions: OwnedPartitions,
-        source: Source,
+        source: KafkaSource,
         reject: Callable[[int, Record, WireError], None],
     ) -> None:
         self._policy = policy

@@ -13,9 +13,7 @@ from typing import Final
 
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
-from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
-from spout_sdk.kafka_spout.settings import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
-from spout_sdk.kafka_spout.source import (
+from spout_sdk.kafka_spout.partitions import (
     Commit,
     OffsetOutOfRange,
     OwnedPartition,
@@ -24,6 +22,8 @@ from spout_sdk.kafka_spout.source import (
     owned_numbers,
     start_offset,
 )
+from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.repetition import Repetition
@@ -60,8 +60,8 @@ class SourceTask:
         self._collector = collector
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
-        assert environment.open_source is not None, "attach() checks it"  # noqa: S101 - the SDK's own order of calls
-        self._source = environment.open_source(self.uncommitted)
+        assert environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK itself
+        self._source = environment.open_source()
         self._partitions = OwnedPartitions()
         self._replays = Replays(settings.retry, self._partitions, self._source, self._reject)
         self._raised_before = Repetition(environment.clock)
@@ -100,11 +100,12 @@ class SourceTask:
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             if self._mode != "at_most_once":
-                self._source.commit(self._changed())
+                self._source.commit(self._commits())
         self._replays.tick(now)
-        if now >= self._refresh_at:
+        # With at_most_once, what is in the buffer is committed already, and the offset must not go back.
+        if now >= self._refresh_at and (self._mode != "at_most_once" or not self._buffer):
             self._refresh_at = now + _REFRESH_SECONDS
-            self._source.commit({each.at: each.committed for each in self._partitions if each.committed is not None})
+            self._source.commit(self._commits(), again=True)
 
     def is_due(self, now: float) -> bool:
         return self._replays.is_due(now) or (self._is_started and self._source.lag() + len(self._buffer) > 0)
@@ -122,18 +123,9 @@ class SourceTask:
 
     def release(self) -> None:
         """Commits what is done, before the task ends or goes to another process."""
-        changed = self._changed()
-        if self._mode == "at_most_once":
-            # Back to what was emitted: what was committed and not emitted is for the next owner.
-            changed = {each.at: each.emitted() for each in self._partitions}
-        if changed:
-            self._source.commit_now(changed)
-
-    def uncommitted(self) -> None:
-        """A commit in the background has failed: the next one includes what it covered."""
-        if self._mode != "at_most_once":
-            for each in self._partitions:
-                each.committed = None
+        # With at_most_once, back to what was emitted: what was committed and not emitted is for the next owner.
+        if commits := self._commits():
+            self._source.commit_now(commits)
 
     def close(self) -> None:
         self._source.close()
@@ -185,7 +177,6 @@ class SourceTask:
         if not self._source.commit_now({at: each.emitted() for at, each in added.items()}):
             return False
         for each in added.values():
-            each.committed = each.emitted()
             self._partitions.add(each)
         self._source.start({at: each.read_to for at, each in added.items()})
         logger.info("%s reads %s", self._by, ", ".join(f"{at} from {each.read_to}" for at, each in added.items()))
@@ -238,8 +229,6 @@ class SourceTask:
         if not self._source.commit_now(self._held):
             self._hold_until = now + AGAIN_SECONDS
             return False
-        for at, commit in self._held.items():
-            self._partitions.named[at].committed = commit
         self._held.clear()
         return True
 
@@ -262,7 +251,7 @@ class SourceTask:
             return self._emit(record, each.key_base | offset, None)
         if offset >= MAX_OFFSET:
             raise TopicsError(
-                f"{each.at} has reached offset {offset}, and positional roots tell {MAX_OFFSET} apart: copy the topic"
+                f"{each.at} has reached offset {offset}, and positional roots have {MAX_OFFSET}: copy the topic"
             )
         each.offsets.start(offset)
         return self._emit(record, each.key_base | offset, root, together)
@@ -324,12 +313,10 @@ class SourceTask:
         failures = self._replays.failures(key)
         if (word := each.word(offset, failures)) is None:
             each.reserve()
-            commit = each.processed()
-            if not self._source.commit_now({each.at: commit}):
+            if not self._source.commit_now({each.at: each.processed()}):
                 each.unreserve()
                 self._replays.postpone(key, self._clock())
                 return False
-            each.committed = commit
             word = each.word(offset, failures)
         assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
@@ -345,19 +332,14 @@ class SourceTask:
         if self._tracked:
             self._partitions.done(key)
 
-    def _changed(self) -> dict[SourcePartition, Commit]:
-        changed = {}
-        for each in self._partitions:
-            commit = each.processed() if self._tracked else each.emitted()
-            if commit != each.committed:
-                changed[each.at] = each.committed = commit
-        return changed
+    def _commits(self) -> dict[SourcePartition, Commit]:
+        return {each.at: each.processed() if self._tracked else each.emitted() for each in self._partitions}
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
         deleted = gap.first - gap.expected
         text = (
-            "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it goes on at offset "
-            "%d. Keep the topic for longer"
+            "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it continues at "
+            "offset %d. Keep the topic for longer"
         )
         logger.warning(text, self._by, deleted, gap.at, gap.expected, gap.first)
         self._context.count("out_of_range", deleted)

@@ -65,7 +65,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def start(self) -> None:
         inbox = tuples_topic(self._topology.name, self._component)
-        self._reader = self._read(inbox, self._guarantee.on_commit_failed, from_end=False)
+        self._reader = self._read(inbox, from_end=False)
         self._guarantee.attach(self._reader, self.tasks)
 
     def close(self) -> None:

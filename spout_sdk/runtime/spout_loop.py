@@ -1,7 +1,7 @@
 """The loop of a spout process: emit, handle outcomes, send."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -63,7 +63,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if self._topology.manifest.acking:
             notices = notices_topic(self._topology.name, self._component)
             # A new session holds no trees, so earlier outcomes concern no task.
-            self._reader = self._read(notices, self._uncommitted, from_end=True)
+            self._reader = self._read(notices, from_end=True)
         else:
             self._assigned(self._fixed_tasks)
 
@@ -149,13 +149,8 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             logger.warning("%s: %d records were not delivered in time", self._component, left)
         logger.info("%s released tasks %s", self._component, held)
 
-    def _open_source(self, on_uncommitted: Callable[[], None]) -> KafkaSource:
-        member = None if self._reader is None else self._reader.member
-        return KafkaSource(self._kafka, self._group, member, on_uncommitted)
-
-    def _uncommitted(self) -> None:
-        for task in self.tasks.values():
-            task.uncommitted()
+    def _open_source(self) -> KafkaSource:
+        return KafkaSource(self._kafka, self._group, self._reader)
 
     def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:

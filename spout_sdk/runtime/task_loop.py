@@ -115,12 +115,11 @@ class TaskLoop(ABC, Generic[T]):
     @abstractmethod
     def _tick(self, now: float) -> None: ...
 
-    def _read(self, topic: str, on_uncommitted: Callable[[], None], *, from_end: bool) -> KafkaReader:
+    def _read(self, topic: str, *, from_end: bool) -> KafkaReader:
         return KafkaReader(
             *(self._kafka, topic, self._group),
             from_end=from_end,
             on_assigned=self._assigned,
             on_revoked=self._released,
             on_lost=self._lost,
-            on_uncommitted=on_uncommitted,
         )

@@ -60,8 +60,6 @@ class SpoutTask(Task):
         self.spout = spout
         self._source: SourceTask | None = None  # of a `KafkaSpout`, once it is open
         self._acks_at_once = isinstance(spout, KafkaSpout) and type(spout).ack is KafkaSpout.ack
-        if isinstance(spout, KafkaSpout):
-            spout.attach(self._scope)
 
     def _send_inits(self) -> None:
         self.collector.packer.assign_all()
@@ -70,9 +68,10 @@ class SpoutTask(Task):
     def open(self) -> None:
         """Opens the spout; raises `ComponentError` if it raised."""
         self._add_hooks()
-        self._call("open", self.spout.open, self._context, self.collector)
         if isinstance(self.spout, KafkaSpout):
-            self._source = self.spout.source
+            self._source = SourceTask(self.spout.settings, self.collector)
+            self.spout.attach(self._source)
+        self._call("open", self.spout.open, self._context, self.collector)
         self._ack_untracked()
 
     def emit(self, calls: int) -> bool:
@@ -168,11 +167,6 @@ class SpoutTask(Task):
         """Commits for a `KafkaSpout`; before `close`, while the group still accepts it."""
         if self._source is not None:
             self._source.release()
-
-    def uncommitted(self) -> None:
-        """To be called when a commit in the background has failed."""
-        if self._source is not None:
-            self._source.uncommitted()
 
     def close(self) -> None:
         self._count_throttled()

@@ -6,19 +6,19 @@ from typing import Any, Final, get_args
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
 from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
+from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topologies.checks import (
+    check_component,
     check_function,
     check_groupable,
     check_guarantee,
+    check_kafka_spout,
     check_source,
     check_ticks,
     check_windows,
-    class_of,
     default_tick_ms,
-    kafka_targets,
-    made_bolt,
 )
 from spout_sdk.topologies.topology import BoltOptions, Factory, OnException, Topology
 from tuple_tree.manifest import (
@@ -171,7 +171,7 @@ class TopologyBuilder:
         # Each without its subscriptions, and their declarer.
         self._bolts: list[tuple[BoltManifest, BoltDeclarer]] = []
         self._factories: dict[str, Any] = {}
-        self._kafka_sources: dict[str, tuple[str, ...]] = {}
+        self._made: dict[str, Any] = {}  # the class of each, or an instance where arguments declare what it does
         self._options: dict[str, BoltOptions] = {}
         self._hooks: list[HookFactory] = []
 
@@ -209,10 +209,10 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the spout is invalid.
         """
-        self._add(name, factory)
-        declared, made = _declared(name, factory, (Spout,), external, streams)
+        declared = self._add(name, factory, (Spout,), external, streams)
+        made = self._made[name]
         if isinstance(made, KafkaSpout):
-            self._kafka_sources[name] = made.topics
+            check_kafka_spout(made, 1 + len(self._spouts), self._guarantee)
         if external:
             check_source(name, factory, declared)
         if max_spout_pending is None:
@@ -262,7 +262,7 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the bolt is invalid.
         """
-        self._add(name, factory)
+        declared = self._add(name, factory, get_args(AnyBolt), external, streams)
         if external:
             check_function("bolt", name, factory, "a function, transform(rows) in Spark")
         options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)
@@ -277,12 +277,10 @@ class TopologyBuilder:
         if tick_interval is not None:
             check_seconds(f"tick_interval of bolt {name!r}", tick_interval)
         self._options[name] = options
-        declarer = BoltDeclarer(name)
-        declared, made = _declared(name, factory, get_args(AnyBolt), external, streams)
-        check_ticks(name, made, tick_interval)
+        check_ticks(name, self._made[name], tick_interval)
         tasks = check_count(f"tasks of bolt {name!r}", tasks)
         bolt = BoltManifest(name=name, tasks=tasks, streams=declared, subscriptions=(), external=external)
-        self._bolts.append((bolt, declarer))
+        self._bolts.append((bolt, declarer := BoltDeclarer(name)))
         return declarer
 
     def build(self) -> Topology:
@@ -316,64 +314,37 @@ class TopologyBuilder:
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
-        made = {bolt.name: made_bolt(bolt.name, self._factories[bolt.name]) for bolt in bolts if not bolt.external}
-        acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
+        acks_ahead = check_windows(manifest, self._made) or any(bolt.external for bolt in bolts)
+        targets = {name: made.topic for name, made in self._made.items() if isinstance(made, KafkaBolt)}
         return Topology(
             manifest,
             dict(self._factories),
             dict(self._options),
             groupings,
             tuple(self._hooks),
-            dict(self._kafka_sources),
-            kafka_targets(made),
+            {name: made.topics for name, made in self._made.items() if isinstance(made, KafkaSpout)},
+            {name: topic for name, topic in targets.items() if isinstance(topic, str)},
             self._pack_tuples,
             acks_ahead,
         )
 
-    def _add(self, name: str, factory: AnyFactory | str) -> None:
+    def _add(
+        self,
+        name: str,
+        factory: AnyFactory | str,
+        kinds: tuple[type, ...],
+        external: bool,
+        streams: Sequence[Stream] | None,
+    ) -> tuple[Stream, ...]:
+        """Adds a component; returns the streams that it declares."""
         with as_topology_error():
             check_name("component", name)
         if name in self._factories:
             raise TopologyError(f"two components are named {name!r}: names must be unique within a topology")
+        declared, self._made[name] = check_component(name, factory, kinds, external, streams)
         self._factories[name] = factory
+        return declared
 
 
 def _milliseconds(name: str, seconds: float) -> int:
     return round(1000 * check_seconds(name, seconds))
-
-
-def _declared(
-    name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
-) -> tuple[tuple[Stream, ...], Any]:
-    """The streams, and the class or instance that declares them; None of an external component."""
-    if external:
-        return _checked_streams(name, tuple(streams or ())), None
-    if not callable(factory):
-        raise TopologyError(
-            f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
-            "because each task makes an instance of its own; add external=True if something else runs it, such as Spark"
-        )
-    if streams is not None:
-        raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
-    # What a function makes is known only by calling it, as Storm makes components at submission; and the streams of a
-    # KafkaSpout are arguments.
-    cls = class_of(factory)
-    made: Any = cls if cls is not None and not issubclass(cls, KafkaSpout) else factory()
-    cls = made if isinstance(made, type) else type(made)
-    if not issubclass(cls, kinds):
-        *others, last = (kind.__name__ for kind in kinds)
-        wanted = f"{', '.join(others)} or {last}" if others else last
-        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
-    if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
-        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
-    return _checked_streams(name, tuple(made.streams)), made
-
-
-def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
-    for stream in streams:
-        if not isinstance(stream, Stream):
-            raise TopologyError(
-                f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
-                'such as streams = [declare({"word": str})]'
-            )
-    return streams

@@ -1,4 +1,4 @@
-"""Checks of the builder: groupings, tick intervals, guarantees, external components, windows."""
+"""Checks of the builder: streams, groupings, tick intervals, guarantees, external components, windows."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,18 @@ from math import ceil
 from typing import Any, Final
 
 from kafka_clients.client_settings import SESSION_MS
-from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.arguments import as_topology_error
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
+from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.windows.bolt import WindowedBolt
 from spout_sdk.windows.specs import EventTime, WindowSpec
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
+from tuple_tree.positions import MAX_SPOUTS
 from tuple_tree.streams import Stream
 
 logger = logging.getLogger("spout_sdk.windows")
@@ -31,32 +33,62 @@ def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
     return ceil(smallest / ceil(smallest / _LONGEST_TICK_MS))
 
 
-def class_of(factory: Any) -> type | None:
+def check_component(
+    name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
+) -> tuple[tuple[Stream, ...], Any]:
+    """The streams, and the class or instance that declares them; None of an external component."""
+    if external:
+        return _checked_streams(name, tuple(streams or ())), None
+    if not callable(factory):
+        raise TopologyError(
+            f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
+            "because each task makes an instance of its own; add external=True if something else runs it, such as Spark"
+        )
+    if streams is not None:
+        raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
+    # What a function makes is known only by calling it, as Storm makes components at submission.
+    cls = _class_of(factory)
+    made = _made(name, factory) if cls is None else None
+    cls = cls or type(made)
+    if not issubclass(cls, kinds):
+        *others, last = (kind.__name__ for kind in kinds)
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
+    if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
+    if made is None:
+        # Topics, streams and windows of these may be arguments.
+        made = _made(name, factory) if issubclass(cls, KafkaSpout | KafkaBolt | WindowedBolt) else cls
+    return _checked_streams(name, tuple(made.streams)), made
+
+
+def _class_of(factory: Any) -> type | None:
     """The class that a factory is, or of which it is a `functools.partial`; None for another callable."""
     while hasattr(factory, "func"):
         factory = factory.func
     return factory if isinstance(factory, type) else None
 
 
-def made_bolt(name: str, factory: Any) -> AnyBolt | None:
-    """An instance of a bolt whose windows or topic may depend on arguments; None for other classes."""
-    cls = class_of(factory)
-    if cls is not None and not issubclass(cls, WindowedBolt | KafkaBolt):
-        return None
+def _made(name: str, factory: Any) -> Any:
     try:
-        bolt: AnyBolt = factory()
-    except Exception as error:  # any exception of a user's bolt
+        return factory()
+    except TopologyError:
+        raise
+    except Exception as error:  # any exception of a user's component
         raise TopologyError(
-            f"bolt {name!r} cannot be made to see its windows or its topic: {type(error).__name__}: {error}; what it "
-            "needs of the place where it runs belongs in prepare()"
+            f"component {name!r} cannot be made to see what it declares: {type(error).__name__}: {error}; what "
+            "it needs of the place where it runs belongs in prepare(), of a spout in open()"
         ) from error
-    return bolt
 
 
-def kafka_targets(bolts: Mapping[str, AnyBolt | None]) -> dict[str, str]:
-    """The topics that each `KafkaBolt` writes to, where no function of the tuple names them."""
-    topics = {name: bolt.topic for name, bolt in bolts.items() if isinstance(bolt, KafkaBolt)}
-    return {name: topic for name, topic in topics.items() if isinstance(topic, str)}
+def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise TopologyError(
+                f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
+                'such as streams = [declare({"word": str})]'
+            )
+    return streams
 
 
 def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
@@ -121,6 +153,20 @@ def check_guarantee(manifest: Manifest) -> None:
             )
 
 
+def check_kafka_spout(spout: KafkaSpout, number: int, guarantee: Guarantee) -> None:
+    """Rejects a `KafkaSpout`, the spout with this number from 1 on, that cannot run in a topology."""
+    if number > MAX_SPOUTS:
+        raise TopologyError(
+            f"a KafkaSpout is spout number {number} of its topology, and positional roots have {MAX_SPOUTS}: "
+            "declare it earlier, or split the topology"
+        )
+    if spout.settings.mode == "at_least_once" and guarantee == "at_most_once":
+        raise TopologyError(
+            "a KafkaSpout with mode at_least_once needs a topology that follows trees: give the topology another "
+            "guarantee than at_most_once, or leave mode out"
+        )
+
+
 def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
     """Checks what an external spout was declared with: a topic, or a function that is never called here."""
     if not isinstance(source, str):
@@ -149,19 +195,15 @@ def check_function(kind: str, name: str, given: Any, wanted: str) -> None:
         raise TopologyError(f"{kind} {name!r} is external and given a {type(given).__name__}: pass {wanted}")
 
 
-def check_windows(manifest: Manifest, bolts: Mapping[str, AnyBolt | None]) -> bool:
+def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
     """Checks the windows of every bolt against the spouts whose tuples reach it; raises `TopologyError`.
 
-    Args:
-        manifest: of the topology.
-        bolts: an instance of each that may have windows.
-
-    Returns:
-        Whether some of them ack what is emitted for a tuple before they ack the tuple (ADR 26).
+    `made` has an instance of each bolt with windows. Returns whether some of them ack what is emitted for a tuple
+    before they ack the tuple (ADR 26).
     """
     acks_ahead = False
     for bolt in manifest.bolts:
-        spec = _spec(bolt.name, bolts.get(bolt.name))
+        spec = _spec(bolt.name, made[bolt.name])
         if spec is None:
             continue
         acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
@@ -181,7 +223,7 @@ def check_windows(manifest: Manifest, bolts: Mapping[str, AnyBolt | None]) -> bo
     return acks_ahead
 
 
-def _spec(name: str, bolt: AnyBolt | None) -> WindowSpec | None:
+def _spec(name: str, bolt: Any) -> WindowSpec | None:
     """The windows of a bolt; None if it is no `WindowedBolt`."""
     if not isinstance(bolt, WindowedBolt):
         return None

@@ -20,7 +20,7 @@ OnException = Literal["fail", "crash", "dead_letter"]
 - `fail`: it is failed with the exception's type and text, so its spout replays it.
 - `crash`: the process stops with the exception, and the tuple is read again by the next.
 - `dead_letter`: its record goes to the dead letters with the exception, and the tuple is acked once that is delivered:
-  its trees go on without it.
+  its trees continue without it.
 """
 
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, KafkaSource
-from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
 from tests.waiting import eventually
@@ -39,7 +39,7 @@ def topic(bootstrap_servers: str) -> Topic:
 
 @pytest.fixture
 def source(topic: Topic) -> Iterator[KafkaSource]:
-    made = KafkaSource(topic.kafka, f"group-{topic.at.topic}", None, lambda: None)
+    made = KafkaSource(topic.kafka, f"group-{topic.at.topic}", None)
     yield made
     made.close()
 
@@ -159,7 +159,7 @@ def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, mon
     with pytest.raises(TopicsError, match="source topic no-such-topic does not exist"):
         source.partitions("no-such-topic")
     monkeypatch.setattr("spout_sdk.kafka_spout.kafka_source.ANSWER_SECONDS", 0.2)
-    unreachable = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "group", None, lambda: None)
+    unreachable = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "group", None)
     try:
         with pytest.raises(BrokerError, match="source topic any cannot be read"):
             unreachable.partitions("any")

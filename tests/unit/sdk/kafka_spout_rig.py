@@ -1,6 +1,5 @@
 """A Kafka spout's task over topics in memory; the test chooses the outcomes of its trees."""
 
-from collections.abc import Callable
 from typing import Any
 
 from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
@@ -44,8 +43,8 @@ class Rig:
         self._seen = 0
         self.restart()
 
-    def _open(self, on_uncommitted: Callable[[], None]) -> MemorySource:
-        self.source = MemorySource(self.topics, on_uncommitted)
+    def _open(self) -> MemorySource:
+        self.source = MemorySource(self.topics)
         return self.source
 
     def restart(self) -> None:

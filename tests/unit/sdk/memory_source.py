@@ -1,10 +1,13 @@
 """Source topics in memory, and a group that commits for them."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka import TopicPartition
 
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Headers, Record
 from spout_sdk.testing import MemoryRecord
 from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_key
@@ -83,12 +86,13 @@ class MemoryTopics:
         return None if found is None else found.offset
 
 
-class MemorySource:
-    """A `Source` of `MemoryTopics`; `is_fenced` once the group has taken its partitions away."""
+class MemorySource(KafkaSource):
+    """The source of a task, on `MemoryTopics`; `is_fenced` once the group has taken its partitions away."""
 
-    def __init__(self, topics: MemoryTopics, on_uncommitted: Callable[[], None]) -> None:
+    def __init__(self, topics: MemoryTopics) -> None:
         self.topics = topics
-        self.on_uncommitted = on_uncommitted
+        self._member = self
+        self._last_commits = {}
         self.positions: dict[SourcePartition, int] = {}
         self.paused: set[SourcePartition] = set()
         self.wanted: dict[SourcePartition, deque[int]] | None = None
@@ -115,14 +119,16 @@ class MemorySource:
             if (found := self.topics.commits.get(at)) is not None
         }
 
-    def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        if not self.commit_now(commits):
-            self.on_uncommitted()
+    def begin_commit(self, offsets: list[TopicPartition]) -> None:
+        if not self.commit_and_wait(offsets, 0.0):
+            self._last_commits.clear()
 
-    def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
+    def commit_and_wait(self, offsets: list[TopicPartition], seconds: float) -> bool:
         if self.topics.refuses_commits or self.is_fenced:
             return False
-        self.topics.commits.update(commits)
+        for each in offsets:
+            at = SourcePartition(each.topic, each.partition)
+            self.topics.commits[at] = Commit.read(each.offset, each.metadata)
         return True
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:

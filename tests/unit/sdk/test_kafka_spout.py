@@ -6,7 +6,7 @@ import pytest
 
 from spout_sdk import TopologyError
 from spout_sdk.errors import TopicsError
-from spout_sdk.kafka_spout.source import Commit, SourcePartition
+from spout_sdk.kafka_spout.partitions import Commit, SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 

@@ -4,7 +4,7 @@ import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.kafka_spout.source import Commit, SourcePartition
+from spout_sdk.kafka_spout.partitions import Commit, SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)

@@ -7,7 +7,6 @@ import pytest
 
 from spout_sdk import InvalidMessageError, KafkaSpout, KafkaTuple, Record, TopologyBuilder, TopologyError, declare
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
-from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.memory_source import MemoryTopics
 
 
@@ -130,7 +129,6 @@ def test_invalid_declarations_are_rejected() -> None:
         (lambda: KafkaSpout("a", mode="twice"), "mode of a KafkaSpout is 'twice'"),  # type: ignore[arg-type]
         (lambda: KafkaSpout("a", max_uncommitted_offsets=0), "max_uncommitted_offsets is 0"),
         (lambda: KafkaSpout("a", streams=[declare(["a"]), declare(["b"], name="b")]), "needs translate="),
-        (lambda: Bench(Rig(filled(0)).bench.topology).spout("lines"), "there is no Kafka here"),
     ]
     for make, message in refusals:
         with pytest.raises(TopologyError, match=message):

@@ -1,7 +1,6 @@
 """The time for which a process with transactions holds an input back."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,30 +28,53 @@ class Transactions:
     def poll(self) -> None: ...
 
 
-def assigned(guarantee: ExactlyOnce, partition: int, emitted: Callable[[], int]) -> InputOffsets:
-    inputs = InputOffsets(emitted)
-    task: Any = SimpleNamespace(inputs=inputs)
-    guarantee.on_assigned({partition: task})
-    return inputs
+class Task:
+    def __init__(self, inputs: InputOffsets) -> None:
+        self.inputs = inputs
+
+    @property
+    def committable(self) -> int | None:
+        return self.inputs.committable
+
+    def flush(self) -> None: ...
+
+
+class Process:
+    """The guarantee of a process, and its tasks."""
+
+    def __init__(self, transactions: Any, reader: Any = None) -> None:
+        self.tasks: dict[int, Any] = {}
+        environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
+        self.guarantee = ExactlyOnce(environment, transactions, "b")
+        self.guarantee.attach(reader, self.tasks)
+
+    def assigned(self, partition: int, emitted: Callable[[], int]) -> InputOffsets:
+        task: Any = Task(InputOffsets(emitted))
+        self.guarantee.on_assigned({partition: task})
+        self.tasks[partition] = task
+        return task.inputs  # type: ignore[no-any-return]
+
+    def lost(self, partition: int) -> None:
+        del self.tasks[partition]
+        self.guarantee.on_lost([partition])
 
 
 @pytest.mark.parametrize("has_lost_a_task", [False, True])
 def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: bool) -> None:
     transactions: Any = Transactions()
-    environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
-    guarantee = ExactlyOnce(environment, transactions, "b")
-    guarantee.attach(None, {})  # type: ignore[arg-type]  # its positions are read only for a commit
+    process = Process(transactions)
+    guarantee = process.guarantee
     if has_lost_a_task:
         # What waited in it does not count against the other one.
-        inputs = assigned(guarantee, 0, lambda: 0)
+        inputs = process.assigned(0, lambda: 0)
         inputs.open(pack := open_pack(0))
         inputs.settle([pack])
         guarantee.on_tick(1.0)
-        guarantee.on_lost([0])
+        process.lost(0)
         guarantee.on_idle(1.05)
     guarantee.on_tick(99.0)
     # A bolt has emitted while it holds an input.
-    assigned(guarantee, 1, lambda: transactions.emitted).open(open_pack(0))
+    process.assigned(1, lambda: transactions.emitted).open(open_pack(0))
     transactions.emitted += 1
     guarantee.on_tick(100.0)
     guarantee.on_idle(103.9)
@@ -76,11 +98,9 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
 
     transactions: Any = Committing()
     reader: Any = Reader()
-    environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
-    guarantee = ExactlyOnce(environment, transactions, "b")
-    guarantee.attach(reader, {})
-    assigned(guarantee, 3, lambda: transactions.emitted)
+    process = Process(transactions, reader)
+    process.assigned(3, lambda: transactions.emitted)
     transactions.emitted += 1
-    guarantee.on_tick(100.0)
-    guarantee.on_idle(101.0)
+    process.guarantee.on_tick(100.0)
+    process.guarantee.on_idle(101.0)
     assert committed == [({3: 17}, "generation")]

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from acker_worker.progress import Progress
 from inspection.dead_letters import DeadLetter, Replay, parse
 from spark_jobs.spout_loop import mark_of
-from spout_sdk.kafka_spout.source import Commit
+from spout_sdk.kafka_spout.partitions import Commit
 from spout_sdk.records import MadeRecord
 from tests.packs import tuples_of
 from tuple_tree.manifest import Manifest

@@ -1,4 +1,4 @@
-"""The source of a spout's task: its partitions, how far each is, and the protocol of what reads and commits.
+"""The source partitions of a spout's task: what is open of each, what to commit, and which attempts are its own.
 
 An owner of a partition must not use a root that may still be open in a ledger under an earlier owner: the tree would
 mix the edges of two deliveries and could only time out. So the numbers of attempts continue from owner to owner: the
@@ -9,11 +9,11 @@ anything. See ADR 10.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
-from spout_sdk.kafka_spout.settings import FirstPoll
+from spout_sdk.kafka_spout.spout import FirstPoll
 from spout_sdk.records import Record
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
@@ -54,7 +54,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class OffsetOutOfRange:
-    """Messages from `expected` on were deleted before they were read; reading goes on at `first`."""
+    """Messages from `expected` on were deleted before they were read; reading continues at `first`."""
 
     at: SourcePartition
     expected: int
@@ -63,61 +63,11 @@ class OffsetOutOfRange:
 
 @dataclass(slots=True)
 class Fetched:
-    """What came of reading by position: records, offsets that retention has deleted, and those not read in time."""
+    """The result of reading by position: records, offsets that retention has deleted, and those not read in time."""
 
     records: list[Record]
     gone: list[tuple[SourcePartition, int]]
     unread: list[tuple[SourcePartition, int]]
-
-
-class Source(Protocol):
-    """Reads source topics, also by position, and commits for the group of the spout.
-
-    Calls do not wait for the network unless they say so. They raise `BrokerError` if no broker answers, a topic does
-    not exist or may not be read, or reading cannot go on.
-    """
-
-    def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; waits for the answer."""
-
-    def topic_id(self, topic: str) -> str:
-        """The topic id, as Kafka's tools print it; waits for the answer."""
-
-    def bounds(self, at: SourcePartition) -> tuple[int, int]:
-        """First offset and the one after the last; waits for the answer."""
-
-    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        """What the group has committed; waits for the answer."""
-
-    def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        """Commits in the background; a failure is reported to the callback that the source was made with."""
-
-    def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        """Commits, waits, and returns whether it succeeded; a failure is logged."""
-
-    def start(self, positions: Mapping[SourcePartition, int]) -> None:
-        """Begins to read these partitions as well."""
-
-    def pause(self, at: SourcePartition) -> None:
-        """Reads no more of a partition."""
-
-    def resume(self, at: SourcePartition) -> None:
-        """Reads on where it was paused."""
-
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
-        """What is there now, in order within each partition, `limit` records at most."""
-
-    def lag(self) -> int:
-        """Messages that are there and were not read, as far as is known without asking."""
-
-    def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
-        """Begins to read offsets by position, in rising order for each partition; not while others are read so."""
-
-    def fetched(self, now: float) -> Fetched | None:
-        """What has come since the last call; None once nothing more will."""
-
-    def close(self) -> None:
-        """Lets go of the broker."""
 
 
 def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[SourcePartition, int]:
@@ -131,7 +81,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
     for index, (topic, count) in enumerate(counts.items()):
         if count > share:
             raise TopicsError(
-                f"topic {topic} has partition {share}, and positional roots tell {share} partitions apart of each of "
+                f"topic {topic} has partition {share}, and positional roots have {share} partitions of each of "
                 f"{len(counts)} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
             )
         for partition in range(count):
@@ -167,7 +117,6 @@ class OwnedPartition:
         self.key_base = number << KEY_SHIFT
         self.offsets = OffsetManager()  # those that are open
         self.read_to = start  # behind the last message that was emitted
-        self.committed: Commit | None = None  # what the group is believed to have
         self.is_paused = False
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
         self._reserved = RESERVED

@@ -1,0 +1,59 @@
+"""Commits in the background: what has changed since the last one, and what has failed."""
+
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from kafka_clients.client_settings import CLIENT_CLASSES
+from kafka_clients.group_consumer import GroupConsumer
+
+
+class Group:
+    """A consumer that keeps what is committed; it refuses a commit at once, or later, in the answer to it."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.answer = settings["on_commit"]
+        self.commits: list[dict[tuple[str, int], tuple[int, str]]] = []
+        self.refuses = False
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        if self.refuses:
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
+        self.commits.append({(each.topic, each.partition): (each.offset, each.metadata) for each in offsets})
+        return offsets
+
+
+def test_only_what_has_changed_or_has_failed_is_committed() -> None:
+    made: list[Group] = []
+
+    def make(settings: dict[str, Any]) -> Group:
+        made.append(Group(settings))
+        return made[0]
+
+    member = GroupConsumer({CLIENT_CLASSES: {Consumer: make}}, "lines")
+    (group,) = made
+    first, second = TopicPartition("lines", 0, 5, "a"), TopicPartition("lines", 1, 7, "a")
+
+    def committed(*offsets: TopicPartition, **again: bool) -> list[dict[tuple[str, int], tuple[int, str]]]:
+        group.commits.clear()
+        member.commit_changed(offsets, **again)
+        return group.commits
+
+    both = {("lines", 0): (5, "a"), ("lines", 1): (7, "a")}
+    assert committed(first, second) == [both]
+    assert committed(first, second) == []
+    assert committed(first, second, again=True) == [both]
+    second.metadata = "b"
+    assert committed(first, second) == [{("lines", 1): (7, "b")}]
+    both["lines", 1] = (7, "b")
+
+    group.answer(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [first])
+    assert committed(first, second) == [both]
+    group.refuses = True
+    assert committed(TopicPartition("lines", 0, 6, "a"), second) == []
+    assert not member.commit_and_wait([first], 0.0)
+    group.refuses = False
+    assert committed(first, second) == [both]
+
+    assert member.commit_and_wait([TopicPartition("lines", 0, 9, "a")], 0.0)
+    assert committed(TopicPartition("lines", 0, 9, "a"), second) == []
