@@ -14,7 +14,7 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.windows.bolt import WindowedBolt
-from spout_sdk.windows.specs import EventTime, WindowSpec
+from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
@@ -207,8 +207,8 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
         if spec is None:
             continue
         acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
-        if spec.event_time is not None:
-            _check_event_time(manifest, bolt, spec, spec.event_time)
+        if spec.timestamp is not None:
+            _check_event_time(manifest, bolt, spec)
         elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
             raise TopologyError(
                 f"bolt {bolt.name!r} with {spec} goes by when its task executes a tuple, which is another time after a "
@@ -236,28 +236,28 @@ def _spec(name: str, bolt: Any) -> WindowSpec | None:
     return spec
 
 
-def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec, time: EventTime) -> None:
+def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:
     late: tuple[str, ...] = ()
-    if time.late_stream is not None:
+    if spec.late_stream is not None:
         streams = {stream.name: stream.field_names for stream in bolt.streams}
-        if time.late_stream not in streams:
+        if spec.late_stream not in streams:
             raise TopologyError(
-                f"bolt {bolt.name!r} with {spec} sends late tuples to stream {time.late_stream!r}, which it does not "
-                f"declare: add declare({{…}}, name={time.late_stream!r}) to its streams, with fields of its inputs"
+                f"bolt {bolt.name!r} with {spec} sends late tuples to stream {spec.late_stream!r}, which it does not "
+                f"declare: add declare({{…}}, name={spec.late_stream!r}) to its streams, with fields of its inputs"
             )
-        late = streams[time.late_stream]
+        late = streams[spec.late_stream]
     for subscription in bolt.subscriptions:
         stream = manifest.stream(subscription.source, subscription.stream)
         where = f"stream {subscription.stream!r} of {subscription.source!r}"
         types: dict[str, Any] = {field.name: field.type for field in stream.fields}
         if missing := [field for field in late if field not in types]:
             raise TopologyError(
-                f"bolt {bolt.name!r} sends late tuples to stream {time.late_stream!r} with field {missing[0]!r}, which "
+                f"bolt {bolt.name!r} sends late tuples to stream {spec.late_stream!r} with field {missing[0]!r}, which "
                 f"{where} does not have: declare fields that all its inputs have"
             )
-        if isinstance(time.timestamp, str) and types.get(time.timestamp) not in _INTEGERS:
+        if isinstance(spec.timestamp, str) and types.get(spec.timestamp) not in _INTEGERS:
             raise TopologyError(
-                f"bolt {bolt.name!r} takes the time from field {time.timestamp!r}, and {where} has "
+                f"bolt {bolt.name!r} takes the time from field {spec.timestamp!r}, and {where} has "
                 f"{', '.join(f'{name}: {type_}' for name, type_ in types.items())}: it must have that field, with "
                 "milliseconds since the epoch, an int; or use with_timestamp_extractor()"
             )
@@ -267,7 +267,7 @@ def _check_timeout(bolt: str, spec: WindowSpec, spout: SpoutManifest) -> None:
     hold = spec.longest_hold
     timeout = spout.timeout_ms / 1000
     if hold is not None and hold >= timeout:
-        lag = "" if spec.event_time is None else ", its lag"
+        lag = "" if spec.timestamp is None else ", its lag"
         raise TopologyError(
             f"bolt {bolt!r} with {spec} holds a tuple for up to {hold:g} seconds (its length{lag}, and what a window "
             f"may close late), but tuples of spout {spout.name!r} reach it, which time out after {timeout:g} seconds: "

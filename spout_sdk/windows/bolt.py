@@ -93,7 +93,7 @@ class WindowedBolt(Bolt):
 
     _holds_inputs = True
     _fold: WindowFold | None = None
-    _effects: "_Effects"
+    _effects: "WindowEffects"
 
     @abstractmethod
     def execute_window(self, window: Window) -> None:
@@ -115,7 +115,7 @@ class WindowedBolt(Bolt):
         self.tick_interval = min(filter(None, (self.window.tick_interval, self._reset_every)))
         subscriptions = getattr(manifest.component(context.component), "subscriptions", ())
         sources = [(each.source, each.stream) for each in subscriptions]
-        self._effects = _Effects(self, collector)
+        self._effects = WindowEffects(self, collector)
         self._fold = WindowFold(self.window, self._effects, sources, self._clock())
 
     def execute(self, tuple_: Tuple) -> None:
@@ -150,17 +150,17 @@ class WindowedBolt(Bolt):
             self._fold.resume(progress, offset, self._clock())
 
 
-class _Effects:
-    """See `fold.Effects`."""
+class WindowEffects:
+    """What the fold of a task does: `ack` a tuple that is in no further window, `skip` one that was settled before."""
 
     def __init__(self, bolt: WindowedBolt, collector: OutputCollector) -> None:
-        context, event_time = bolt.context, bolt.window.event_time
+        context = bolt.context
         self._bolt = bolt
         self._collector = collector
         self._context = context
         self._carries = context.manifest.guarantee == "exactly_once"
         self._late, self._log_late_at = 0, -math.inf
-        self._late_stream = None if event_time is None else event_time.late_stream
+        self._late_stream = bolt.window.late_stream
         self._late_fields: Sequence[str] = ()
         if self._late_stream is not None:
             self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
@@ -169,6 +169,7 @@ class _Effects:
         self.reset_timeout = collector.reset_timeout
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
+        """Executes a window that closes; `held` takes its tuples back, and is called if that fails."""
         self._bolt.collector._tuples = window.tuples
         try:
             self._bolt.execute_window(window)
@@ -180,16 +181,21 @@ class _Effects:
             self._bolt.collector._tuples = ()
 
     def fired(self, window: Window) -> None:
-        """Acks the edges of children whose parents are in another window, too: a later owner does not know them."""
+        """After `fire` and the acks: acks the edges of children whose parents are in another window, too.
+
+        A later owner does not know them.
+        """
         if self._carries:
             for tuple_ in window.tuples:
                 if tuple_.out and not tuple_.settled:
                     self._collector.ack_emits(tuple_)
 
     def unseen(self, count: int) -> None:
+        """So many tuples were in no window."""
         self._context.count(UNSEEN, count)
 
     def late(self, tuple_: Tuple) -> None:
+        """Acks a tuple that came when all its windows had closed."""
         self._context.count(LATE)
         if self._late_stream is None:
             self._log_late(tuple_)

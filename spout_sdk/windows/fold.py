@@ -7,14 +7,17 @@ are in no further window were settled, and all others were held.
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.windows.policies import SECOND, Key, Window, WindowManager, key_of
+from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
 from spout_sdk.windows.specs import WindowSpec
+
+if TYPE_CHECKING:
+    from spout_sdk.windows.bolt import WindowEffects
 
 logger = logging.getLogger("spout_sdk.windows")
 
@@ -28,23 +31,6 @@ Source = tuple[str, str]
 """A stream that the bolt receives: component and stream."""
 
 
-class Effects(Protocol):
-    """What a fold does."""
-
-    # A window closes; `held` takes back its tuples, and is called if it fails.
-    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None: ...
-    # After `fire`, and after the acks of the tuples that were in their last window.
-    def fired(self, window: Window) -> None: ...
-    # A tuple is in no further window.
-    def ack(self, tuple_: Tuple) -> None: ...
-    # A tuple came when all its windows had closed.
-    def late(self, tuple_: Tuple) -> None: ...
-    # A tuple was settled before it was read again.
-    def skip(self, tuple_: Tuple) -> None: ...
-    # So many tuples were in no window.
-    def unseen(self, count: int) -> None: ...
-
-
 class WindowFold:
     """Windows by arrival, which close by the task's clock or a count; or by event time, the timestamps of tuples.
 
@@ -56,10 +42,10 @@ class WindowFold:
     stream has had a tuple.
     """
 
-    def __init__(self, spec: WindowSpec, effects: Effects, sources: Iterable[Source], now: int) -> None:
+    def __init__(self, spec: WindowSpec, effects: "WindowEffects", sources: Iterable[Source], now: int) -> None:
         self._spec = spec
         self._effects = effects
-        self._event_time = spec.event_time
+        self._is_timed = spec.timestamp is not None
         self._manager = WindowManager(spec, now)  # by event time, another one with the first watermark
         self._last: Tuple | None = None
         self._resumed_at: Position = NOWHERE
@@ -75,10 +61,10 @@ class WindowFold:
         if self._is_behind and self._was_taken(tuple_, now):
             return
         self._last = tuple_
-        if self._event_time is None:
+        if not self._is_timed:
             self._add(tuple_, now)
             return
-        at = self._event_time.of(tuple_)
+        at = self._spec.time_of(tuple_)
         source = tuple_.component, tuple_.stream
         latest = self._latest.get(source)
         if latest is None or at > latest:
@@ -96,11 +82,11 @@ class WindowFold:
     def tick(self, now: int) -> None:
         if self._is_behind:
             return
-        if self._event_time is None:
+        if not self._is_timed:
             self._close(now)
         elif now >= self._look_at:
-            self._look_at = now + round(self._event_time.interval * SECOND)
-            self._advance_watermark(self._event_time.lag)
+            self._look_at = now + round(self._spec.watermark_interval * SECOND)
+            self._advance_watermark()
 
     @property
     def last(self) -> Position:
@@ -119,15 +105,15 @@ class WindowFold:
             return ""
         state: dict[str, Any] = {"windows": str(self._spec), "last": self.last}
         # No time by arrival, as the clocks of two processes have nothing in common.
-        if self._event_time is not None:
+        if self._is_timed:
             latest = {"/".join(key): at for key, at in self._latest.items() if at is not None}
             state |= {"at": self._watermark or 0, "latest": latest}
-        if self._event_time is None or self._watermark is not None:
+        if not self._is_timed or self._watermark is not None:
             state |= {"gone": self._manager.gone, "trigger": self._manager.trigger}
         return json.dumps(state, separators=(",", ":"))
 
     def resume(self, progress: str, offset: int, now: int) -> None:
-        """Goes on from the `progress` of another instance; reading begins at the offset, all before is settled."""
+        """Continues from the `progress` of another instance; reading begins at the offset, all before is settled."""
         if not progress:
             return
         state = json.loads(progress)
@@ -139,14 +125,14 @@ class WindowFold:
                 self._spec,
             )
             return
-        if self._event_time is not None:
+        if self._is_timed:
             # Of the streams that still exist.
             self._latest |= {key: state["latest"].get("/".join(key)) for key in self._latest}
             if "trigger" in state:
                 now = self._watermark = state["at"]
         if "trigger" in state:
             self._manager = WindowManager(self._spec, now)
-            if self._event_time is not None or self._spec.every_count is not None:
+            if self._is_timed or self._spec.every_count is not None:
                 self._manager.trigger = state["trigger"]
             self._manager.gone = None if state["gone"] is None else tuple(state["gone"])
         last, index = state["last"]
@@ -170,32 +156,32 @@ class WindowFold:
     def _is_gone(self, tuple_: Tuple) -> bool:
         """Whether a tuple that was taken before was settled."""
         gone, watermark = self._manager.gone, self._watermark
-        if self._event_time is None:
+        if not self._is_timed:
             return gone is not None and (tuple_.offset, tuple_.index) <= gone[1:]
         try:
-            at = self._event_time.of(tuple_)
+            at = self._spec.time_of(tuple_)
         except Exception:  # noqa: BLE001 - as when it came first, and was failed
             return True
         return watermark is not None and at <= watermark and self._manager.is_over(key_of(tuple_, at), watermark)
 
     def _restore(self, tuples: Iterable[Tuple], now: int) -> None:
         """Holds tuples again that were held before."""
-        if self._event_time is None:
+        if not self._is_timed:
             self._close(now)
             for tuple_ in tuples:
                 self._manager.add(tuple_, now, again=True)
             return
-        for key, tuple_ in sorted((key_of(each, self._event_time.of(each)), each) for each in tuples):
+        for key, tuple_ in sorted((key_of(each, self._spec.time_of(each)), each) for each in tuples):
             if self._watermark is not None and key[0] <= self._watermark:
                 self._manager.add(tuple_, key[0], again=True)
             else:
                 heappush(self._coming, (key, tuple_))
 
-    def _advance_watermark(self, lag: float) -> None:
+    def _advance_watermark(self) -> None:
         latest = [at for at in self._latest.values() if at is not None]
         if len(latest) < len(self._latest):
             return
-        watermark = min(latest) - round(lag * SECOND)
+        watermark = min(latest) - round(self._spec.lag * SECOND)
         coming = self._coming
         if self._watermark is None:
             first = min(watermark, coming[0][0][0]) if coming else watermark

@@ -20,38 +20,6 @@ Timestamp = Callable[[Tuple], int]
 
 
 @dataclass(frozen=True, slots=True)
-class EventTime:
-    """Where windows take their time from, instead of the task's clock.
-
-    Attributes:
-        timestamp: the field with the milliseconds since the epoch, or what returns them.
-        lag: seconds that a tuple may come later than one with a greater timestamp.
-        late_stream: where tuples go that came too late; None for nowhere.
-        interval: seconds of the task's clock between two watermarks.
-    """
-
-    timestamp: str | Timestamp
-    lag: float = 0.0
-    late_stream: str | None = None
-    interval: float = 1.0
-
-    def __str__(self) -> str:
-        source = self.timestamp
-        text = f".with_timestamp_field({source!r})"
-        if not isinstance(source, str):
-            text = f".with_timestamp_extractor({getattr(source, '__qualname__', type(source).__name__)})"
-        return text + (f".with_lag({self.lag:g})" if self.lag else "")
-
-    def of(self, tuple_: Tuple) -> int:
-        """The time of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is no whole number."""
-        source = self.timestamp
-        millis = tuple_[source] if isinstance(source, str) else source(tuple_)
-        if not isinstance(millis, int):
-            raise TypeError(f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number")
-        return millis * MILLISECOND
-
-
-@dataclass(frozen=True, slots=True)
 class WindowSpec:
     """The length of windows, and how often one closes; `tumbling` and `sliding` make it.
 
@@ -61,7 +29,11 @@ class WindowSpec:
         every_count: a window closes after so many tuples; None if it closes by the clock.
         every_seconds: a window closes after so many seconds; None if it closes by count.
         flush_after: seconds after which a tumbling window by count closes although it is not full; None for never.
-        event_time: where the time comes from; None for the task's clock.
+        timestamp: with windows by event time, the field with the milliseconds since the epoch, or what returns them;
+            None for windows by the task's clock.
+        lag: seconds that a tuple may come later than one with a greater timestamp.
+        late_stream: where tuples go that came too late; None for nowhere.
+        watermark_interval: seconds of the task's clock between two watermarks.
     """
 
     count: int | None
@@ -69,7 +41,10 @@ class WindowSpec:
     every_count: int | None
     every_seconds: float | None
     flush_after: float | None = None
-    event_time: EventTime | None = None
+    timestamp: str | Timestamp | None = None
+    lag: float = 0.0
+    late_stream: str | None = None
+    watermark_interval: float = 1.0
 
     def with_timestamp_field(self, field: str) -> "WindowSpec":
         """Takes the time from the tuples: windows by event time.
@@ -77,7 +52,7 @@ class WindowSpec:
         Args:
             field: with milliseconds since the epoch, a whole number; each stream that the bolt receives has it.
         """
-        return replace(self, event_time=EventTime(field))
+        return replace(self, timestamp=field)
 
     def with_timestamp_extractor(self, timestamp: Timestamp) -> "WindowSpec":
         """As `with_timestamp_field`, for a time that is no field.
@@ -86,7 +61,7 @@ class WindowSpec:
             timestamp: returns the milliseconds since the epoch of a tuple, such as `lambda tuple_: tuple_.timestamp_ms`
                 for that of its record. It must return the same whenever it is called.
         """
-        return replace(self, event_time=EventTime(timestamp))
+        return replace(self, timestamp=timestamp)
 
     def with_lag(self, seconds: float) -> "WindowSpec":
         """How much later a tuple may come than one with a greater timestamp: windows wait for so long. 0 unless set.
@@ -115,15 +90,23 @@ class WindowSpec:
             TopologyError: without event time, or for less than a millisecond.
         """
         check_seconds("watermark interval of a window", seconds)
-        return self._with_time("with_watermark_interval", interval=seconds)
+        return self._with_time("with_watermark_interval", watermark_interval=seconds)
 
     def _with_time(self, method: str, **changes: Any) -> "WindowSpec":
-        if self.event_time is None:
+        if self.timestamp is None:
             raise TopologyError(
                 f"{method}() is for windows by event time, and {self} goes by the task's clock: call "
                 "with_timestamp_field() first"
             )
-        return replace(self, event_time=replace(self.event_time, **changes))
+        return replace(self, **changes)
+
+    def time_of(self, tuple_: Tuple) -> int:
+        """The timestamp of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is no whole number."""
+        source = self.timestamp
+        millis = tuple_[source] if isinstance(source, str) else source(tuple_)  # type: ignore[misc]  # there is one
+        if not isinstance(millis, int):
+            raise TypeError(f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number")
+        return millis * MILLISECOND
 
     @property
     def is_tumbling(self) -> bool:
@@ -133,8 +116,8 @@ class WindowSpec:
     @property
     def tick_interval(self) -> float | None:
         """Seconds between tick tuples; None if windows close by count only."""
-        if self.event_time is not None:
-            return self.event_time.interval
+        if self.timestamp is not None:
+            return self.watermark_interval
         times = [time for time in (self.seconds, self.every_seconds, self.flush_after) if time is not None]
         if not times:
             return None
@@ -150,8 +133,7 @@ class WindowSpec:
         length = self.seconds or self.flush_after
         if length is None or self.tick_interval is None:
             return None
-        if self.event_time is not None:
-            length += self.event_time.lag
+        length += self.lag
         if self.is_tumbling or self.every_seconds is None:
             return length + self.tick_interval
         return length + self.every_seconds
@@ -165,7 +147,12 @@ class WindowSpec:
             text = f"sliding({length}, every{'' if self.seconds is None else '_count'}={self.every_count})"
         else:
             text = f"sliding({length}, every{'' if self.count is None else '_seconds'}={self.every_seconds:g})"
-        return text + ("" if self.event_time is None else str(self.event_time))
+        if isinstance(self.timestamp, str):
+            text += f".with_timestamp_field({self.timestamp!r})"
+        elif self.timestamp is not None:
+            name = getattr(self.timestamp, "__qualname__", type(self.timestamp).__name__)
+            text += f".with_timestamp_extractor({name})"
+        return text + (f".with_lag({self.lag:g})" if self.lag else "")
 
 
 def tumbling(*, count: int | None = None, seconds: float | None = None, flush_after: float | None = None) -> WindowSpec:

@@ -64,7 +64,7 @@ def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list
     return made
 
 
-def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
+def fold(spec: WindowSpec, effects: Any, streams: int = 1) -> WindowFold:
     return WindowFold(spec, effects, SOURCES[:streams], 0)
 
 
@@ -195,7 +195,7 @@ def test_each_window_closes_once_after_any_reread(
 ) -> None:
     once, _ = replayed(spec, times, [], streams)
     again, _ = replayed(spec, times, steps, streams)
-    assert again == once if spec.event_time is not None else without_ends(again) == without_ends(once)
+    assert again == once if spec.timestamp is not None else without_ends(again) == without_ends(once)
 
 
 @given(

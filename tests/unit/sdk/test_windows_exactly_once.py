@@ -122,7 +122,7 @@ def check(window: WindowSpec, seed: int) -> None:
     assert set(late.values()) <= {1}
     if window.is_tumbling:
         assert set(in_windows.values()) == {1}
-    if window.event_time is not None:
+    if window.timestamp is not None:
         # By count, two that close for tuples which came out of order may both end where the watermark is.
         ends = [(end, max(outcomes)) if window.every_count else end for end, outcomes in windows]
         assert len(set(ends)) == len(ends)
