@@ -14,31 +14,34 @@ from confluent_kafka import Message
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.task import open_sessions
+from spout_sdk.emitting.task import Task, open_sessions
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 
-logger = logging.getLogger("spout_sdk.bolt")
+logger = logging.getLogger("spout_sdk.delivery")
 
-_MOST_IN_A_ROW: Final = 5
-"""Commits in a row that may fail before the process ends."""
-
-FLUSH_SECONDS: Final = 10.0
-"""How long a stop or a revoke waits for deliveries."""
-
-LARGEST_BATCH: Final = 500
-"""Tuples that a `BatchBolt` is given at once, at most."""
-
-TUPLES_A_READ: Final = 1_000
-"""Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache."""
-
-INTERVAL_SECONDS: Final = 0.1
-"""How old a transaction becomes under load."""
-
+FLUSH_SECONDS: Final = 10.0  # how long a stop or a revoke waits for deliveries
+LARGEST_BATCH: Final = 500  # tuples that a `BatchBolt` is given at once, at most
+INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
+_MOST_IN_A_ROW: Final = 5  # commits in a row that may fail before the process ends
+# Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache.
+_TUPLES_A_READ: Final = 1_000
 _COMMIT_SECONDS: Final = 1.0
 # Each read waits for a commit, which takes milliseconds: it is read for many tuples at a time, if they are there.
 _TUPLES_A_COMMITTED_READ: Final = 10_000
+
+
+def flush_tasks(sink: KafkaSink, tasks: Sequence[Task], component: str) -> float:
+    """Sends what tasks have, and waits until it is delivered, `FLUSH_SECONDS` at most; returns the seconds left."""
+    deadline = time.monotonic() + FLUSH_SECONDS
+    for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+        for task in tasks:
+            task.flush()
+        undelivered = sink.flush(max(0.0, deadline - time.monotonic()))
+    if undelivered:
+        logger.warning("%s: %d records were not delivered in time", component, undelivered)
+    return deadline - time.monotonic()
 
 
 class DeliveryGuarantee:
@@ -48,7 +51,7 @@ class DeliveryGuarantee:
     dropped, `on_rolled_back` is called, and new tasks read on from the committed offsets.
     """
 
-    tuples_a_read = TUPLES_A_READ
+    tuples_a_read = _TUPLES_A_READ
 
     def __init__(self, environment: TaskEnvironment, sink: Any, component: str) -> None:
         self.environment = environment  # of its tasks
@@ -122,18 +125,9 @@ class AtLeastOnce(DeliveryGuarantee):
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
         """Gets the last acks out and delivered, and then commits."""
-        deadline = time.monotonic() + FLUSH_SECONDS
-        self._flush(partitions, deadline)
+        seconds = flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
         # All offsets, because an asynchronous commit may still fail.
-        self._reader.commit_now(self._committable(partitions), max(1.0, deadline - time.monotonic()))
-
-    def _flush(self, partitions: Sequence[int], deadline: float) -> None:
-        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
-            for partition in partitions:
-                self._tasks[partition].flush()
-            left = self._sink.flush(max(0.0, deadline - time.monotonic()))
-        if left:
-            logger.warning("tasks %s: %d records were not delivered in time", partitions, left)
+        self._reader.commit_now(self._committable(partitions), max(1.0, seconds))
 
 
 class AtMostOnce(AtLeastOnce):
@@ -147,30 +141,20 @@ class AtMostOnce(AtLeastOnce):
         Raises:
             RolledBackError: if it is not known to be done; the records must not be executed then.
         """
-        behind = {
-            record.partition(): offset + 1
-            for record in records
-            if record.partition() in self._tasks and (offset := record.offset()) is not None
-        }
-        self._commit(behind)
+        self._commit({record.partition(): (record.offset() or 0) + 1 for record in records})
 
     def on_unexecuted(self, records: Sequence[Message]) -> None:
         """Commits the offsets of unexecuted records, so that a clean stop loses nothing."""
-        first: dict[int | None, int] = {}
-        for record in records:
-            offset = record.offset()
-            if record.partition() in self._tasks and offset is not None:
-                first.setdefault(record.partition(), offset)
-        self._commit(first)
+        self._commit({record.partition(): record.offset() or 0 for record in reversed(records)})
 
     def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
         self._sink.poll()
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
-        self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
+        flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
 
     def _commit(self, offsets: Mapping[int | None, int]) -> None:
-        known = {partition: offset for partition, offset in offsets.items() if partition is not None}
+        known = {partition: offset for partition, offset in offsets.items() if partition in self._tasks}
         if not self._reader.commit_now(known, FLUSH_SECONDS):
             raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")
         self._failures.clear()

@@ -32,9 +32,7 @@ class Replays:
         self._partitions = partitions
         self._source = source
         self._reject = reject
-        # When what waits is due, by key, and a heap of these times with their keys; what was moved is in it twice.
-        self._due_at: dict[int, float] = {}
-        self._heap: list[tuple[float, int]] = []
+        self._waiting: list[tuple[float, int]] = []  # a heap: when a message is due, and its key
         self._failures: dict[int, int] = {}
         self._given_up: dict[int, str] = {}
         self._is_fetching = False
@@ -51,7 +49,7 @@ class Replays:
                 f"all {failures} attempts failed, the last one with reason {failure.reason.word}{message}"
             )
             delay = 0.0
-        self._schedule(key, now + delay)
+        heappush(self._waiting, (now + delay, key))
 
     @property
     def is_empty(self) -> bool:
@@ -67,7 +65,7 @@ class Replays:
 
     def postpone(self, key: int, now: float) -> None:
         """A message that was ready cannot be emitted yet."""
-        self._schedule(key, now + AGAIN_SECONDS)
+        heappush(self._waiting, (now + AGAIN_SECONDS, key))
 
     def tick(self, now: float) -> None:
         """Begins to read what is due, or takes what was read."""
@@ -77,33 +75,29 @@ class Replays:
                 self._is_fetching = False
             else:
                 self._take(fetched, now)
-        elif self._heap and not self.ready:
+        elif self._waiting and not self.ready:
             self._fetch(now)
 
     def is_due(self, now: float) -> bool:
-        return bool(self.ready) or self._is_fetching or (bool(self._heap) and self._heap[0][0] <= now + _ROUNDING_S)
+        return bool(self.ready) or self._is_fetching or self._next_is_due(now)
 
     def __len__(self) -> int:
-        return len(self._due_at) + len(self.ready)
+        return len(self._waiting) + len(self.ready)
 
-    def _schedule(self, key: int, due_at: float) -> None:
-        self._due_at[key] = due_at
-        heappush(self._heap, (due_at, key))
+    def _next_is_due(self, now: float) -> bool:
+        return bool(self._waiting) and self._waiting[0][0] <= now + _ROUNDING_S
 
     def _fetch(self, now: float) -> None:
         """Begins to read what is due, the longest due first; of each partition, only what one read reaches."""
         due: list[int] = []
-        while self._heap and self._heap[0][0] <= now + _ROUNDING_S and len(due) < ROUND:
-            due_at, key = heappop(self._heap)
-            if self._due_at.get(key) == due_at:
-                del self._due_at[key]
-                due.append(key)
+        while self._next_is_due(now) and len(due) < ROUND:
+            due.append(heappop(self._waiting)[1])
         wanted: dict[SourcePartition, list[int]] = {}
         for key in sorted(due):
             each, offset = self._partitions.at(key)
             offsets = wanted.setdefault(each.at, [])
             if offsets and offset >= offsets[0] + REACH:
-                self._schedule(key, now)
+                heappush(self._waiting, (now, key))
             else:
                 offsets.append(offset)
         if wanted:

@@ -67,15 +67,12 @@ class ComponentRunner:
         entropy: Entropy = os.urandom,
     ) -> None:
         topology.factory(component)
-        self._topology = topology
-        self._component = component
-        self._kafka = checked(kafka)
+        self._process = ComponentProcess(
+            *(topology, component, checked(kafka), clock, entropy, Counters()), *(self._tick, lambda: self._stopped)
+        )
         self._on_stats = on_stats
         self._tasks = tasks
         self._slot = slot or entropy(_SLOT_BYTES).hex()
-        self._clock = clock
-        self._entropy = entropy
-        self._counters = Counters()
         self._loop: SpoutLoop | BoltLoop | None = None
         self._stats_at = 0.0
         declared = topology.manifest.component(component)
@@ -100,33 +97,26 @@ class ComponentRunner:
             BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
         """
         try:
-            manifest, component = self._topology.manifest, self._component
-            uses = topics_of(self._topology, component)
-            check_topics(self._kafka, self._topology, component, uses)
-            admin = watching_client(self._kafka)
+            process = self._process
+            topology, component, kafka = process.topology, process.component, process.kafka
+            uses = topics_of(topology, component)
+            check_topics(kafka, topology, component, uses)
+            admin = watching_client(kafka)
             self._watch = TopicWatch(admin, list(uses))
             self._publisher = StatsPublisher(
-                *(manifest.topology, "component", self._component),
-                *(Producer(producer_settings(self._kafka)), admin, self._clock()),
+                *(topology.name, "component", component), *(Producer(producer_settings(kafka)), admin, process.clock())
             )
-            loop = self._loop = component_loop(
-                ComponentProcess(
-                    *(self._topology, self._component, self._kafka, self._clock, self._entropy, self._counters),
-                    *(self._tick, lambda: self._stopped),
-                ),
-                self._tasks,
-                self._slot,
-            )
-            logger.info("%s of %s started", self._component, self._topology.name)
+            loop = self._loop = component_loop(process, self._tasks, self._slot)
+            logger.info("%s of %s started", component, topology.name)
             try:
                 loop.run()
             finally:
                 self._report()
-                self._publisher.end(self._clock(), self.stats.to_dict())
+                self._publisher.end(process.clock(), self.stats.to_dict())
         except KafkaException as error:
             reason = error.args[0]
             raise BrokerError(
-                f"{self._component} cannot go on: {reason.str() if hasattr(reason, 'str') else reason}; "
+                f"{self._process.component} cannot go on: {reason.str() if hasattr(reason, 'str') else reason}; "
                 "check the Kafka settings and the brokers, and restart"
             ) from error
 
@@ -137,19 +127,19 @@ class ComponentRunner:
     @property
     def stats(self) -> Stats:
         """What was done so far; exact only in the thread of `run`."""
-        loop = self._loop
+        loop, process = self._loop, self._process
         oldest_seconds, oldest = loop.oldest_input if loop else NO_INPUT
         return Stats(
-            self._component,
+            process.component,
             (os.getpid(),),
             tuple(sorted(loop.tasks)) if loop else (),
-            sources=self._topology.kafka_sources.get(self._component, ()),
+            sources=process.topology.kafka_sources.get(process.component, ()),
             pending=loop.pending if loop else 0,
             oldest_input=oldest,
             oldest_input_seconds=oldest_seconds,
             stalled_seconds=self._stalled[0],
             stalled_by=self._stalled[1],
-            **self._counters.snapshot(),
+            **process.counters.snapshot(),
         )
 
     def _tick(self, now: float) -> None:
@@ -162,7 +152,7 @@ class ComponentRunner:
                 raise TopicsError("topic {} {}".format(*problem))
 
     def _look_for_stall(self, now: float) -> None:
-        counters, loop = self._counters, self._loop
+        counters, loop = self._process.counters, self._loop
         done = (counters.executed, counters.acked, sum(counters.failed.values()))
         longest = max(
             (self._work.seconds(now, done, has_work=loop is not None and loop.has_work), self._undone),

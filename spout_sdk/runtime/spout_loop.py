@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from spout_sdk.delivery.delivery_guarantees import FLUSH_SECONDS
+from spout_sdk.delivery.delivery_guarantees import flush_tasks
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.task import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -17,9 +17,7 @@ from tuple_tree.names import notices_topic
 
 logger = logging.getLogger("spout_sdk.spout")
 
-_CALLS: Final = 64
-"""Calls of `next_tuple` of a task before the next is asked and outcomes are handed over."""
-
+_CALLS: Final = 64  # of `next_tuple` of a task, before the next task is called and outcomes are handled
 _LARGEST_READ: Final = 500
 _TICK_SECONDS: Final = 0.0025
 _THROTTLED_SECONDS: Final = 0.02
@@ -95,7 +93,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return handled
 
     def _handle_notices(self, seconds: float) -> bool:
-        """Hands over the outcomes that are there, or that come within so many seconds."""
+        """Handles the outcomes that are there, or that come within so many seconds."""
         if self._reader is None:
             if seconds:
                 self._sink.poll(seconds)
@@ -141,12 +139,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
                     task.pending,
                     "their messages will be read again" if is_read_again else "its source must replay them",
                 )
-        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
-            for task in released.values():
-                task.flush()
-            left = self._sink.flush(FLUSH_SECONDS)
-        if left:
-            logger.warning("%s: %d records were not delivered in time", self._component, left)
+        flush_tasks(self._sink, [*released.values()], self._component)
         logger.info("%s released tasks %s", self._component, held)
 
     def _open_source(self) -> KafkaSource:

@@ -21,21 +21,15 @@ from tuple_tree.manifest import SpoutManifest
 logger = logging.getLogger("spout_sdk.runtime.supervisor")
 
 EXIT_CLEAN: Final = 0
-EXIT_BROKEN: Final = 1
-"""It ran, and could not go on; a restart may help."""
-
-EXIT_UNUSABLE: Final = 2
-"""It could not start, and will not until the settings or the topology change."""
-
-EXIT_GAVE_UP: Final = 3
-"""It ran, and the limit of its component forbids another start."""
-
+EXIT_BROKEN: Final = 1  # it ran, and has failed; a restart may help
+EXIT_UNUSABLE: Final = 2  # it could not start, and will not until the settings or the topology change
+EXIT_GAVE_UP: Final = 3  # it ran, and the limit of its component forbids another start
 _MODULE: Final = "spout_sdk.runtime.process"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a process has to know beyond topology and component; import path and log level are the supervisor's."""
+    """What a process is given beyond topology and component; import path and log level are the supervisor's."""
 
     kafka: Mapping[str, Any] = field(repr=False)
     tasks: Sequence[int] | None = None  # of a spout, where there is no group; None for all

@@ -19,14 +19,12 @@ from tuple_tree.streams import DEFAULT_STREAM
 
 logger = logging.getLogger("spout_sdk.windows")
 
+# User counters: of tuples that left without having been in any window, and of those that came when all had closed.
 UNSEEN: Final = "in no window"
-"""The user counter of tuples that left without having been in any window."""
-
 LATE: Final = "late tuples"
-"""The user counter of tuples that came when all their windows had closed."""
 
+# The clock of a tree that is held is restarted after this part of the message timeout, or up to twice as much.
 _RESET_TIMEOUTS: Final = 1 / 3
-"""The clock of a tree that is held is restarted after this part of the message timeout, or up to twice as much."""
 _LOG_SECONDS: Final = 10.0
 _SHORTEST_RESET_SECONDS: Final = 0.01
 

@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("spout_sdk.windows")
 
-Position = tuple[int, int]
-"""A tuple's place in the inbox: offset and index."""
-
-NOWHERE: Final[Position] = (-1, 0)
-"""Before the first."""
-
-Source = tuple[str, str]
-"""A stream that the bolt receives: component and stream."""
+Position = tuple[int, int]  # a tuple's place in the inbox: offset and index
+NOWHERE: Final[Position] = (-1, 0)  # before the first
+Source = tuple[str, str]  # a stream that the bolt receives: component and stream
 
 
 class WindowFold:

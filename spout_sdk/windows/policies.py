@@ -4,8 +4,8 @@ Times are integer nanoseconds, so that the end of a window is exactly the start 
 tuple that came at its end belongs to the next.
 
 A tuple leaves as soon as it cannot be in the earliest window that may still close. Hence every tuple that is held is in
-the next window, if that closes as early as it can. Storm looks for tuples to let go only when the next window closes,
-which holds those of a tumbling window twice as long.
+the next window, if that closes as early as it can. Storm removes tuples only when the next
+window closes, which holds those of a tumbling window twice as long.
 """
 
 from bisect import bisect_right
@@ -49,11 +49,8 @@ class Window:
         )
 
 
-SECOND: Final = 1_000_000_000
-"""In nanoseconds."""
-
-Key = tuple[int, int, int]
-"""Orders tuples: when one came, and its place in the inbox, offset and index."""
+SECOND: Final = 1_000_000_000  # in nanoseconds
+Key = tuple[int, int, int]  # orders tuples: when one came, and its place in the inbox, offset and index
 
 
 def key_of(tuple_: Tuple, at: int) -> Key:
@@ -71,7 +68,7 @@ class WindowManager:
         tuples: those that it has.
         unseen: how many tuples left without having been in any window.
         gone: the last tuple that left; whatever lies before it is in no further window.
-        trigger: what a later instance goes on from: how many tuples must come before the next window closes, or when
+        trigger: where a later instance continues: how many tuples must come before the next window closes, or when
             the next window ends.
     """
 

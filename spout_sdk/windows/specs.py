@@ -12,11 +12,9 @@ _SHORTEST_TICK_SECONDS: Final = 0.01
 _LONGEST_TICK_SECONDS: Final = 1.0
 _TICKS_A_STEP: Final = 10
 
-MILLISECOND: Final = 1_000_000
-"""In nanoseconds."""
+_MILLISECOND: Final = 1_000_000  # in nanoseconds
 
-Timestamp = Callable[[Tuple], int]
-"""Returns the milliseconds since the epoch of a tuple."""
+Timestamp = Callable[[Tuple], int]  # the milliseconds since the epoch of a tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ class WindowSpec:
         millis = tuple_[source] if isinstance(source, str) else source(tuple_)  # type: ignore[misc]  # there is one
         if not isinstance(millis, int):
             raise TypeError(f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number")
-        return millis * MILLISECOND
+        return millis * _MILLISECOND
 
     @property
     def is_tumbling(self) -> bool:
