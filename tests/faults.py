@@ -244,7 +244,7 @@ FAULTS: Final = (
     Fault(
         "Kafka spout: a replay uses its root again",
         "spout_sdk/kafka_spout/partitions.py",
-        "(self._first_attempt + number) % MAX_ATTEMPTS",
+        "(self._first_attempt + _number(failures)) % MAX_ATTEMPTS",
         "self._first_attempt % MAX_ATTEMPTS",
         "tests/unit/sdk/test_kafka_spout_crashes.py",
     ),

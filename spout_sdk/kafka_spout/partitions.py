@@ -128,29 +128,32 @@ class OwnedPartition:
         """The first attempt that a next owner may use."""
         return (self._first_attempt + self._reserved) % MAX_ATTEMPTS
 
-    def processed(self) -> Commit:
-        """What to commit: everything before it is done."""
+    @property
+    def commit(self) -> Commit:
+        """What to commit: everything before it is done, or was emitted where trees are not followed."""
         committable = self.offsets.committable
         return Commit(self.read_to if committable is None else committable, self.next_attempt)
 
-    def emitted(self) -> Commit:
-        """What to commit where nothing is followed: everything that was taken."""
-        return Commit(self.read_to, self.next_attempt)
+    def lacks_attempt(self, failures: int) -> bool:
+        """Whether `reserve` must be called before a delivery after so many failures."""
+        return _number(failures) >= self._reserved
 
-    def word(self, offset: int, failures: int) -> int | None:
-        """The `position_word` of a delivery after so many failures; None if `reserve` must be called before."""
-        number = failures if failures < MOST_RESERVED else 1 + (failures - 1) % (MOST_RESERVED - 1)
-        if number >= self._reserved:
-            return None
-        return self._word | offset << OFFSET_SHIFT | (self._first_attempt + number) % MAX_ATTEMPTS
+    def word(self, offset: int, failures: int) -> int:
+        """The `position_word` of a delivery after so many failures."""
+        return self._word | offset << OFFSET_SHIFT | (self._first_attempt + _number(failures)) % MAX_ATTEMPTS
 
     def reserve(self) -> None:
-        """Takes more attempts; they may be used once what `processed` returns is committed."""
+        """Takes more attempts; they may be used once `commit` is committed."""
         self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)
 
     def unreserve(self) -> None:
         """Takes the last `reserve` back, because that was not committed."""
         self._reserved -= RESERVED
+
+
+def _number(failures: int) -> int:
+    """Of a delivery among the attempts of an owner."""
+    return failures if failures < MOST_RESERVED else 1 + (failures - 1) % (MOST_RESERVED - 1)
 
 
 class OwnedPartitions:

@@ -174,7 +174,7 @@ class SourceTask:
             first_attempt = (found.next_attempt if found is not None else None) or 0
             added[at] = OwnedPartition(at, number, self._number, keys[at.topic], start, first_attempt)
         # Before anything is emitted: where it begins, and which attempts are taken.
-        if not self._source.commit_now({at: each.emitted() for at, each in added.items()}):
+        if not self._source.commit_now({at: each.commit for at, each in added.items()}):
             return False
         for each in added.values():
             self._partitions.add(each)
@@ -311,14 +311,13 @@ class SourceTask:
     def _emit_again(self, key: int, record: Record) -> bool:
         each, offset = self._partitions.at(key)
         failures = self._replays.failures(key)
-        if (word := each.word(offset, failures)) is None:
+        if each.lacks_attempt(failures):
             each.reserve()
-            if not self._source.commit_now({each.at: each.processed()}):
+            if not self._source.commit_now({each.at: each.commit}):
                 each.unreserve()
                 self._replays.postpone(key, self._clock())
                 return False
-            word = each.word(offset, failures)
-        assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
+        word = each.word(offset, failures)
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
         if not self._emit(record, key, root):
             return False
@@ -333,7 +332,7 @@ class SourceTask:
             self._partitions.done(key)
 
     def _commits(self) -> dict[SourcePartition, Commit]:
-        return {each.at: each.processed() if self._tracked else each.emitted() for each in self._partitions}
+        return {each.at: each.commit for each in self._partitions}
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
         deleted = gap.first - gap.expected
