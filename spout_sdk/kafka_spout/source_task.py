@@ -66,7 +66,8 @@ class SourceTask:
         self._replays = Replays(settings.retry, self._partitions, self._source, self._reject)
         self._raised_before = Repetition(environment.clock)
         self._is_started = False
-        self._look_at = self._commit_at = self._hold_until = self._refresh_at = 0.0
+        self._look_at = self._commit_at = self._hold_until = 0.0
+        self._refresh_at = self._clock() + _REFRESH_SECONDS
         # Each with the root of its tree; 0 where nothing is followed.
         self._buffer: deque[tuple[Record, int]] = deque()
         self._add_to = collector.add
@@ -151,11 +152,7 @@ class SourceTask:
             what = "does not know whether its topics have grown" if self._is_started else "cannot begin to read yet"
             logger.warning("%s %s: %s", self._by, what, error)
             return
-        if added and not self._is_started:
-            self._is_started = True
-            self._look_at = now + _GROWTH_SECONDS
-            self._commit_at = now + _COMMIT_SECONDS
-            self._refresh_at = now + _REFRESH_SECONDS
+        self._is_started |= added
 
     def _add_missing(self, first_poll: FirstPoll) -> bool:
         counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}

@@ -39,7 +39,6 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._limit = 1
         # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
         self._batch = 1
-        self._ahead: list[Message] = []
         self._unbegun: deque[Message] = deque()
         self._read_at = 0.0
         self._stop_at = float("inf")
@@ -91,7 +90,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
 
     def _turn(self) -> bool:
-        records, self._ahead = self._ahead or self._reader.read(self._limit), []
+        records = self._reader.read(self._limit)
         if not records:
             seconds = self._flush_timing.wait_seconds(self._executed)
             if not seconds:
@@ -101,65 +100,57 @@ class BoltLoop(TaskLoop[BoltTask]):
                 return False
         self._read_at = self._clock()
         self._guarantee.on_polled(records)
-        tuples = self._execute_batches(records) if self._takes_batches else self._execute(records)
+        tuples = self._execute(records)
         self._executed += tuples
         fitting = self._guarantee.tuples_a_read * len(records) // (tuples or 1)
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
         return True
 
     def _execute(self, records: Sequence[Message]) -> int:
+        """Executes the tuples of records, and returns how many there were."""
         read = 0
         unbegun = self._unbegun
-        unbegun.extend(records)
-        while unbegun:
-            record = unbegun.popleft()
-            partition: int = record.partition()  # type: ignore[assignment]
-            task = self.tasks.get(partition)
-            if task is None:
-                continue  # polled before it was revoked
-            tuples = task.read(record)
-            read += len(tuples)
-            rest = iter(tuples)
-            while not task.execute(rest, self._tick_at):
-                self._between(self._clock())
-                if self.tasks.get(partition) is not task or self._is_overdue(partition):
-                    break
-            if self._stopping():
-                self._guarantee.on_unexecuted(unbegun)
-                unbegun.clear()
-        return read
-
-    def _execute_batches(self, records: Sequence[Message]) -> int:
-        """Executes the tuples of records, those of a task in batches, and returns how many there were."""
-        read = 0
-        unbegun = self._unbegun
-        unbegun.extend(sorted(records, key=_partition))
+        unbegun.extend(sorted(records, key=_partition) if self._takes_batches else records)
         while unbegun:
             partition = _partition(unbegun[0])
-            task, tuples = self.tasks.get(partition), list[Tuple]()
-            while unbegun and _partition(unbegun[0]) == partition and not self._stopping():
-                record = unbegun.popleft()
-                if task is None:
-                    continue  # polled before it was revoked
-                if task.takes_columns:
-                    rows = task.read_columns(record)
-                    read += len(rows or ())
-                    while rows and self._goes_on(task, partition):
-                        rows = self._execute_batch(task.execute_batch, rows)
-                    continue
-                more = task.read(record)
-                read += len(more)
-                tuples += more
-                while len(tuples) >= self._batch and self._goes_on(task, partition):
-                    tuples = self._execute_batch(task.execute_batch, tuples)
-            while task is not None and tuples and self._goes_on(task, partition):
-                tuples = self._execute_batch(task.execute_batch, tuples)
+            task = self.tasks.get(partition)
+            if task is None:
+                unbegun.popleft()  # polled before it was revoked
+            elif not self._takes_batches:
+                tuples = task.read(unbegun.popleft())
+                read += len(tuples)
+                rest = iter(tuples)
+                while not task.execute(rest, self._tick_at):
+                    self._between(self._clock())
+                    if not self._may_execute(task, partition):
+                        break
+            elif task.takes_columns:
+                rows = task.read_columns(unbegun.popleft())
+                read += len(rows or ())
+                while rows and self._may_execute(task, partition):
+                    rows = self._execute_batch(task.execute_batch, rows)
+            else:
+                read += self._execute_batches(task, partition)
             if self._stopping():
                 self._guarantee.on_unexecuted(unbegun)
                 unbegun.clear()
         return read
 
-    def _goes_on(self, task: BoltTask, partition: int) -> bool:
+    def _execute_batches(self, task: BoltTask, partition: int) -> int:
+        """Executes the tuples of the next records, all of a task, in batches, and returns how many there were."""
+        read, tuples = 0, list[Tuple]()
+        unbegun = self._unbegun
+        while unbegun and _partition(unbegun[0]) == partition and not self._stopping():
+            more = task.read(unbegun.popleft())
+            read += len(more)
+            tuples += more
+            while len(tuples) >= self._batch and self._may_execute(task, partition):
+                tuples = self._execute_batch(task.execute_batch, tuples)
+        while tuples and self._may_execute(task, partition):
+            tuples = self._execute_batch(task.execute_batch, tuples)
+        return read
+
+    def _may_execute(self, task: BoltTask, partition: int) -> bool:
         return self.tasks.get(partition) is task and not self._is_overdue(partition)
 
     def _execute_batch(self, execute: Callable[[B], None], tuples: B) -> B:
@@ -185,9 +176,12 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._reader.pause(partitions)
         try:
             # Nothing but of partitions that were assigned in this call.
-            self._ahead += self._reader.read(1)
+            records = self._reader.read(1)
         finally:
             self._reader.resume(partitions & self.tasks.keys())
+        if records:
+            self._guarantee.on_polled(records)
+            self._unbegun.extend(records)
 
     def _is_overdue(self, partition: int) -> bool:
         """Whether it was to stop so long ago that it does so even in the middle of a record."""
@@ -259,7 +253,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._guarantee.on_lost(partitions)
 
     def _begin_again(self, why: str) -> None:
-        """Replaces all tasks by new ones, which read on from what is committed."""
+        """Replaces all tasks by new ones, which continue from what is committed."""
         partitions = tuple(self.tasks)
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
         # First, as what they still ack or emit must be undone too.
@@ -277,7 +271,6 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _drop_read(self, partitions: Sequence[int]) -> None:
         """Forgets records of tasks that end: their next owner reads these again."""
-        self._ahead = [record for record in self._ahead if record.partition() not in partitions]
         unbegun = [record for record in self._unbegun if record.partition() not in partitions]
         self._unbegun.clear()
         self._unbegun.extend(unbegun)
