@@ -159,15 +159,15 @@ FAULTS: Final = (
     Fault(
         "commits: a bolt commits one offset too far",
         "spout_sdk/delivery/delivery_guarantees.py",
-        "                ahead[partition] = self._committed[partition] = offset",
-        "                ahead[partition] = self._committed[partition] = offset + 1",
+        "{partition: offset for partition, offset in offsets.items() if offset is not None}",
+        "{partition: offset + 1 for partition, offset in offsets.items() if offset is not None}",
         "tests/unit/sdk/test_bolt_loop.py::test_at_least_once_commits_up_to_the_first_input_that_is_open",
     ),
     Fault(
         "commits: at_most_once commits after it has executed",
         "spout_sdk/delivery/delivery_guarantees.py",
-        "            record.partition(): offset + 1",
-        "            record.partition(): offset",
+        "(record.offset() or 0) + 1",
+        "(record.offset() or 0)",
         "tests/unit/sdk/test_bolt_loop.py::test_at_most_once_commits_before_it_executes",
     ),
     Fault(

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
-from spout_sdk.kafka_spout.spout import FirstPoll
 from spout_sdk.records import Record
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
@@ -91,7 +90,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
 
 
 def start_offset(
-    at: SourcePartition, strategy: FirstPoll, committed: Commit | None, bounds: tuple[int, int]
+    at: SourcePartition, strategy: str, committed: Commit | None, bounds: tuple[int, int]
 ) -> tuple[int, int]:
     """The offset to begin at, and how many messages, at most, were deleted between the committed one and it."""
     first, end = bounds
