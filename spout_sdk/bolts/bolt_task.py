@@ -14,7 +14,7 @@ from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
+from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
 from spout_sdk.statistics.stats import NO_INPUT
 from spout_sdk.topologies.topology import BoltOptions, Topology
 from tuple_tree.names import tuples_topic

@@ -1,4 +1,4 @@
-"""Reading from Kafka: a consumer in a component's group, and what its errors mean."""
+"""Reading from Kafka: a consumer in a component's group, what its errors mean, and the metadata of its commits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -9,10 +9,11 @@ from kafka_clients.access import remedy
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer
 from kafka_clients.librdkafka_bugs import LOST
 from kafka_clients.log_reader import watermarks
-from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
+from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError, UnsupportedVersionError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 
 ANSWER_SECONDS: Final = 10.0
+_METADATA_VERSION: Final = "1"  # of what stands beside a committed offset: a version, a name, and a text
 
 _FINAL: Final = FINAL | {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
@@ -187,3 +188,22 @@ class KafkaReader(GroupConsumer):
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in partitions]
+
+
+def commit_metadata(name: str, text: str) -> str:
+    """What is committed beside an offset; Kafka takes 4,096 bytes."""
+    return f"{_METADATA_VERSION}:{name}={text}"
+
+
+def read_commit_metadata(name: str, offset: int, metadata: str | None) -> str | None:
+    """The text that was committed under a name; None where another program has committed."""
+    version, _, named = (metadata or "").partition(":")
+    text = named.removeprefix(f"{name}=")
+    if text == named:
+        return None
+    if version != _METADATA_VERSION:
+        raise UnsupportedVersionError(
+            f"the commit at offset {offset} has metadata of version {version}, and this component reads version "
+            f"{_METADATA_VERSION}: run the version that committed it, or a later one"
+        )
+    return text

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from spout_sdk.errors import TopicsError
-from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
+from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
 from spout_sdk.records import Record
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
