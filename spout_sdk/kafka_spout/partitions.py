@@ -80,7 +80,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
     for index, (topic, count) in enumerate(counts.items()):
         if count > share:
             raise TopicsError(
-                f"topic {topic} has partition {share}, and positional roots have {share} partitions of each of "
+                f"topic {topic} has partition {share}, and positional roots have room for {share} of each of "
                 f"{len(counts)} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
             )
         for partition in range(count):

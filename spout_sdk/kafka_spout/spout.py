@@ -262,7 +262,7 @@ def _check_topics(topics: Sequence[str]) -> None:
     if not topics:
         raise TopologyError("a KafkaSpout reads no topic: name at least one")
     if len(topics) > MAX_PARTITIONS:
-        raise TopologyError(f"a KafkaSpout reads {len(topics)} topics: positional roots tell {MAX_PARTITIONS} apart")
+        raise TopologyError(f"a KafkaSpout reads {len(topics)} topics: positional roots have room for {MAX_PARTITIONS}")
     for topic in topics:
         with as_topology_error(f"a KafkaSpout cannot read {topic!r}: "):
             check_topic(topic)

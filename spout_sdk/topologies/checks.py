@@ -157,7 +157,7 @@ def check_kafka_spout(spout: KafkaSpout, number: int, guarantee: Guarantee) -> N
     """Rejects a `KafkaSpout`, the spout with this number from 1 on, that cannot run in a topology."""
     if number > MAX_SPOUTS:
         raise TopologyError(
-            f"a KafkaSpout is spout number {number} of its topology, and positional roots have {MAX_SPOUTS}: "
+            f"a KafkaSpout is spout number {number} of its topology, and positional roots have room for {MAX_SPOUTS}: "
             "declare it earlier, or split the topology"
         )
     if spout.settings.mode == "at_least_once" and guarantee == "at_most_once":

@@ -43,7 +43,7 @@ def test_only_what_has_changed_or_has_failed_is_committed() -> None:
     assert committed(first, second) == [both]
     assert committed(first, second) == []
     assert committed(first, second, again=True) == [both]
-    second.metadata = "b"
+    second = TopicPartition("lines", 1, 7, "b")
     assert committed(first, second) == [{("lines", 1): (7, "b")}]
     both["lines", 1] = (7, "b")
 

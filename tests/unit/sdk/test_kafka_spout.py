@@ -199,5 +199,5 @@ def test_topics_with_an_invalid_position_are_rejected() -> None:
     topics.commits[SourcePartition("source", 0)] = Commit(50, 4)
     with pytest.raises(TopicsError, match=r"source\[0\] ends at offset 2, before offset 50"):
         Rig(topics).work()
-    with pytest.raises(TopicsError, match=r"b has partition 2048, .* tell 2048 partitions apart of each of 2 topics"):
+    with pytest.raises(TopicsError, match=r"b has partition 2048, .* have room for 2048 of each of 2 topics"):
         Rig(MemoryTopics(a=1, b=2_049)).work()

@@ -93,7 +93,7 @@ def test_invalid_bolts_are_rejected() -> None:
         (lambda: Minute(), "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
         (partial(Minute), "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
         (Windowless, "at_least_once", r"bolt 'held' is a WindowedBolt without windows: declare .* tumbling"),
-        (Total, "at_least_once", r"bolt 'held' cannot be made .* missing .* 'window'; what it needs"),
+        (Total, "at_least_once", r"component 'held' cannot be made .* missing .* 'window'; what it needs"),
         (
             partial(Total, sliding(seconds=2, every=1)),
             "exactly_once",
