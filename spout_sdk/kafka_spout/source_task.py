@@ -248,7 +248,7 @@ class SourceTask:
             return self._emit(record, each.key_base | offset, None)
         if offset >= MAX_OFFSET:
             raise TopicsError(
-                f"{each.at} has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy the topic"
+                f"{each.at} has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
             )
         each.offsets.start(offset)
         return self._emit(record, each.key_base | offset, root, together)
