@@ -154,7 +154,7 @@ class AtMostOnce(AtLeastOnce):
         flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
 
     def _commit(self, offsets: Mapping[int | None, int]) -> None:
-        known = {partition: offset for partition, offset in offsets.items() if partition in self._tasks}
+        known = {at: offset for at, offset in offsets.items() if at is not None and at in self._tasks}
         if not self._reader.commit_now(known, FLUSH_SECONDS):
             raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")
         self._failures.clear()

@@ -67,6 +67,7 @@ class ComponentRunner:
         entropy: Entropy = os.urandom,
     ) -> None:
         topology.factory(component)
+        self._stopped = False
         self._process = ComponentProcess(
             *(topology, component, checked(kafka), clock, entropy, Counters()), *(self._tick, lambda: self._stopped)
         )
@@ -83,7 +84,6 @@ class ComponentRunner:
             self._work, self._undone = Stall(), "records wait, and none was executed"
         self._answers = Stall(2 * WATCH_SECONDS)
         self._stalled = (0.0, "")
-        self._stopped = False
 
     def run(self) -> None:
         """Works until `stop` is called; then everything is flushed, committed and given back.

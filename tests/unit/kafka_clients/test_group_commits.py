@@ -19,7 +19,7 @@ class Group:
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         if self.refuses:
             raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
-        self.commits.append({(each.topic, each.partition): (each.offset, each.metadata) for each in offsets})
+        self.commits.append({(each.topic, each.partition): (each.offset, each.metadata or "") for each in offsets})
         return offsets
 
 
