@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from confluent_kafka import Message
@@ -128,7 +128,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                 rows = task.read_columns(unbegun.popleft())
                 read += len(rows or ())
                 while rows and self._may_execute(task, partition):
-                    rows = self._execute_batch(task.execute_batch, rows)
+                    rows = self._execute_batch(task, rows)
             else:
                 read += self._execute_batches(task, partition)
             if self._stopping():
@@ -145,18 +145,18 @@ class BoltLoop(TaskLoop[BoltTask]):
             read += len(more)
             tuples += more
             while len(tuples) >= self._batch and self._may_execute(task, partition):
-                tuples = self._execute_batch(task.execute_batch, tuples)
+                tuples = self._execute_batch(task, tuples)
         while tuples and self._may_execute(task, partition):
-            tuples = self._execute_batch(task.execute_batch, tuples)
+            tuples = self._execute_batch(task, tuples)
         return read
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
         return self.tasks.get(partition) is task and not self._is_overdue(partition)
 
-    def _execute_batch(self, execute: Callable[[B], None], tuples: B) -> B:
+    def _execute_batch(self, task: BoltTask, tuples: B) -> B:
         batch = tuples[: self._batch]
         began = self._clock()
-        execute(batch)
+        task.execute_batch(batch)
         now = self._clock()
         if now - began > _SLOW_SECONDS:
             self._batch = max(1, self._batch // 2)
