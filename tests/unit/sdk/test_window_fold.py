@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
 
 from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack, InputStream
 from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
 from spout_sdk.records import MadeRecord
 from spout_sdk.windows.fold import WindowFold
 
