@@ -4,7 +4,6 @@ The manifest goes first, so that the workers that serve all topologies stop serv
 topics last: by their names alone a repetition finds the groups.
 """
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -110,7 +109,7 @@ class Removal:
             if not notified:
                 self._show(f"waiting for {count} acker workers to leave …")
                 notified = True
-            threading.Event().wait(_LOOK_S)
+            time.sleep(_LOOK_S)
 
     def delete(self) -> list[str]:
         """Deletes groups and topics; returns what could not be deleted, with the reason."""

@@ -1,6 +1,6 @@
 """`acker kafka`."""
 
-import threading
+import time
 from pathlib import Path
 from typing import Final
 
@@ -44,9 +44,8 @@ def kafka(loaded: LoadedSettings, json_: bool = JSON) -> None:
             else:
                 standard_output().print(servers)
                 error.print(f"For other commands: export ACKER_KAFKA__BOOTSTRAP_SERVERS={servers}")
-            pause = threading.Event()
             while broker.is_running:
-                pause.wait(_LOOK_SECONDS)
+                time.sleep(_LOOK_SECONDS)
             raise ProcessError(f"the broker has ended by itself: see {broker.log_path}, and start it again")
         finally:
             broker.stop()

@@ -10,7 +10,6 @@ stands in the text; 1 if not, or if nothing was acked for `WORD_COUNT_PATIENCE` 
 
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -31,13 +30,13 @@ from acker_cli.settings.layers import load
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.log_reader import watermarks
 from tuple_tree.names import component_group, dead_letters_topic
+from tuple_tree.timing import Interval, Stall
 
 PATIENCE_VARIABLE: Final = "WORD_COUNT_PATIENCE"
 _PATIENCE_SECONDS: Final = 120.0
 _PRINT_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
 _KAFKA_SECONDS: Final = 10.0
-_NEVER: Final = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +87,15 @@ def is_right(
     patience: float,
     show: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], object] = _NEVER.wait,
+    pause: Callable[[float], object] = time.sleep,
 ) -> bool:
     """Waits until all lines are acked, or none was for `patience` seconds; shows and returns whether all is right."""
-    done, acked_at, shown_at = -1, clock(), clock()
-    while True:
-        before, done, now = done, results.acked(), clock()
-        acked_at = now if done != before else acked_at
-        if done >= total or now - acked_at > patience:
-            break
-        if now - shown_at >= _PRINT_SECONDS:
-            shown_at = now
+    stall, prints = Stall(patience), Interval(_PRINT_SECONDS, clock)
+    while (done := results.acked()) < total and not stall.seconds(clock(), done):
+        if prints.due():
             show(f"{done:,} of {total:,} lines acked")
         pause(_LOOK_SECONDS)
-    wrong = results.wrongly_acked()
-    counted = results.counted()
+    wrong, counted = results.wrongly_acked(), results.counted()
     if done < total:
         show(
             f"given up: no line was acked for {patience:g} s. Look into the logs of the spout, the bolts and the "

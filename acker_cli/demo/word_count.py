@@ -33,6 +33,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from tuple_tree.timing import Interval
 
 REFERENCE: Final = "acker_cli.demo.word_count:topology"
 LINES: Final = "lines"
@@ -85,9 +86,7 @@ class LineSpout(Spout):
 
     def __init__(self, parameters: Parameters, clock: Callable[[], float] = time.monotonic) -> None:
         self._parameters = parameters
-        self._interval = 1 / parameters.rate if parameters.rate else 0.0
-        self._clock = clock
-        self._due = clock()
+        self._pace = Interval(1 / parameters.rate if parameters.rate else 0.0, clock)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self._context = context
@@ -100,10 +99,7 @@ class LineSpout(Spout):
 
     def next_tuple(self) -> None:
         self._store.commit()
-        now = self._clock()
-        if self._todo and now >= self._due:
-            # Lines that were due earlier are not made up for.
-            self._due = now + self._interval
+        if self._todo and self._pace.due():
             line = self._todo.popleft()
             self._collector.emit((line, self._text[line]), message_id=line)
 

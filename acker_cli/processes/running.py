@@ -182,11 +182,10 @@ class TopologyProcesses:
 
     def checked_snapshots(self) -> Iterator[TopologySnapshot]:
         """Yields a snapshot after each check, again and again."""
-        pause = threading.Event()
         while True:
             self.check()
             yield self.snapshot()
-            pause.wait(LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
 
 
 def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:

@@ -19,6 +19,7 @@ from rich.text import Text
 from acker_worker.stats import WorkerStats
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
+from tuple_tree.timing import Interval
 
 PLAIN_SECONDS: Final = 2.0
 _STDERR: Final = 2
@@ -61,14 +62,12 @@ class View:
     def __init__(self, console: Console, live: Live | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._live = live
-        self._clock = clock
-        self._due = clock() + PLAIN_SECONDS
+        self._lines = Interval(PLAIN_SECONDS, clock)
 
     def show(self, snapshot: TopologySnapshot) -> None:
         if self._live is not None:
             self._live.update(drawn(snapshot))
-        elif (now := self._clock()) >= self._due:
-            self._due = now + PLAIN_SECONDS
+        elif self._lines.due():
             self._console.print(in_words(snapshot))
 
     def note(self, text: str) -> None:
