@@ -47,7 +47,8 @@ class Owned:
 
     def now_ms(self, now: float) -> int:
         """What the ledger's clock would show: its last reading and what has passed since."""
-        return self._clock_ms + int((now - self._read_at) * 1000)
+        # A whole number of milliseconds may come out a little smaller as a float: a nanosecond makes up for that.
+        return self._clock_ms + int((now - self._read_at) * 1000 + 1e-6)
 
     def clock_lag_ms(self, wall_ms: float) -> int:
         """How far the ledger's clock is behind the wall, 0 where everything is read."""

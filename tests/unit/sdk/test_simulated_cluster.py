@@ -62,6 +62,16 @@ def test_dead_letters_of_bolts_and_ackers_are_shown() -> None:
         assert shown == ("acker", "words.acks", 3, b"junk")
 
 
+def test_a_record_that_has_no_room_for_the_headers_of_a_dead_letter_leaves_its_value_out() -> None:
+    with fed() as cluster:
+        cluster.broker.append("words.acks", 3, None, bytes(1_048_400), None)
+        cluster.run_until_idle()
+        (letter,) = cluster.dead_letters()
+        assert (letter.by, letter.topic, letter.value) == ("acker", "words.acks", None)
+        with pytest.raises(SimulationError, match=r"does not fit into words\.acks"):
+            cluster.broker.append("words.acks", 3, None, bytes(1_048_577), None)
+
+
 def test_sources_replace_a_spout_and_are_not_replayed() -> None:
     messages: list[Any] = [FixedTuple(("a",), "urgent", "mine"), ("b",), FixedTuple(("c",), message_id=None), ("",)]
     done = complete_topology(words(), sources={"lines": messages})
