@@ -37,32 +37,32 @@ def _drawn(topology: str, tree: Tree) -> Drawing:
         heading.append(f"  begun {show_time(tree.init.at_ms)} by {tree.init.writer}, ack log {at}", "dim")
     drawing = Drawing(heading)
     children = tree.children
-    drawn: set[int] = set()
+    drawn: set[Node] = set()
     tops = children.get(None, [])
-    certain = [at for at in tops if tree.nodes[at].source == tree.spout]
+    certain = [node for node in tops if node.source == tree.spout]
     _branch(drawing, tree, certain, children, drawn)
-    for source in sorted({tree.nodes[at].source for at in tops if at not in certain}):
-        several = [at for at in tops if at not in certain and tree.nodes[at].source == source]
+    for source in sorted({node.source for node in tops if node.source != tree.spout}):
+        several = [node for node in tops if node.source == source]
         group = drawing.add(Text(f"of `{source}`, but of which of its tuples is not known", "yellow"))
         _branch(group, tree, several, children, drawn)
     return drawing
 
 
 def _branch(
-    drawing: Drawing, tree: Tree, members: list[int], children: dict[int | None, list[int]], drawn: set[int]
+    drawing: Drawing, tree: Tree, members: list[Node], children: dict[Node | None, list[Node]], drawn: set[Node]
 ) -> None:
     # No recursion: a tuple that goes round in a circle makes a chain as long as it likes.
     todo = [(drawing, members)]
     while todo:
         branch, siblings = todo.pop()
-        by_state = sorted(siblings, key=lambda at: tree.nodes[at].state is State.ACKED)
+        by_state = sorted(siblings, key=lambda node: node.state is State.ACKED)
         shown = set(by_state[:_MOST_SIBLINGS])
-        for at in siblings:
-            if at in shown and at not in drawn:
-                drawn.add(at)
-                todo.append((branch.add(_label(tree, tree.nodes[at])), children.get(at, [])))
+        for node in siblings:
+            if node in shown and node not in drawn:
+                drawn.add(node)
+                todo.append((branch.add(_label(tree, node)), children.get(node, [])))
         if left := by_state[_MOST_SIBLINGS:]:
-            open_ = sum(tree.nodes[at].state is not State.ACKED for at in left)
+            open_ = sum(node.state is not State.ACKED for node in left)
             what = f"{open_:,} of them open" if open_ else "all acked"
             branch.add(Text(f"… and {len(left):,} more, {what}", "dim"))
 
@@ -76,7 +76,7 @@ def _label(tree: Tree, node: Node) -> Text:
     text.append(f"  edge {show_root(node.edge)}, emitted {_at(tree, node.emitted_ms)}", "dim")
     text.append(f"  {_state(tree, node)}", _STYLES[node.state])
     if len(node.parents) > 1:
-        names = ", ".join(tree.nodes[at].name for at in node.parents)
+        names = ", ".join(parent.name for parent in node.parents)
         text.append(f"  child of one or more of {names}", "dim")
     if node.origin is Origin.INFERRED and node.parents:
         text.append("  (its parent is not acked)", "dim")

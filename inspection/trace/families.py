@@ -72,16 +72,13 @@ class _Search:
     """Explains the acks of one component, or the init, whose component is empty. `left` is what is unexplained."""
 
     def __init__(self, nodes: Sequence[Node], component: str, entries: list[LogEntry], spout: str) -> None:
-        self._nodes = nodes
         self._component = component
-        indices = range(len(nodes))
-        self._inbox = dict.fromkeys(at for at in indices if component and nodes[at].bolt == component)
+        self._inbox = dict.fromkeys(node for node in nodes if component and node.bolt == component)
         # Linked, because they are taken out one by one, from the front above all, and a tree may have a million tuples.
-        self._open: defaultdict[int | None, OrderedDict[int, None]] = defaultdict(OrderedDict)  # None: of all tasks
-        for at in self._inbox:
-            self._open[None][at] = self._open[nodes[at].task][at] = None
-        emitted = [at for at in indices if nodes[at].source == (component or spout)]
-        self._unclaimed = OrderedDict.fromkeys(sorted(emitted, key=lambda at: nodes[at].order))
+        self._open: defaultdict[int | None, OrderedDict[Node, None]] = defaultdict(OrderedDict)  # None: of all tasks
+        for node in self._inbox:
+            self._open[None][node] = self._open[node.task][node] = None
+        self._unclaimed = OrderedDict.fromkeys(node for node in nodes if node.source == (component or spout))
         self._steps = 0
         # By identity: a batch may have equal entries.
         self.left = {id(entry): entry for entry in entries}
@@ -94,15 +91,15 @@ class _Search:
                 self._by_runs()
 
     def _directly(self) -> None:
-        by_edge = {(task, self._nodes[at].edge): at for task, open_ in self._open.items() for at in open_}
+        by_edge = {(task, node.edge): node for task, open_ in self._open.items() for node in open_}
         for entry in [*self.left.values()]:
-            at = by_edge.get((entry.task, entry.val))
-            if at is not None:
-                self._know((entry,), (at,), ())
+            node = by_edge.get((entry.task, entry.val))
+            if node is not None:
+                self._know((entry,), (node,), ())
 
     def _by_basis(self) -> None:
         candidates = self._candidates()
-        basis, members = Basis(self._nodes[at].edge for at in candidates), len(candidates)
+        basis, members = Basis(node.edge for node in candidates), len(candidates)
         tried: list[LogEntry] = []
         for entry in [*self.left.values()]:
             if len(basis) > MOST_DIMENSIONS:
@@ -112,14 +109,14 @@ class _Search:
             if subset is None:
                 continue
             together = tuple(each for bit, each in enumerate(tried) if subset >> members + bit & 1)
-            parents, children = self._roles([at for bit, at in enumerate(candidates) if subset >> bit & 1])
+            parents, children = self._roles([node for bit, node in enumerate(candidates) if subset >> bit & 1])
             if parents or not self._component:
                 self._know(together, parents, children)
 
-    def _candidates(self) -> list[int]:
+    def _candidates(self) -> list[Node]:
         """The tuples that acks may be of: if they are too many, the earliest, for acks come in order as well."""
 
-        def first(open_: int, unclaimed: int, inbox: int = 0) -> list[int]:
+        def first(open_: int, unclaimed: int, inbox: int = 0) -> list[Node]:
             parts = (self._open[None], open_), (self._unclaimed, unclaimed), (self._inbox, inbox)
             return [*dict.fromkeys(chain.from_iterable(islice(part, count) for part, count in parts))]
 
@@ -136,47 +133,46 @@ class _Search:
             if self._steps > MOST_STEPS:
                 return
             for parent in self._parents_of_run(entry.task) if self._component else [None]:
-                run = self._run(entry.val if parent is None else entry.val ^ self._nodes[parent].edge)
+                run = self._run(entry.val if parent is None else entry.val ^ parent.edge)
                 if run is not None:
                     self._know((entry,), () if parent is None else (parent,), run)
                     break
 
-    def _parents_of_run(self, task: int | None) -> list[int]:
+    def _parents_of_run(self, task: int | None) -> list[Node]:
         """The tuples that an ack of a task may be of: a few that are open, else of those that may be executed again."""
-        acked = (at for at in self._inbox if self._nodes[at].acks and task in (None, self._nodes[at].task))
+        acked = (node for node in self._inbox if node.acks and task in (None, node.task))
         return [*islice(chain(self._open[task], acked), MOST_RUN_PARENTS)]
 
-    def _run(self, wanted: int) -> tuple[int, ...] | None:
+    def _run(self, wanted: int) -> tuple[Node, ...] | None:
         """Unclaimed tuples, one after the other, whose edges have this XOR."""
-        starts, passed, sum_ = {0: 0}, list[int](), 0
-        for at in self._unclaimed:
+        starts, passed, sum_ = {0: 0}, list[Node](), 0
+        for node in self._unclaimed:
             self._steps += 1
-            passed.append(at)
-            sum_ ^= self._nodes[at].edge
+            passed.append(node)
+            sum_ ^= node.edge
             start = starts.get(sum_ ^ wanted)
             if start is not None:
                 return tuple(passed[start:])
             starts[sum_] = len(passed)
         return None
 
-    def _roles(self, tuples: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _roles(self, tuples: list[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """Which of the tuples were acked, and which are their children."""
-        received = [at for at in tuples if at in self._inbox]
-        acked = [at for at in received if self._nodes[at].source != self._component]
+        received = [node for node in tuples if node in self._inbox]
+        acked = [node for node in received if node.source != self._component]
         if received and not acked:
             # The bolt receives what it emits itself: the earliest of a chain is the parent.
-            acked = [min(received, key=lambda at: self._nodes[at].emitted_ms)]
-        return tuple(acked), tuple(at for at in tuples if at not in acked)
+            acked = [min(received, key=lambda node: node.emitted_ms)]
+        return tuple(acked), tuple(node for node in tuples if node not in acked)
 
-    def _know(self, entries: tuple[LogEntry, ...], parents: tuple[int, ...], children: tuple[int, ...]) -> None:
+    def _know(self, entries: tuple[LogEntry, ...], parents: tuple[Node, ...], children: tuple[Node, ...]) -> None:
         """Entries, the ack or several that only add up together, are of these tuples, emitted anchored to those."""
         for entry in entries:
             self.left.pop(id(entry), None)
-        for at in parents:
-            self._nodes[at].acks += entries
-            self._open[None].pop(at, None)
-            self._open[self._nodes[at].task].pop(at, None)
-        for at in children:
-            child = self._nodes[at]
+        for parent in parents:
+            parent.acks += entries
+            self._open[None].pop(parent, None)
+            self._open[parent.task].pop(parent, None)
+        for child in children:
             child.reported, child.parents, child.origin = entries, parents, Origin.REPORTED
-            self._unclaimed.pop(at, None)
+            self._unclaimed.pop(child, None)

@@ -121,7 +121,7 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
         "began_ms": tree.init.at_ms if tree.init else None,
         "ended_ms": tree.ended_ms,
         "checksum": show_root(checksum(tree.entries)),
-        "tuples": [_tuple(tree, node) for node in tree.nodes],
+        "tuples": [_tuple(node) for node in tree.nodes],
         "log": [_entry(entry) for entry in tree.entries],
         "unexplained": [_entry(entry) for entry in tree.unexplained],
         "notices": [
@@ -135,7 +135,7 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
+def _tuple(node: Node) -> dict[str, Any]:
     return {
         "tuple": node.name,
         **_members(node, "bolt", "task", "offset", "index"),
@@ -147,7 +147,7 @@ def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
         "emitted_ms": node.emitted_ms,
         "state": str(node.state),
         "acks": [_entry(entry) for entry in node.acks],
-        "parents": [tree.nodes[at].name for at in node.parents],
+        "parents": [parent.name for parent in node.parents],
         "parents_are": str(node.origin),
         "committed": node.committed,
         "behind": node.behind,

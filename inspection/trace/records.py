@@ -67,7 +67,7 @@ class Origin(StrEnum):
     """All that could be its parent were acked without it: its emitter was interrupted, and began again."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Node:
     """A tuple of the tree: what its record in an inbox has, and what `build_tree` computes."""
 
@@ -89,7 +89,8 @@ class Node:
     acks: tuple[LogEntry, ...] = ()  # those that hold its edge, in their order; more than one if it was executed again
     reported: tuple[LogEntry, ...] = ()  # the init, or acks of its parents, in which it is a child
     origin: Origin = Origin.AMBIGUOUS
-    parents: tuple[int, ...] = ()  # indices in `Tree.nodes`; none if it comes from the spout, or that is not known
+    # Empty if it comes from the spout, or that is not known. A chain of them may be too long for `repr`.
+    parents: "tuple[Node, ...]" = field(default=(), repr=False)
     committed: int | None = None  # of its bolt's consumer group in this inbox; None if that is not known
 
     @property

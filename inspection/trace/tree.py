@@ -45,11 +45,11 @@ class Tree:
         return [node for node in self.nodes if node.state is state]
 
     @property
-    def children(self) -> dict[int | None, list[int]]:
-        """Indices of children by that of their first parent; None for the spout's, and where it is not known."""
-        found: dict[int | None, list[int]] = {}
-        for at, node in enumerate(self.nodes):
-            found.setdefault(node.parents[0] if node.parents else None, []).append(at)
+    def children(self) -> dict[Node | None, list[Node]]:
+        """Children by their first parent; None for the spout's, and where it is not known."""
+        found: dict[Node | None, list[Node]] = {}
+        for node in self.nodes:
+            found.setdefault(node.parents[0] if node.parents else None, []).append(node)
         return found
 
     @property
@@ -165,27 +165,26 @@ def _infer_parents(tree: Tree) -> None:
     """The parents of tuples that no explained entry holds as children."""
     init_is_explained = tree.init is not None and tree.init not in tree.unexplained
     unclear = {entry.component for entry in tree.unexplained if entry.kind == "ack"}
-    inboxes: dict[str, list[int]] = defaultdict(list)
-    open_: dict[str, list[int]] = defaultdict(list)
-    for at, node in enumerate(tree.nodes):
-        inboxes[node.bolt].append(at)
+    inboxes: dict[str, list[Node]] = defaultdict(list)
+    open_: dict[str, list[Node]] = defaultdict(list)
+    for node in tree.nodes:
+        inboxes[node.bolt].append(node)
         if not node.acks:
-            open_[node.bolt].append(at)
+            open_[node.bolt].append(node)
 
-    def before(inbox: list[int], child: int) -> int:
+    def before(inbox: list[Node], child: Node) -> int:
         """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
-        node = tree.nodes[child]
-        if node.bolt == node.source:
-            return bisect_left(inbox, child)
-        return bisect_right(inbox, node.emitted_ms + _CLOCK_MS, key=lambda at: tree.nodes[at].emitted_ms)
+        if child.bolt == child.source:
+            return bisect_left(inbox, child.order, key=lambda node: node.order)
+        return bisect_right(inbox, child.emitted_ms + _CLOCK_MS, key=lambda node: node.emitted_ms)
 
-    for at, node in enumerate(tree.nodes):
+    for node in tree.nodes:
         if node.reported:
             continue
         if node.source == tree.spout:
             node.origin = Origin.UNREPORTED if init_is_explained else Origin.INFERRED
             continue
-        received, waiting = before(inboxes[node.source], at), before(open_[node.source], at)
+        received, waiting = before(inboxes[node.source], node), before(open_[node.source], node)
         # A tuple whose ack was explained has all its children already.
         if waiting == 1:
             node.origin, node.parents = Origin.INFERRED, (open_[node.source][0],)

@@ -33,9 +33,8 @@ def grown_at(forest: Forest, node: Node) -> Grown:
     return found
 
 
-def parents_in(tree: Tree, node: Node) -> set[tuple[str, int, int]]:
-    parents = [tree.nodes[at] for at in node.parents]
-    return {(parent.bolt, parent.task, parent.offset) for parent in parents}
+def parents_in(node: Node) -> set[tuple[str, int, int]]:
+    return {(parent.bolt, parent.task, parent.offset) for parent in node.parents}
 
 
 def assert_true_of(forest: Forest, tree: Tree) -> None:
@@ -50,9 +49,9 @@ def assert_true_of(forest: Forest, tree: Tree) -> None:
             # The children of a tuple are unknown until its ack.
             assert not any(parent.acked for parent in parents)
         elif len(parents) == 1:
-            assert parents_in(tree, node) == {(parents[0].bolt, parents[0].task, parents[0].offset)}
+            assert parents_in(node) == {(parents[0].bolt, parents[0].task, parents[0].offset)}
         else:
-            assert parents_in(tree, node) <= {(parent.bolt, parent.task, parent.offset) for parent in parents}
+            assert parents_in(node) <= {(parent.bolt, parent.task, parent.offset) for parent in parents}
     open_ = sum(not grown.acked for grown in forest.of(tree.root))
     assert tree.status is (Status.OPEN if open_ else Status.ACKED)
     text = verdict(tree)
@@ -200,7 +199,7 @@ def test_a_trace_of_incomplete_records_is_never_false(
             parents = {
                 (forest.tuples[at].bolt, forest.tuples[at].task, forest.tuples[at].offset) for at in grown.parents
             }
-            assert parents_in(tree, node) <= parents
+            assert parents_in(node) <= parents
     if tree.status is Status.ACKED:
         assert all(grown.acked for grown in forest.tuples if grown.edges[ROOT] in created(forest))
     assert verdict(tree)
