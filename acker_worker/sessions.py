@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
+from tuple_tree.rotating_map import RotatingMap
+
 _REMEMBERED: Final = 16
 """Superseded sessions kept for each writer: it would have to restart that often within the window."""
 _KEY_BYTES: Final = 8  # the part of a session that is unique among those of its writer
@@ -45,16 +47,14 @@ class Sessions:
     """
 
     def __init__(self, opened: Mapping[str, tuple[bytes, ...]] | None = None) -> None:
-        self._writers: dict[str, _Writer] = {}  # those with a batch since the last rotation
-        self._quiet: dict[str, _Writer] = {}  # those whose last batch came before
+        self._writers: RotatingMap[str, _Writer] = RotatingMap(buckets=2)
         for writer, sessions in (opened or {}).items():
             opening = _Opening(-1, sessions)
-            self._writers[writer] = _Writer(sessions[0], superseded=list(sessions[1:]), openings=[opening])
+            self._writers.put(writer, _Writer(sessions[0], superseded=list(sessions[1:]), openings=[opening]))
 
     def judge(self, writer: str, session: bytes, sequence: int, *, opens: bool, offset: int) -> Standing:
-        known = self._writers.get(writer)
-        if known is None:
-            known = self._writers[writer] = self._quiet.pop(writer, _Writer())
+        known = self._writers.get(writer) or _Writer()
+        self._writers.put(writer, known)
         session = session[:_KEY_BYTES]
         if opens and session != known.opened:
             if session in known.superseded:
@@ -74,19 +74,21 @@ class Sessions:
         stands last.
         """
         openings: list[tuple[int, str, tuple[bytes, ...]]] = []
-        for writer, known in (*self._writers.items(), *self._quiet.items()):
-            earlier = [opening for opening in known.openings if opening.offset < offset]
-            if earlier:
-                known.openings = known.openings[len(earlier) - 1 :]
-                openings.append((earlier[-1].offset, writer, earlier[-1].sessions))
+        for writer in self._writers:
+            known = self._writers.get(writer)
+            earlier = [opening for opening in known.openings if opening.offset < offset] if known else []
+            if known is None or not earlier:
+                continue
+            known.openings = known.openings[len(earlier) - 1 :]
+            openings.append((earlier[-1].offset, writer, earlier[-1].sessions))
         return {writer: sessions for _, writer, sessions in sorted(openings)}
 
     def rotate(self) -> None:
         """Forgets the writers that had no batch for two calls."""
-        self._writers, self._quiet = {}, self._writers
+        self._writers.rotate()
 
     def __len__(self) -> int:
-        return len(self._writers) + len(self._quiet)
+        return len(self._writers)
 
     def _open(self, known: _Writer, session: bytes, offset: int) -> None:
         earlier = [other for other in known.sequences if other != session]

@@ -6,7 +6,6 @@ have dots.
 """
 
 import difflib
-import json
 import os
 import re
 import tomllib
@@ -15,16 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
+from pydantic_settings.exceptions import SettingsError as UnreadableVariableError
 
 from acker_cli.errors import SettingsError
 from acker_cli.settings import DEFAULT, LoadedSettings
-from acker_cli.settings.sections import Settings
+from acker_cli.settings.sections import ENV_DELIMITER, ENV_PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "ACKER_CONFIG"
-_PREFIX: Final = "ACKER_"
-_DELIMITER: Final = "__"
-# A variable may hold one of these as a whole, as JSON.
-_TABLES: Final = {*Settings.model_fields, "local_kafka.properties"} - {"log_level"}
 SERVERS: Final = "kafka.bootstrap.servers"
 SERVERS_FLAG: Final = "--bootstrap-servers"
 FILE_NAME: Final = "acker.toml"
@@ -76,7 +73,7 @@ def _file_layer(path: Path | None) -> _Layer:
     if path is None:
         return {}
     try:
-        read = tomllib.loads(path.read_text(encoding="utf-8"))
+        read = TomlConfigSettingsSource(Settings, path).toml_data
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not TOML: {error}. Correct it, or name another file with --config") from error
     except OSError as error:
@@ -85,22 +82,21 @@ def _file_layer(path: Path | None) -> _Layer:
 
 
 def _environment_layer() -> _Layer:
-    layer: _Layer = {}
-    # A table as a whole goes first, so that variables of single values replace its own.
-    for variable_, value in sorted(os.environ.items(), key=lambda item: item[0].count(_DELIMITER)):
-        section, *path = variable_.lower().removeprefix(_PREFIX.lower()).split(_DELIMITER)
-        if not value or not variable_.upper().startswith(_PREFIX) or section not in Settings.model_fields:
-            continue
-        name = ".".join([section, *path])
-        try:
-            values = {name: json.loads(value) if name in _TABLES else value}
-        except ValueError as error:
-            raise SettingsError(
-                f"{variable_} cannot be read: {error}. A variable that stands for a whole section holds JSON; set one "
-                "for each value instead, such as ACKER_WORKER__LOG_INTERVAL_S=5"
-            ) from error
-        layer |= {each: (one, f"environment {variable_}") for each, one in flatten(values).items()}
-    return layer
+    try:
+        values = flatten(EnvSettingsSource(Settings)())
+    except UnreadableVariableError as error:
+        raise SettingsError(
+            f"{error}: a variable that stands for a whole section holds JSON; set one for each value instead, "
+            "such as ACKER_WORKER__LOG_INTERVAL_S=5"
+        ) from error
+    present = {each.upper(): each for each, value in os.environ.items() if value}
+    return {name: (value, f"environment {_variable_of(name, present)}") for name, value in values.items()}
+
+
+def _variable_of(name: str, present: Mapping[str, str]) -> str:
+    # A section may be given as a whole, as JSON.
+    spelled = [*map(variable, _prefixes(name))]
+    return next((present[each] for each in spelled if each in present), spelled[0])
 
 
 def _flag_layer(bootstrap_servers: str | None, assignments: Sequence[str]) -> _Layer:
@@ -126,10 +122,7 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     finding = error.errors(include_url=False)[0]
     written = name_of(".".join(str(part) for part in finding["loc"]))
     # Behind the name, pydantic says which member of a union it tried.
-    name = written
-    while name and name not in origins:
-        name = name.rpartition(".")[0]
-    name = name or written
+    name = next((each for each in _prefixes(written) if each in origins), written)
     origin = origins.get(name) or next((o for n, o in origins.items() if n.startswith(f"{name}.")), DEFAULT)
     if finding["type"] == "extra_forbidden":
         known = nearest(name)
@@ -138,6 +131,12 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     value = shown(name, values.get(name))
     message = finding["msg"][:1].lower() + finding["msg"][1:]
     return f"{name} cannot be {value!r} ({origin}): {message}; {how_to_set(name)}"
+
+
+def _prefixes(name: str) -> list[str]:
+    """The name and what it begins with, part by part."""
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -182,7 +181,7 @@ def split(name: str) -> list[str]:
 
 
 def variable(name: str) -> str:
-    return _PREFIX + _DELIMITER.join(part.replace(".", "_").upper() for part in split(name))
+    return ENV_PREFIX + ENV_DELIMITER.join(part.replace(".", "_").upper() for part in split(name))
 
 
 def file_key(name: str) -> str:

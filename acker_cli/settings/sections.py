@@ -1,9 +1,13 @@
 """What can be set, and its defaults; `layers` reads the sources."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENV_PREFIX: Final = "ACKER_"
+ENV_DELIMITER: Final = "__"
 
 KafkaProperties = dict[str, bool | int | float | str]
 """librdkafka properties by their own names, such as `sasl.mechanism`."""
@@ -64,8 +68,17 @@ class TopicsSection(_Section):
     replication_factor: int = Field(default=-1, ge=-1)
 
 
-class Settings(_Section):
+class Settings(BaseSettings):
     """All settings of `acker`; `kafka` is for everything that talks to Kafka, `log_level` the least that is logged."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        env_ignore_empty=True,
+    )
 
     kafka: KafkaProperties = Field(default_factory=dict, repr=False)
     worker: WorkerSection = WorkerSection()
@@ -74,6 +87,14 @@ class Settings(_Section):
     dashboard: DashboardSection = DashboardSection()
     topics: TopicsSection = TopicsSection()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @classmethod
+    def settings_customise_sources(  # type: ignore[override]
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Only what it is given: `layers` reads the other sources, to know where each value came from.
+        del settings_cls
+        return (init_settings,)
 
     @property
     def is_embedded(self) -> bool:

@@ -2,51 +2,57 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import repeat, takewhile
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, Final
 
+from tuple_tree.rotating_map import RotatingMap
+
+_BUCKETS: Final = 3
 Tree = tuple[Any, float]  # message id and time of the emit
 
 
-class Pending(dict[int, Tree]):
-    """The open trees by root, in the order in which they began; the safety net under the ackers.
+class Pending:
+    """The open trees by root; the safety net under the ackers.
 
     A tree without an outcome for `lost_after` seconds, and half as long again at most, is removed, and `on_lost` is
     called with its message id.
     """
 
     def __init__(self, lost_after: float, now: float, on_lost: Callable[[Any], object]) -> None:
-        super().__init__()
-        self._period = lost_after / 2
-        self._tick_at = now + self._period
-        self._ticks = deque((now, now), maxlen=2)  # the last two
+        self._period = lost_after / (_BUCKETS - 1)
+        self._rotate_at = now + self._period
         self._on_lost = on_lost
+        self._trees: RotatingMap[int, Tree] = RotatingMap(_BUCKETS)
+        self.pop = self._trees.remove  # removes a tree, and returns it; None if it is not open
 
     def put(self, root: int, message_id: Any, now: float) -> bool:
         """Adds a tree; returns False, and changes nothing, if there is one of this root."""
-        if root in self:
-            return False
-        self[root] = message_id, now
-        return True
+        return self._trees.add(root, (message_id, now))
 
     def has_none(self, roots: Sequence[int]) -> bool:
         """Whether all these roots are different, and none is of an open tree."""
-        return len(set(roots)) == len(roots) and self.keys().isdisjoint(roots)
+        return len(set(roots)) == len(roots) and self._trees.has_none(roots)
 
     def put_all(self, roots: Sequence[int], message_ids: Sequence[Any], now: float) -> None:
         """Adds trees of roots that `has_none`."""
-        self.update(zip(roots, zip(message_ids, repeat(now)), strict=False))
+        self._trees.update(zip(roots, zip(message_ids, repeat(now)), strict=False))
 
     def tick(self, now: float) -> None:
-        if now < self._tick_at:
-            return
-        # By ticks, not by the clock: a process that was stopped for long reads its notices before it gives up trees.
-        self._tick_at = now + self._period
-        before = self._ticks[0]
-        self._ticks.append(now)
-        lost = list(takewhile(lambda root: self[root][1] < before, self))
-        for message_id, _ in [self.pop(root) for root in lost]:
-            self._on_lost(message_id)
+        # At most one cohort a call: a process that was stopped for long reads its notices before it gives up the next.
+        if now >= self._rotate_at:
+            self._rotate_at = now + self._period
+            for message_id, _ in self._trees.rotate().values():
+                self._on_lost(message_id)
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The open trees, in the order in which they began."""
+        trees = [self._trees.get(root) for root in self._trees]
+        return sorted(filter(None, trees), key=itemgetter(1))
+
+    def __len__(self) -> int:
+        return len(self._trees)
 
 
 LEAST: Final = 100  # trees that may be open whatever times out, or the rate could not grow

@@ -123,15 +123,15 @@ class SpoutTask(Task):
             self._logger.warning("%s/%d: unreadable notice at offset %s: %s", *what)
             self.collector.dead_letters.send_record(record, error, lambda: None)
             return
-        pending, counters = self._pending, self._counters
-        trees = [pending.pop(root) for root in batch.acked_roots.tolist() if root in pending]
+        pop, counters = self._pending.pop, self._counters
+        trees = [tree for tree in map(pop, batch.acked_roots.tolist()) if tree is not None]
         counters.ignored_notices += len(batch.acked_roots) - len(trees)
         counters.acked += len(trees)
         self._call("ack", self._acked, trees)
         self._limit.acked(len(trees))
         reasons = zip(batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True)
         for root, reason, message in reasons:
-            if (tree := pending.pop(root, None)) is None:
+            if (tree := pop(root)) is None:
                 counters.ignored_notices += 1
             else:
                 self._failed(tree[0], Failure(FailReason(reason), message))
@@ -175,7 +175,7 @@ class SpoutTask(Task):
     @property
     def pending_messages(self) -> list[Any]:
         """The message ids of the open trees, in the order in which they began."""
-        return [message_id for message_id, _ in self._pending.values()]
+        return [message_id for message_id, _ in self._pending.trees]
 
     @property
     def pending(self) -> int:

@@ -1,4 +1,4 @@
-"""The ledger against a plain one, a dict of records: the same messages, the same outcomes, record by record."""
+"""The ledger against a plain one over a RotatingMap: the same messages, the same outcomes, record by record."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from acker_worker import kernels
 from acker_worker.ledger import LedgerSettings, Outcomes
 from tests.unit.acker_worker.folding import RuleLedger
 from tuple_tree.messages import SpoutAddress
+from tuple_tree.rotating_map import RotatingMap
 
 LIFETIME = 3
 MAX_AGE = 7
@@ -20,7 +21,6 @@ Decided = list[tuple[int, int, SpoutAddress | None]]
 @dataclass
 class Record:
     born: int
-    touched: int = 0
     checksum: int = 0
     spout: SpoutAddress | None = None
     failed: bool = False
@@ -30,7 +30,7 @@ class PlainLedger:
     """The rules of the specification, one record at a time."""
 
     def __init__(self) -> None:
-        self.records: dict[int, Record] = {}  # in the order of their last entries
+        self.records: RotatingMap[int, Record] = RotatingMap(buckets=LIFETIME)
         self.tick = 0
 
     def apply(self, rule: str, root: int, val: int = 0, spout: SpoutAddress | None = None) -> Decided:
@@ -41,27 +41,31 @@ class PlainLedger:
         record.checksum ^= val
         record.spout = record.spout or spout
         record.failed |= rule == "fail"
-        self.records.pop(root, None)
         if record.spout is not None and (record.checksum == 0 or record.failed):
+            self.records.remove(root)
             kind = kernels.ACKED if record.checksum == 0 else kernels.FAILED_BY_BOLT
             return [(root, kind, record.spout)]
-        record.touched = self.tick
-        self.records[root] = record
+        self.records.put(root, record)
         return []
 
     def rotate(self) -> Decided:
         self.tick += 1
-        expired = {root: record for root, record in self.records.items() if self._is_over(record)}
-        self.records = {root: record for root, record in self.records.items() if root not in expired}
+        expired = self.records.rotate()
+        too_old = [root for root in self.records if self.tick - self._at(root).born >= MAX_AGE]
+        expired |= {root: self._at(root) for root in too_old}
+        for root in too_old:
+            self.records.remove(root)
         return [(root, self._end(record), record.spout) for root, record in expired.items()]
-
-    def _is_over(self, record: Record) -> bool:
-        return self.tick - record.touched >= LIFETIME or self.tick - record.born >= MAX_AGE
 
     def _end(self, record: Record) -> int:
         if record.spout is None:
             return kernels.ORPHANED
         return kernels.TOO_OLD if self.tick - record.born >= MAX_AGE else kernels.TIMED_OUT
+
+    def _at(self, root: int) -> Record:
+        record = self.records.get(root)
+        assert record is not None
+        return record
 
 
 # Few roots and values, so that trees meet, complete and collide; extremes, so that no id is special.
