@@ -37,8 +37,7 @@ from spout_sdk import (
 )
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.records import MadeRecord, Sending
+from spout_sdk.records import MadeRecord, Sending, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.manifest import Guarantee

@@ -3,9 +3,14 @@
 Kafka's loops, the tests and the simulated cluster each have their own.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spout_sdk.statistics.stats import Counters
+
+if TYPE_CHECKING:
+    from spout_sdk.kafka_spout.kafka_source import KafkaSource
 
 Headers = list[tuple[str, str | bytes | None]]
 """As confluent-kafka takes them; what is sent here is bytes."""
@@ -93,3 +98,15 @@ class Sink(Protocol):
 
     def flush_acks(self, seconds: float) -> int:
         """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnvironment:
+    """What a process gives each of its tasks; `counters` are shared by all of them."""
+
+    sink: Sink
+    counters: Counters
+    clock: Clock
+    entropy: Entropy
+    open_source: "Callable[[], KafkaSource] | None" = None  # for spouts that read Kafka topics
+    kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka

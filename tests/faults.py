@@ -145,8 +145,8 @@ FAULTS: Final = (
     Fault(
         "packs: halves of a pack that is too large keep the anchors of the whole",
         "spout_sdk/emitting/packer.py",
-        "rows[half:], ids[split:], None",
-        "rows[half:], ids[: len(ids) - split], None",
+        "part.part(half, end)",
+        "part._replace(rows=part.rows[half:])",
         "tests/unit/sdk/test_packer.py::test_added_tuples_are_sent_in_their_order",
     ),
     Fault(

@@ -98,13 +98,13 @@ def row_numbers(rows: Any, size: int) -> Rows:
 class ArrowCollector:
     """What an `ArrowBolt` emits, acks and fails through, for the rows of one call; it may be kept."""
 
-    __slots__ = ("_began", "_collector", "_input", "_scope")
+    __slots__ = ("_began", "_collector", "_input", "_task")
 
     def __init__(self, collector: OutputCollector, input_: ArrowInput) -> None:
         self._collector = collector
-        self._scope = collector.scope
+        self._task = collector.task
         self._input = input_
-        self._began = collector.scope.environment.clock()
+        self._began = collector.task.environment.clock()
 
     def emit(self, data: Any, *, anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple for each row to every subscriber of a stream.
@@ -147,7 +147,7 @@ class ArrowCollector:
             part = batch[share] if isinstance(share, slice) else batch.take(share)
             joined = self._joined(np.empty(0, np.intp) if rows is None else rows[share], part.num_rows)
             collector.packer.add_columns(route.packs[task], Columns(part, *joined), input_.pack.trace_context)
-        if not (hooks := self._scope.context.hooks):
+        if not (hooks := self._task.context.hooks):
             return
         receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows
         for route, task, share in deliveries:
@@ -174,13 +174,13 @@ class ArrowCollector:
         input_.settled[places] = True
         roots, edges, counts = input_.anchors.take(places)
         outs = input_.out[places]
-        self._scope.acks.ack_columns(roots, edges ^ (outs if counts is None else np.repeat(outs, counts)))
+        self._task.acks.ack_columns(roots, edges ^ (outs if counts is None else np.repeat(outs, counts)))
         self._collector.settled(input_.pack, len(places))
-        if hooks := self._scope.context.hooks:
+        if hooks := self._task.context.hooks:
             for tuple_ in input_.tuples(places):
                 for hook in hooks:
                     hook.bolt_ack(tuple_)
-        self.metrics.process_latency.record(self._scope.environment.clock() - self._began)
+        self.metrics.process_latency.record(self._task.environment.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
         """Fails the trees of rows that could not be processed, with the message.
@@ -210,7 +210,7 @@ class ArrowCollector:
     @property
     def metrics(self) -> Counters:
         """What the tasks of this process have done; it lives, so read it and leave it."""
-        return self._scope.environment.counters
+        return self._task.environment.counters
 
     def _open(self, rows: Any, action: str) -> Rows:
         input_ = self._input
@@ -239,13 +239,10 @@ class ArrowCollector:
         """
         if not len(anchors):
             return np.empty(0, np.uint64), np.zeros(size, np.intp)
-        edges = random_column(size, self._scope.environment.entropy)
+        edges = random_column(size, self._task.environment.entropy)
         np.bitwise_xor.at(self._input.out, anchors, edges)
         roots, _, counts = self._input.anchors.take(anchors)
-        ids = np.empty(2 * len(roots), np.uint64)
-        ids[::2] = roots
-        ids[1::2] = edges if counts is None else np.repeat(edges, counts)
-        return ids, counts
+        return np.column_stack((roots, edges if counts is None else np.repeat(edges, counts))).ravel(), counts
 
 
 def check_packed(component: str, stream: Stream) -> None:

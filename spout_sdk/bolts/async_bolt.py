@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import takewhile
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -27,6 +28,7 @@ _FINISH_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.005
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class AsyncCollector:
     """What an `AsyncBolt` emits through: everything is anchored to the input, and sent when its coroutine has ended.
 
@@ -34,14 +36,11 @@ class AsyncCollector:
         input: the tuple.
     """
 
-    __slots__ = ("_bolt", "emits", "error", "input", "is_done")
-
-    def __init__(self, bolt: "AsyncBolt", input_: Tuple) -> None:
-        self._bolt = bolt
-        self.input = input_
-        self.emits: list[tuple[Sequence[Any], str]] = []
-        self.error: Exception | None = None
-        self.is_done = False
+    _bolt: "AsyncBolt"
+    input: Tuple
+    emits: list[tuple[Sequence[Any], str]] = field(default_factory=list)
+    error: Exception | None = None
+    is_done: bool = False
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple to every subscriber of a stream, if `execute_async` ends without an exception.

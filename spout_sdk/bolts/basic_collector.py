@@ -34,8 +34,8 @@ class BasicCollector:
         self._pack: InputPack
         self._edges: IdColumn
         self._out: IdColumn
-        self._acks = collector.scope.acks
-        self._entropy = collector.scope.environment.entropy
+        self._acks = collector.task.acks
+        self._entropy = collector.task.environment.entropy
         self._packer = collector.packer
         self._packer.assign_edges = self._assign
         # Of the streams with one subscriber, each of whose tuples goes to one task.

@@ -10,11 +10,11 @@ from spout_sdk.bolts.arrow_collector import check_packed
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import ExecuteFailures, Executor
 from spout_sdk.bolts.tuple_reader import TupleReader
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
+from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
 from spout_sdk.topologies.topology import BoltOptions, Topology
 from tuple_tree.names import tuples_topic
@@ -42,7 +42,7 @@ class BoltTask(Task):
         commits_effects = manifest.guarantee == "exactly_once"
         self.inputs = InputOffsets((lambda: self.collector.packer.emitted) if commits_effects else None)
         super().__init__(topology, component, task, environment, self.inputs)
-        self.collector = OutputCollector(self._scope)
+        self.collector = OutputCollector(self)
         reader = TupleReader(manifest, component, self.inputs, self.collector.dead_letters.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
@@ -51,7 +51,7 @@ class BoltTask(Task):
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
         self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
-        bolt = self._make(topology)
+        bolt = self._make()
         if not isinstance(bolt, AnyBolt):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
         self.bolt: AnyBolt = bolt
@@ -74,9 +74,9 @@ class BoltTask(Task):
         """Prepares the bolt; raises `ComponentError` if it raised."""
         self._add_hooks()
         if isinstance(self.bolt, BasicBolt | ArrowBolt):
-            self._call("prepare", self.bolt.prepare, self._context)
+            self._call("prepare", self.bolt.prepare, self.context)
         else:
-            self._call("prepare", self.bolt.prepare, self._context, self.collector)
+            self._call("prepare", self.bolt.prepare, self.context, self.collector)
         self._tick_interval = self._options.tick_interval
         if self._tick_interval is None and isinstance(self.bolt, Bolt | BasicBolt):
             self._tick_interval = self.bolt.tick_interval
@@ -88,7 +88,7 @@ class BoltTask(Task):
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
         super().tick(now)
         if stale := self.inputs.expire(now, self._input_age):
-            self._context.count(EXPIRED_INPUTS, len(stale))
+            self.context.count(EXPIRED_INPUTS, len(stale))
             by = f"{self._component}/{self._task}"
             text = (
                 "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.emitting.emitter import Delivery, Emitter
-from spout_sdk.emitting.environment import TaskScope
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import ack_vals, new_child
@@ -25,11 +25,10 @@ _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be for
 class OutputCollector(Emitter):
     """What a bolt emits, acks and fails through."""
 
-    def __init__(self, scope: TaskScope) -> None:
-        super().__init__(scope)
-        self._done = scope.acks.cover
-        self._add_root = scope.acks.add_root
-        self._add_val = scope.acks.add_val
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._done = task.acks.cover
+        self._add_to_ack = task.acks.add_to_ack
         self._timed: dict[Tuple, float] = {}
         self._has_warned = False
 
@@ -162,14 +161,14 @@ class OutputCollector(Emitter):
             raise tuple_.pack.already_done("ack")
         root, pack = tuple_.root, tuple_.pack
         if root is not None:
-            self._add_root(root)
-            self._add_val(tuple_.edge ^ tuple_.out)
+            self._add_to_ack(root)
+            self._add_to_ack(tuple_.edge ^ tuple_.out)
         elif pack.offset == NO_OFFSET:
             return
         elif tuple_.many is not None:
             for each, val in ack_vals(tuple_):
-                self._add_root(each)
-                self._add_val(val)
+                self._add_to_ack(each)
+                self._add_to_ack(val)
         tuple_.settled = True
         pack.left -= 1
         if not pack.left:
@@ -192,8 +191,8 @@ class OutputCollector(Emitter):
         They are part of this transaction, and a later owner that reads the tuple again does not know them.
         """
         for root in tuple_.edges:
-            self._add_root(root)
-            self._add_val(tuple_.out)
+            self._add_to_ack(root)
+            self._add_to_ack(tuple_.out)
         tuple_.out = 0
 
     def skip_settled(self, tuple_: Tuple) -> None:

@@ -15,7 +15,6 @@ from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooM
 from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.topologies.topology import BoltOptions
-from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError
 
 logger = logging.getLogger("spout_sdk.bolt")
@@ -31,12 +30,12 @@ class ExecuteFailures:
     """
 
     def __init__(self, collector: OutputCollector, options: BoltOptions) -> None:
-        self._component = collector.scope.context.component
-        self._task = collector.scope.context.task
+        self._component = collector.task.context.component
+        self._task = collector.task.context.task
         self._options = options
         self._collector = collector
         self._counters = collector.metrics
-        self._repetition = Repetition(collector.scope.environment.clock)
+        self._repetition = Repetition(collector.task.environment.clock)
         self.in_a_row = 0  # calls that have raised since the last one that did not
 
     def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
@@ -65,9 +64,11 @@ class ExecuteFailures:
     def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
         # A bolt that fails all its tuples must not hide all other lines of the log.
         by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
-        roots = ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES])
+        shown = (", ".join(f"{root:016x}" for root in each.edges) or "none" for each in tuples[:_SHOWN_TUPLES])
         text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s"
-        self._repetition.log(logger, logging.ERROR, error, text, *by, type(error).__name__, error, *at, roots)
+        self._repetition.log(
+            logger, logging.ERROR, error, text, *by, type(error).__name__, error, *at, ", ".join(shown)
+        )
 
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:
@@ -96,23 +97,19 @@ class ExecuteFailures:
         )
 
 
-def _shown(edges: Edges) -> str:
-    return ", ".join(f"{root:016x}" for root in edges) or "none"
-
-
 class Executor:
     """Calls the bolt of a task, measures latencies, and handles what it raises."""
 
     def __init__(self, bolt: AnyBolt, collector: OutputCollector, failures: ExecuteFailures) -> None:
-        scope = collector.scope
-        self._hooks = scope.context.hooks
+        task = collector.task
+        self._hooks = task.context.hooks
         self._counters = collector.metrics
         self._collector = collector
         self._basic = BasicCollector(collector)
         self._failures = failures
-        self._load = collector.metrics.load(scope.context.task)
-        self._clock = scope.environment.clock
-        self._is_tracked = scope.topology.manifest.acking
+        self._load = collector.metrics.load(task.context.task)
+        self._clock = task.environment.clock
+        self._is_tracked = task.topology.manifest.acking
         self._is_basic = isinstance(bolt, BasicBolt)
         self._stride = 1
         self._untimed = 0

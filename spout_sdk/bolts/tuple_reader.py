@@ -9,7 +9,7 @@ import numpy as np
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack, InputStream, TracedTuple, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.records import Headers, Record
+from spout_sdk.records import Record
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
@@ -65,18 +65,11 @@ class TupleReader:
 
     def _unpacked(self, record: Record, unpack: Unpack[T]) -> T | None:
         offset: int = record.offset()  # type: ignore[assignment]
-        anchors = counts = source = None
-        context: Headers = []
         headers: Any = record.headers() or ()
-        for name, value in headers:  # the last of a name counts
-            if name == ANCHORS_HEADER:
-                anchors = value
-            elif name == SOURCE_HEADER:
-                source = value
-            elif name == ANCHOR_COUNTS_HEADER:
-                counts = value
-            else:
-                context = context or trace_context(headers)
+        named = dict(headers)  # the last of a name counts
+        source = named.pop(SOURCE_HEADER, None)
+        anchors, counts = named.pop(ANCHORS_HEADER, None), named.pop(ANCHOR_COUNTS_HEADER, None)
+        context = trace_context(headers) if named else []
         if not self._is_tracked:
             anchors = counts = None
         try:

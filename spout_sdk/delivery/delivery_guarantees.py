@@ -13,11 +13,11 @@ from confluent_kafka import Message
 
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.task import Task, open_sessions
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.records import TaskEnvironment
 
 logger = logging.getLogger("spout_sdk.delivery")
 

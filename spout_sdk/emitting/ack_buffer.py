@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -31,6 +32,7 @@ _LARGEST: Final = 32_768
 MAX_MESSAGE: Final = 500
 _ENTRY_CHARACTERS: Final = 16
 _WAIT_SECONDS: Final = 1.0
+_NO_PLACES: Final = np.empty(0, dtype=np.intp)
 
 Columns = dict[str, Any]  # of an `AckBatch`, by name
 
@@ -43,76 +45,57 @@ class _Sent:
     undelivered: int  # batches
 
 
+@dataclass(eq=False, repr=False)
 class AckBuffer:
-    """Buffers inits, acks, fails and resets of one writer, and sends them; there are none where no tree is followed.
+    """Buffers inits, acks, fails and resets of one writer, and sends them; there are none where no tree is followed."""
 
-    The session is drawn for this owner of the task. Records of `inputs` are done when all entries of their tuples are
-    delivered. Notices about inits go to `spout`, which is None for a bolt.
-    """
+    topic: str
+    partitions: int
+    writer: str
+    session: bytes  # drawn for this owner of the task
+    sink: Sink
+    inputs: InputOffsets  # whose records are done when all entries of their tuples are delivered
+    spout: SpoutAddress | None = None  # where notices about inits go; None for a bolt
 
-    def __init__(
-        self,
-        topic: str,
-        partitions: int,
-        writer: str,
-        session: bytes,
-        sink: Sink,
-        inputs: InputOffsets,
-        spout: SpoutAddress | None = None,
-    ) -> None:
-        self._topic = topic
-        self._partitions = partitions
-        self._writer = writer
-        self._session = session
-        self._sink = sink
-        self._inputs = inputs
-        self._spout = spout
-        self._sequences = [0] * partitions
+    def __post_init__(self) -> None:
+        self._sequences = [0] * self.partitions
         self._sent: deque[_Sent] = deque()
         self.in_flight = 0  # batches that were sent and are not delivered yet
         self.failure: DeliveryError | None = None  # raised by the next tick of the task
-        self._sticky = session[-1] % partitions
-        self._init_roots = array("Q")
-        self._init_vals = array("Q")
-        self._ack_roots = array("Q")
-        self._ack_vals = array("Q")
-        self._fail_roots = array("Q")
+        self._sticky = self.session[-1] % self.partitions
+        self._inits, self._acks = array("Q"), array("Q")  # root and val of each, in turn
+        self._fails, self._resets = array("Q"), array("Q")  # roots
         self._fail_messages: list[str] = []
-        self._reset_roots = array("Q")
         self._covered: list[InputPack] = []
         self._characters = 0  # of messages
         self._is_sending = False
         # Sends what was emitted and not sent yet; called before each batch, as children go first.
         self.send_children: Callable[[], None] = lambda: None
-        # Buffer an ack, the one after the other. The arrays live as long as the buffer, so what is called for each ack
-        # is looked up once.
-        self.add_root = self._ack_roots.append
-        self.add_val = self._ack_vals.append
+        # Buffers the root and then the val of an ack. The array lives as long as the buffer, so what is called for each
+        # ack is looked up once.
+        self.add_to_ack = self._acks.append
 
     def open(self) -> None:
         """Sends the batch that opens the session to each partition; nothing may be sent before it is delivered."""
-        sent = _Sent([], self._partitions)
+        sent = _Sent([], self.partitions)
         self._sent.append(sent)
-        for partition in range(self._partitions):
+        for partition in range(self.partitions):
             self._send(sent, partition, {})
 
     def init(self, root: int, val: int) -> None:
-        self._init_roots.append(root)
-        self._init_vals.append(val)
+        self._inits.extend((root, val))
         self.flush_full()
 
     def init_columns(self, roots: IdColumn, vals: IdColumn) -> None:
-        self._init_roots.frombytes(roots.tobytes())
-        self._init_vals.frombytes(vals.tobytes())
+        self._inits.frombytes(np.column_stack((roots, vals)).tobytes())
 
     def sticky(self, root: int) -> int:
         """A random root, moved to the ack partition that is in use until the next flush (ADR 20)."""
-        sticky = root - root % self._partitions + self._sticky
-        return sticky if sticky <= ID_MASK else sticky - self._partitions
+        sticky = root - root % self.partitions + self._sticky
+        return sticky if sticky <= ID_MASK else sticky - self.partitions
 
     def ack_columns(self, roots: IdColumn, vals: IdColumn) -> None:
-        self._ack_roots.frombytes(roots.tobytes())
-        self._ack_vals.frombytes(vals.tobytes())
+        self._acks.frombytes(np.column_stack((roots, vals)).tobytes())
 
     def cover(self, pack: InputPack) -> None:
         """All tuples of a record are acked or failed: it is done once everything so far is delivered."""
@@ -122,26 +105,26 @@ class AckBuffer:
         elif self._sent:
             self._sent[-1].covered.append(pack)
         else:
-            self._inputs.settle((pack,))
+            self.inputs.settle((pack,))
 
     def fail(self, root: int, message: str) -> None:
         if len(message) > MAX_MESSAGE:
             message = message[: MAX_MESSAGE - 1] + "…"
-        self._fail_roots.append(root)
+        self._fails.append(root)
         self._fail_messages.append(message)
         self._characters += len(message)
         self.flush_full()
 
     def fail_acked(self, root: int, val: int, message: str) -> None:
         """A tree fails after an ack in it; an ack that was not sent yet is removed, or zero would come first."""
-        for index in range(len(self._ack_roots) - 1, -1, -1):
-            if self._ack_roots[index] == root and self._ack_vals[index] == val:
-                del self._ack_roots[index], self._ack_vals[index]
+        for index in range(len(self._acks) - 2, -1, -2):
+            if self._acks[index] == root and self._acks[index + 1] == val:
+                del self._acks[index : index + 2]
                 break
         self.fail(root, message)
 
     def reset(self, root: int) -> None:
-        self._reset_roots.append(root)
+        self._resets.append(root)
         self.flush_full()
 
     @property
@@ -170,14 +153,14 @@ class AckBuffer:
         """Sends all that is buffered, and waits until it is delivered; raises `DeliveryError` if it is not."""
         self.flush()
         while self.in_flight > 0 and self.failure is None:
-            self._sink.flush_acks(_WAIT_SECONDS)
+            self.sink.flush_acks(_WAIT_SECONDS)
         if self.failure is not None:
             raise self.failure
 
     @property
     def _size(self) -> int:
         """Buffered entries; a message counts as several."""
-        roots = len(self._ack_roots) + len(self._init_roots) + len(self._fail_roots) + len(self._reset_roots)
+        roots = (len(self._inits) + len(self._acks)) // 2 + len(self._fails) + len(self._resets)
         return roots + self._characters // _ENTRY_CHARACTERS
 
     def _delivered(self, sent: _Sent, partition: int, error: Any, _message: Any) -> None:
@@ -185,45 +168,45 @@ class AckBuffer:
         if error is None:
             sent.undelivered -= 1
             while self._sent and not self._sent[0].undelivered:
-                self._inputs.settle(self._sent.popleft().covered)
+                self.inputs.settle(self._sent.popleft().covered)
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops.
-        self.failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
+        self.failure = DeliveryError(f"an ack batch of {self.writer}", self.topic, partition, error)
         logger.error("%s; %d records stay uncommitted", self.failure, len(sent.covered))
 
     def _send_buffered(self) -> None:
-        inits, acks = (self._init_roots, self._init_vals), (self._ack_roots, self._ack_vals)
-        columns = (*inits, *acks, self._fail_roots, self._reset_roots)
-        shares = list(_shares([np.array(ids, np.uint64) for ids in columns], self._fail_messages, self._partitions))
-        for ids in columns:
-            del ids[:]
+        buffered = (self._inits, self._acks, self._fails, self._resets)
+        shares = list(_shares([np.array(each, np.uint64) for each in buffered], self._fail_messages, self.partitions))
+        for each in buffered:
+            del each[:]
         self._fail_messages.clear()
         self._characters = 0
         covered, self._covered = self._covered, []
-        self._sticky = (self._sticky + 1) % self._partitions
+        self._sticky = (self._sticky + 1) % self.partitions
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
-            self._send(sent, partition, share, self._spout if len(share["init_roots"]) else None)
+            self._send(sent, partition, share, self.spout if len(share["init_roots"]) else None)
 
     def _send(self, sent: _Sent, partition: int, columns: Columns, spout: SpoutAddress | None = None) -> None:
         sequence = self._sequences[partition]
         opens = not columns
-        batch = AckBatch(self._writer, self._session, sequence, opens, spout, **columns)
+        batch = AckBatch(self.writer, self.session, sequence, opens, spout, **columns)
         self._sequences[partition] += 1
         self.in_flight += 1
         reported = partial(self._delivered, sent, partition)
-        self._sink.send_reported(self._topic, partition, None, encode_ack_batch(batch), [], reported)
+        self.sink.send_reported(self.topic, partition, None, encode_ack_batch(batch), [], reported)
 
 
-def _shares(columns: list[IdColumn], messages: Sequence[str], partitions: int) -> Iterator[tuple[int, Columns]]:
+def _shares(buffered: list[IdColumn], messages: Sequence[str], partitions: int) -> Iterator[tuple[int, Columns]]:
     """Entries by partition, root mod P, partitions rising, in batches that fit a record; entries keep their order."""
-    init_roots, init_vals, ack_roots, ack_vals, fail_roots, reset_roots = columns
-    owners = [roots % np.uint64(partitions) for roots in (init_roots, ack_roots, fail_roots, reset_roots)]
-    for partition in np.unique(np.concatenate(owners)).tolist():
-        places = [np.flatnonzero(each == partition) for each in owners]
-        for begin in range(0, max(map(len, places)), _LARGEST):
-            inits, acks, fails, resets = (each[begin : begin + _LARGEST] for each in places)
+    (init_roots, init_vals), (ack_roots, ack_vals) = (each.reshape(-1, 2).T for each in buffered[:2])
+    fail_roots, reset_roots = buffered[2:]
+    places = [_places(roots, partitions) for roots in (init_roots, ack_roots, fail_roots, reset_roots)]
+    for partition in sorted(set().union(*places)):
+        of_partition = [each.get(partition, _NO_PLACES) for each in places]
+        for begin in range(0, max(map(len, of_partition)), _LARGEST):
+            inits, acks, fails, resets = (each[begin : begin + _LARGEST] for each in of_partition)
             yield (
                 partition,
                 {
@@ -236,3 +219,16 @@ def _shares(columns: list[IdColumn], messages: Sequence[str], partitions: int) -
                     "reset_roots": reset_roots[resets],
                 },
             )
+
+
+def _places(roots: IdColumn, partitions: int) -> dict[int, NDArray[np.intp]]:
+    """Partition → positions of its roots."""
+    if not len(roots):
+        return {}
+    owners = (roots % np.uint64(partitions)).astype(np.intp)
+    if (owners == owners[0]).all():
+        return {int(owners[0]): np.arange(len(roots))}
+    order = np.argsort(owners, kind="stable")
+    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
+    starts = [0, *ends]
+    return {partition: order[starts[partition] : end] for partition, end in enumerate(ends) if end > starts[partition]}

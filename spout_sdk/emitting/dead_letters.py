@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.emitting.environment import TaskScope
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers
@@ -26,13 +26,13 @@ class DeadLetters:
         kept_to: the last offset up to which an earlier task, whose transaction was committed, has rejected.
     """
 
-    def __init__(self, scope: TaskScope) -> None:
-        self._component = scope.context.component
-        self._by = f"{scope.context.component}/{scope.context.task}"
-        self._topic = dead_letters_topic(scope.topology.name)
-        self._counters = scope.environment.counters
-        self._sink = scope.environment.sink
-        self._acks = scope.acks
+    def __init__(self, task: Task) -> None:
+        self._component = task.context.component
+        self._by = f"{task.context.component}/{task.context.task}"
+        self._topic = dead_letters_topic(task.topology.name)
+        self._counters = task.environment.counters
+        self._sink = task.environment.sink
+        self._acks = task.acks
         self.failure: DeliveryError | None = None
         self.kept_to = -1
 

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.dead_letters import DeadLetters
-from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.emitting.packer import OpenPack, Packer
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, EmitError, is_refused
 from spout_sdk.records import Headers
 from spout_sdk.statistics.repetition import Repetition
@@ -151,23 +151,23 @@ def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -
 class Emitter:
     """Base of the collectors: a task's streams, and what it reports."""
 
-    def __init__(self, scope: TaskScope) -> None:
-        environment = scope.environment
-        self.scope = scope
-        self.plans: dict[str, EmitPlan] = emit_plans(scope.topology, scope.context.component, scope.next_id)
-        self.dead_letters = DeadLetters(scope)
+    def __init__(self, task: Task) -> None:
+        environment = task.environment
+        self.task = task
+        self.plans: dict[str, EmitPlan] = emit_plans(task.topology, task.context.component, task.next_id)
+        self.dead_letters = DeadLetters(task)
         self.packer = Packer(environment.sink, environment.counters, self._undelivered)
-        self._context = scope.context
-        self._component = scope.context.component
-        self._hooks = scope.context.hooks
+        self._context = task.context
+        self._component = task.context.component
+        self._hooks = task.context.hooks
         self._counters = environment.counters
         self._clock = environment.clock
         self._reported = Repetition(environment.clock)
-        self._next_id = scope.next_id
-        self._acks = scope.acks
-        self._is_tracked = scope.topology.manifest.acking
+        self._next_id = task.next_id
+        self._acks = task.acks
+        self._is_tracked = task.topology.manifest.acking
         self._sink = environment.sink
-        scope.acks.send_children = self.packer.flush
+        task.acks.send_children = self.packer.flush
         self._added = self.packer.added
 
     @property

@@ -4,7 +4,7 @@ A pack is sent when it is full, and when the task flushes: its input is idle, or
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -21,7 +21,7 @@ _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
 
 # Called when tuples are not delivered or do not fit their stream: roots, number of tuples, error, message if any.
-Undelivered = Callable[[Sequence[int], int, Any, Any], None]
+Undelivered = Callable[[Any, int, Any, Any], None]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -53,9 +53,7 @@ class OpenPack:
         self.limit = min(_FIRST_LIMIT, self.most)
 
     def add_ids(self, roots: IdColumn, edges: IdColumn) -> None:
-        ids = np.empty(2 * len(edges), np.uint64)
-        ids[::2], ids[1::2] = roots, edges
-        self.ids.frombytes(ids.tobytes())
+        self.ids.frombytes(np.column_stack((roots, edges)).tobytes())
 
 
 class Packer:
@@ -142,39 +140,33 @@ class Packer:
             self.assign_edges(pack)
         self.before_send()
         if pack.batches:
-            self._send_columns(pack)
-            return
-        rows, ids, counts = pack.rows, pack.ids, pack.counts
-        pack.rows, pack.ids, pack.counts = [], array("Q"), None
-        self._sent += len(rows)
-        self._counters.transferred += len(rows)
-        self._send_rows(pack, rows, ids, counts)
+            whole = concatenated(pack.batches)
+            pack.batches, pack.batched = [], 0
+        else:
+            ids: Any = pack.ids
+            whole = Columns(pack.rows, ids, None if pack.counts is None else np.array(pack.counts))
+            pack.rows, pack.ids, pack.counts = [], array("Q"), None
+        self._sent += len(whole.rows)
+        self._counters.transferred += len(whole.rows)
+        for begin in range(0, len(whole.rows), pack.most):
+            self._send_part(pack, whole.part(begin, begin + pack.most))
         pack.trace_context, pack.is_special = [], False
 
-    def _send_columns(self, pack: OpenPack) -> None:
-        batches, pack.batches = pack.batches, []
-        self._sent += pack.batched
-        self._counters.transferred += pack.batched
-        pack.batched = 0
-        whole = concatenated(batches)
-        for begin in range(0, len(whole.rows), pack.most):
-            part = whole.part(begin, begin + pack.most)
-            self._send_rows(pack, part.rows, part.ids, part.counts)
-
-    def _send_rows(self, pack: OpenPack, rows: Any, ids: Any, counts: Any) -> None:
+    def _send_part(self, pack: OpenPack, part: Columns) -> None:
+        rows, ids, counts = part
         try:
             payload = pack.codec.encode(rows)
-            counted = None if counts is None or not len(ids) else pack_counts(counts)
+            counted = None if counts is None or not len(ids) else pack_counts(counts.tolist())
         except Exception as error:  # noqa: BLE001 - Arrow raises ArrowInvalid, OverflowError, UnicodeEncodeError and more
             if len(rows) == 1:
                 self._undelivered(ids[::2], 1, error, None)
             else:
-                self._send_halves(pack, rows, ids, counts)
+                self._send_halves(pack, part)
             return
         # Of a tuple with many anchors, these are most of the record.
         size = len(payload) + ID_BYTES * len(ids) + len(counted or b"")
         if size > MAX_BYTES and len(rows) > 1:
-            self._send_halves(pack, rows, ids, counts)
+            self._send_halves(pack, part)
             return
         if pack.most > 1:
             pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * len(rows) // size))
@@ -186,11 +178,10 @@ class Packer:
         key = pack.key if pack.codec.max_rows == 1 else None
         self._send(pack.topic, pack.task, key, payload, headers, undelivered)
 
-    def _send_halves(self, pack: OpenPack, rows: Any, ids: Any, counts: Any) -> None:
-        half = len(rows) // 2
-        split = 2 * (half if counts is None else int(sum(counts[:half])))
-        self._send_rows(pack, rows[:half], ids[:split], None if counts is None else counts[:half])
-        self._send_rows(pack, rows[half:], ids[split:], None if counts is None else counts[half:])
+    def _send_halves(self, pack: OpenPack, part: Columns) -> None:
+        half, end = len(part.rows) // 2, len(part.rows)
+        self._send_part(pack, part.part(0, half))
+        self._send_part(pack, part.part(half, end))
 
 
 def _no_owners(_pack: OpenPack) -> None:

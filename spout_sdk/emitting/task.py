@@ -1,31 +1,34 @@
-"""What the tasks of bolts and spouts share."""
+"""What the tasks of bolts and spouts share, and when they flush."""
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emitter import Emitter
-from spout_sdk.emitting.environment import TaskEnvironment, TaskScope
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError
-from spout_sdk.records import Sink
+from spout_sdk.records import Clock, Sink, TaskEnvironment
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
 
+if TYPE_CHECKING:
+    from spout_sdk.emitting.emitter import Emitter
+
 LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
 # For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
 OPEN_SECONDS: Final = 15.0
+_BUSY: Final = 32
+_SLICE_SECONDS: Final = 0.001
 
 
 class Task:
-    """Base of `BoltTask` and `SpoutTask`: scope, ack buffer and hooks of one task."""
+    """Base of `BoltTask` and `SpoutTask`: what the parts of one task share."""
 
     _logger: ClassVar[logging.Logger]
-    collector: Emitter
+    collector: "Emitter"
 
     def __init__(
         self,
@@ -37,35 +40,34 @@ class Task:
         spout: SpoutAddress | None = None,
     ) -> None:
         manifest = topology.manifest
+        self.topology, self.environment = topology, environment
         self._component = component
         self._task = task
         self._counters = environment.counters
         self._clock = environment.clock
-        self._context = TaskContext(manifest, component, task, self._counters, self._clock, environment.kafka)
-        self._hooks = self._context.hooks
-        self._hook_factories = topology.hooks
+        self.context = TaskContext(manifest, component, task, self._counters, self._clock, environment.kafka)
+        self._hooks = self.context.hooks
         writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
         acks = (acks_topic(manifest.topology), manifest.ack_partitions)
-        self._acks = AckBuffer(*acks, writer, session, environment.sink, inputs, spout)
+        self.acks = AckBuffer(*acks, writer, session, environment.sink, inputs, spout)
         self._since: float | None = None  # when something was found buffered, since the last flush
-        next_id = random_ids(environment.entropy).__next__
-        self._scope = TaskScope(topology, self._context, environment, self._acks, next_id)
+        self.next_id = random_ids(environment.entropy).__next__
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything else is sent."""
-        if self._context.manifest.acking:
-            self._acks.open()
+        if self.context.manifest.acking:
+            self.acks.open()
 
     @property
     def failure(self) -> DeliveryError | None:
         """Why the task cannot continue; None as long as it can."""
-        return self.collector.dead_letters.failure or self._acks.failure
+        return self.collector.dead_letters.failure or self.acks.failure
 
     def tick(self, now: float) -> None:
         """Sends what has lingered; raises `DeliveryError` if an ack batch or a dead letter was not delivered."""
         if (failure := self.failure) is not None:
             raise failure
-        if self.collector.packer.is_empty and self._acks.is_empty:
+        if self.collector.packer.is_empty and self.acks.is_empty:
             self._since = None
         elif self._since is None:
             self._since = now
@@ -76,18 +78,18 @@ class Task:
         """Sends all that is buffered, tuples before the acks of their inputs."""
         self._since = None
         self.collector.packer.flush()
-        self._acks.flush()
+        self.acks.flush()
 
-    def _make(self, topology: Topology) -> Any:
+    def _make(self) -> Any:
         """The user's instance."""
         try:
-            return topology.factory(self._component)()
+            return self.topology.factory(self._component)()
         except Exception as error:
             raise self._broken("__init__", error) from error
 
     def _add_hooks(self) -> None:
-        for make in self._hook_factories:
-            self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
+        for make in self.topology.hooks:
+            self._call("prepare", lambda: self.context.add_hook(make()))  # noqa: B023 - called at once
 
     def _call(self, method: str, function: Callable[..., object], *arguments: Any) -> None:
         """Calls a method of the user's component; raises `ComponentError` if it raises."""
@@ -124,3 +126,36 @@ def open_sessions(sink: Sink, tasks: Sequence[Task]) -> None:
             f"the sessions of {len(tasks)} tasks could not be opened: {left} ack batches were not delivered within "
             f"{OPEN_SECONDS:.0f} s; check that the partitions of the ack topic have leaders"
         )
+
+
+class FlushTiming:
+    """When a task whose input is idle flushes what it has buffered: Nagle's algorithm, with a limit.
+
+    An idempotent producer has five requests in flight for a partition; what is flushed meanwhile queues behind them,
+    record by record. So an idle task flushes at once if all it has sent is delivered, and otherwise waits for that, for
+    5 ms at most. See RFC 896. `in_flight` returns how many records are undelivered.
+    """
+
+    def __init__(self, clock: Clock, in_flight: Callable[[], int]) -> None:
+        self._clock = clock
+        self._in_flight = in_flight
+        self._flushed_at = 0.0
+        self._count = 0
+
+    def flushed(self, count: int) -> None:
+        """Records a flush, after so many tuples of the loop."""
+        self._flushed_at, self._count = self._clock(), count
+
+    def wait_seconds(self, count: int) -> float:
+        """For how many seconds to wait for input before asking again; 0 if the loop should flush now.
+
+        After 32 tuples a flush waits for 5 ms in any case: where processes wait for cores, an input is idle each time
+        its process has run, and more comes soon. `count` is how many tuples the loop has handled so far.
+        """
+        handled = count - self._count
+        rest = self._flushed_at + LINGER_SECONDS - self._clock()
+        if not handled or rest <= 0:
+            return 0.0
+        if handled >= _BUSY:
+            return rest
+        return min(rest, _SLICE_SECONDS) if self._in_flight() else 0.0

@@ -48,7 +48,7 @@ class SourceTask:
     """The source partitions of one task; it is called in the task's thread."""
 
     def __init__(self, settings: SourceSettings, collector: SpoutCollector) -> None:
-        context, environment = collector.scope.context, collector.scope.environment
+        context, environment = collector.task.context, collector.task.environment
         self._settings = settings
         self._translate = settings.translate
         self._mode = settings.mode or ("at_least_once" if context.manifest.acking else "at_most_once")

@@ -9,8 +9,8 @@ import numpy as np
 
 from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.emitter import Delivery, Emitter
-from spout_sdk.emitting.environment import TaskScope
 from spout_sdk.emitting.packer import OpenPack
+from spout_sdk.emitting.task import Task
 from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
 from tuple_tree.anchors import Edges
@@ -25,10 +25,10 @@ class SpoutCollector(Emitter):
         last_root: of the tuple that was emitted last; None if that is not tracked.
     """
 
-    def __init__(self, scope: TaskScope, pending: Pending) -> None:
-        super().__init__(scope)
+    def __init__(self, task: Task, pending: Pending) -> None:
+        super().__init__(task)
         self._pending = pending
-        self._entropy = scope.environment.entropy
+        self._entropy = task.environment.entropy
         self.packer.assign_edges = self._assign
         self._roots: list[int] = []
         self._message_ids: list[Any] = []

@@ -7,13 +7,12 @@ from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.api.components import Failure, Spout
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.records import Record
+from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.topologies.topology import Topology
@@ -48,13 +47,13 @@ class SpoutTask(Task):
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
-        self.collector = SpoutCollector(self._scope, self._pending)
+        self.collector = SpoutCollector(self, self._pending)
         if manifest.acking and topology.acks_ahead:
             # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
             # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
-            self._acks.send_children = lambda: None
+            self.acks.send_children = lambda: None
             self.collector.packer.before_send = self._send_inits
-        spout = self._make(topology)
+        spout = self._make()
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
         self.spout = spout
@@ -63,7 +62,7 @@ class SpoutTask(Task):
 
     def _send_inits(self) -> None:
         self.collector.packer.assign_all()
-        self._acks.deliver()
+        self.acks.deliver()
 
     def open(self) -> None:
         """Opens the spout; raises `ComponentError` if it raised."""
@@ -71,7 +70,7 @@ class SpoutTask(Task):
         if isinstance(self.spout, KafkaSpout):
             self._source = SourceTask(self.spout.settings, self.collector)
             self.spout.attach(self._source)
-        self._call("open", self.spout.open, self._context, self.collector)
+        self._call("open", self.spout.open, self.context, self.collector)
         self._ack_untracked()
 
     def emit(self, calls: int) -> bool:

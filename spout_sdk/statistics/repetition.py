@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any, Final
 
@@ -57,8 +58,5 @@ class Repetition:
 
 
 def _raised_at(traceback: TracebackType | None) -> Hashable:
-    if traceback is None:
-        return None
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback.tb_frame.f_code, traceback.tb_lineno
+    frames = [(frame.f_code, line) for frame, line in walk_tb(traceback)]
+    return frames[-1] if frames else None

@@ -9,9 +9,8 @@ from typing import Any
 
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.records import Delivered, Headers, MadeRecord, Sending
+from spout_sdk.records import Delivered, Headers, MadeRecord, Sending, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord

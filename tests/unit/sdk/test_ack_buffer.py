@@ -25,8 +25,8 @@ class Rig:
         self.acks.flush()
 
     def ack_one(self, root: int) -> None:
-        self.acks.add_root(root)
-        self.acks.add_val(1)
+        self.acks.add_to_ack(root)
+        self.acks.add_to_ack(1)
 
     def read(self, root: int) -> None:
         """Reads and acks an input whose offset is its root."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spout_sdk.emitting.flush_timing import FlushTiming
+from spout_sdk.emitting.task import FlushTiming
 
 
 class Rig:

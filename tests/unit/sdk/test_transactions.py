@@ -7,8 +7,8 @@ import pytest
 
 from spout_sdk import HeldBackError
 from spout_sdk.delivery.delivery_guarantees import ExactlyOnce
-from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import Counters
 from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
 
