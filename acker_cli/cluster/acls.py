@@ -4,12 +4,10 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from acker_cli.errors import SettingsError
 from kafka_clients.access import CLUSTER, OPERATOR, Operations, Permission, Role
-
-_PATTERN: Final = {False: "literal", True: "prefixed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def as_json(roles: Sequence[Role], principals: Principals) -> list[dict[str, Any
                 {
                     "resource": permission.resource,
                     "name": permission.name,
-                    "pattern": _PATTERN[permission.prefixed],
+                    "pattern": "prefixed" if permission.prefixed else "literal",
                     "operations": [operation.value for operation in permission.operations],
                 }
                 for permission in role.permissions

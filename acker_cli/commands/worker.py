@@ -1,7 +1,5 @@
 """`acker worker`."""
 
-import typer
-
 from acker_cli.commands.options import METRICS_PORT, command, flag, option
 from acker_cli.settings import LoadedSettings
 
@@ -27,8 +25,6 @@ def worker(
 
     Runs until SIGTERM or Ctrl-C, and gives its partitions to the other workers in order.
     """
-    import signal
-
     from acker_cli.console import log_to_stderr, standard_output
     from acker_cli.interruption import interruptible
     from acker_cli.processes.metrics_server import check_port
@@ -40,6 +36,4 @@ def worker(
     check_port(loaded.settings.metrics)
     with interruptible():
         Catalogue(kafka).reach()
-    received = run_worker(topology, kafka, loaded.settings, standard_output() if json_ else None)
-    if signal.SIGINT in received:
-        raise typer.Exit(128 + signal.SIGINT)
+    run_worker(topology, kafka, loaded.settings, standard_output() if json_ else None)

@@ -12,13 +12,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from acker_cli.demo.text import WORD, lines
 from acker_cli.demo.word_count import COUNT, LINES, SPLIT, LineSpout, Parameters, SplitBolt
-from kafka_clients.client_settings import for_consumer
-from kafka_clients.log_reader import watermarks
+from kafka_clients.log_reader import LogReader
 from spout_sdk import Topology, TopologyBuilder
 
 if TYPE_CHECKING:
@@ -98,7 +97,9 @@ def write_text(kafka: Mapping[str, Any], parameters: Parameters, replication: in
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-            ends = ends_of(kafka, topic)
+            with LogReader(kafka) as reader:
+                stretches = reader.stretches((topic, number) for number in range(PARTITIONS))
+            ends = [stretch.stop for stretch in stretches.values()]
     written = 0
     producer = Producer({**kafka, "enable.idempotence": True, "queue.buffering.max.messages": len(every) + 1})
     for partition, end in enumerate(ends):
@@ -108,15 +109,6 @@ def write_text(kafka: Mapping[str, Any], parameters: Parameters, replication: in
     if producer.flush(_SECONDS):
         raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT, f"{topic} could not be written"))
     return written
-
-
-def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
-    """How many messages each partition of the text's topic has got."""
-    consumer = Consumer({**for_consumer(kafka), "group.id": topic})
-    try:
-        return [watermarks(consumer, TopicPartition(topic, number), _SECONDS)[1] for number in range(PARTITIONS)]
-    finally:
-        consumer.close()
 
 
 def main() -> int:

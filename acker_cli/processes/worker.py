@@ -1,12 +1,13 @@
 """What `acker worker` runs: the worker of one topology, or of all, with its statistics, metrics and health."""
 
 import json
+import signal
 import threading
 
 from prometheus_client.registry import Collector
 from rich.console import Console
 
-from acker_cli.interruption import stopped_by_signals
+from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes.acker_pool import ACKER_LOOP
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
 from acker_cli.settings.sections import KafkaProperties, Settings
@@ -16,8 +17,8 @@ from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
 
 
-def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings, output: Console | None) -> list[int]:
-    """Runs the worker of one topology, or of all, until a signal stops it; returns the signals.
+def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings, output: Console | None) -> None:
+    """Runs the worker of one topology, or of all, until a signal stops it; raises `Interrupted` after Ctrl-C.
 
     `output` takes the statistics as lines of JSON.
     """
@@ -70,7 +71,8 @@ def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings,
         worker.run()
     if broken:
         raise broken[0]
-    return received
+    if signal.SIGINT in received:
+        raise Interrupted(signal.SIGINT)
 
 
 def _loop_of(topology: str) -> str:
