@@ -1,6 +1,6 @@
-"""The spark-submit line of a component, the process that it starts, and the pipe by which that process stops."""
+"""The spark-submit line of a component, the process that it starts, and the lock by which that process stops."""
 
-import contextlib
+import fcntl
 import importlib.util
 import json
 import logging
@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from spark_jobs.errors import SubmitError
 from spark_jobs.packages import packages, required_settings
@@ -25,14 +26,15 @@ Everybody can read a command line, and an environment is that of each process wh
 
 _SETTINGS: Final = "ACKER_KAFKA__"
 _SERVERS: Final = f"{_SETTINGS}BOOTSTRAP_SERVERS"
+_PREFIX: Final = "acker-spark-"
 _STOP_SECONDS: Final = 120.0
 
 LIFELINE_VARIABLE: Final = "ACKER_SPARK_LIFELINE"
-"""Names the pipe whose end stops the driver.
+"""Names the file whose lock the submitter holds, and whose release stops the driver.
 
-The submitter holds its end to write, so that it closes even by SIGKILL; a byte before that means a normal stop. It has
-a name because the driver is a child of Java, which hands on no descriptors, only the environment. A driver that runs
-elsewhere on a cluster does not get the variable, and lives on."""
+The system releases it even after SIGKILL; content means a normal stop. It has a name because the driver is a child of
+Java, which hands on no descriptors, only the environment. A driver that runs elsewhere on a cluster does not get the
+variable, and lives on."""
 
 logger = logging.getLogger("spark_jobs.submit")
 
@@ -61,114 +63,70 @@ class SubmitPlan:
         return [*line, *self.driver]
 
 
-class Submission:
-    """A submitted job: a process of spark-submit, whose driver stops between two micro-batches.
+@contextmanager
+def submission(plan: SubmitPlan, kafka: Mapping[str, Any]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A submitted job: a process of spark-submit, whose driver stops between two micro-batches at the end of the block.
 
     The driver stops as well when this process is gone, however it went, unless it runs elsewhere on a cluster.
     """
-
-    def __init__(self, plan: SubmitPlan, kafka: Mapping[str, Any]) -> None:
-        self._plan = plan
-        self._kafka = kafka
-
-    def __enter__(self) -> Self:
-        line = self._plan.line()
-        # Apart from the lifeline's directory, which the driver removes.
-        self._files = [tempfile.TemporaryDirectory(prefix="acker-spark-") for _ in range(2)]
-        self._lifeline = Lifeline(Path(self._files[0].name))
-        settings = Path(self._files[1].name, "kafka.json")
+    # The driver removes the directory of the lifeline.
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as secret, tempfile.TemporaryDirectory(prefix=_PREFIX) as shared:
+        settings, lifeline = Path(secret, "kafka.json"), Path(shared, "lifeline")
         settings.touch(mode=0o600)
-        settings.write_text(json.dumps(dict(self._kafka)))
+        settings.write_text(json.dumps(dict(kafka)))
         # Kafka's settings may be passwords; the driver has them from the file.
         environment = {
             name: value for name, value in os.environ.items() if name == _SERVERS or not name.startswith(_SETTINGS)
         }
         environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable, KAFKA_VARIABLE: str(settings)}
-        if self._plan.master.startswith("local"):
+        if plan.master.startswith("local"):
             environment["PYSPARK_PYTHON"] = sys.executable
-        self._process = subprocess.Popen(
-            line,
-            env={**environment, LIFELINE_VARIABLE: str(self._lifeline.path)},
-            stdin=subprocess.DEVNULL,
-            # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
-            start_new_session=True,
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        for directory in self._files:
-            directory.cleanup()
-
-    def wait(self) -> int:
-        """Waits until the job has ended by itself; returns its exit code."""
-        return self._process.wait()
-
-    def stop(self) -> None:
-        """Has the driver finish its micro-batch; ends everything if that takes too long."""
-        process = self._process
-        is_read = self._lifeline.end()
-        if process.poll() is not None:
-            return
-        if not is_read:
-            # The driver has not begun yet, and will stop at once; or it runs elsewhere.
-            process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-class Lifeline:
-    """The submitter's end of the pipe, in a new directory for it alone, which the driver removes."""
-
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / "lifeline"
-        os.mkfifo(self.path, 0o600)
-        # An end to write can only be opened while there is one to read.
-        reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
-        self._writing: int | None = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
-        os.close(reading)
-
-    def end(self) -> bool:
-        """Makes the driver stop; returns whether there is one that reads."""
-        if self._writing is None:
-            return False
-        descriptor, self._writing = self._writing, None
-        try:
-            os.write(descriptor, b"\n")
-        except BrokenPipeError:
-            return False
-        finally:
-            os.close(descriptor)
-        return True
+        with lifeline.open("wb", buffering=0) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = subprocess.Popen(
+                plan.line(),
+                env={**environment, LIFELINE_VARIABLE: str(lifeline)},
+                stdin=subprocess.DEVNULL,
+                # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
+                start_new_session=True,
+            )
+            try:
+                yield process
+            finally:
+                held.write(b"\n")
+                held.close()
+                if process.poll() is None and lifeline.exists():
+                    # The driver has not begun yet, and will stop at once; or it runs elsewhere.
+                    process.terminate()
+                try:
+                    process.wait(_STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
 
 
 def stop_with_submitter(
     stop: Callable[[], object], environment: Mapping[str, str], end: Callable[[int], object] = os._exit
 ) -> None:
-    """Calls `stop` when the other end closes, in a thread; calls `end` if the process is still there 120 s later."""
+    """Calls `stop` when the submitter releases its lock, in a thread; calls `end` if the process runs 120 s later."""
     if LIFELINE_VARIABLE not in environment:
         return
     path = Path(environment[LIFELINE_VARIABLE])
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        lifeline = path.open("rb")
     except FileNotFoundError:
         stop()
         return
-    os.set_blocking(descriptor, True)
     # The name is not needed any more, and a submitter that is killed does not remove it.
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         path.unlink()
         path.parent.rmdir()
 
     def watch() -> None:
-        last = b""
-        while read := os.read(descriptor, 16):
-            last = read
-        if not last:
-            logger.warning("the process that submitted this is gone: stopping")
+        with lifeline:
+            fcntl.flock(lifeline, fcntl.LOCK_SH)
+            if not lifeline.read():
+                logger.warning("the process that submitted this is gone: stopping")
         stop()
         threading.Event().wait(_STOP_SECONDS)
         end(1)

@@ -62,7 +62,7 @@ def submit(
             "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
         )
     from spark_jobs.components import declared
-    from spark_jobs.submit import Submission, SubmitPlan
+    from spark_jobs.submit import SubmitPlan, submission
 
     topology = load_from_here(reference)
     declared(topology, component)
@@ -84,7 +84,7 @@ def submit(
         return
     kafka = loaded.cluster()
     standard_error().print(f"running {name} in Spark at {master}; Ctrl-C stops it")
-    with interruptible(is_service=True), Submission(plan, kafka) as submission:
-        code = submission.wait()
+    with interruptible(is_service=True), submission(plan, kafka) as process:
+        code = process.wait()
         if code:
             raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")

@@ -14,7 +14,7 @@ import spark_jobs
 from spark_jobs.components import source_of
 from spark_jobs.main import explained, kafka_settings, load
 from spark_jobs.packages import check_session
-from spark_jobs.submit import KAFKA_VARIABLE, Submission, SubmitPlan
+from spark_jobs.submit import KAFKA_VARIABLE, SubmitPlan, submission
 from tests.pages import ROOT
 from tests.spark import submitted
 from tests.unit.cli.running import call_acker
@@ -54,8 +54,8 @@ def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pyt
     )
     program.chmod(0o755)
     monkeypatch.setattr("spark_jobs.submit._spark_submit", lambda: program)
-    with Submission(SubmitPlan("m:t", "split", "t.split", "/check"), {"sasl.password": "hush"}) as submission:
-        assert submission.wait() == 0
+    with submission(SubmitPlan("m:t", "split", "t.split", "/check"), {"sasl.password": "hush"}) as process:
+        assert process.wait() == 0
     environment, line, settings, mode, is_left = json.loads((tmp_path / "started").read_text())
     assert "hush" not in str(environment)
     assert "hush" not in str(line)
