@@ -28,9 +28,9 @@ from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics, broker
 from spark_jobs.entries import OUT, KafkaSender
-from spark_jobs.inbox import Unpack
+from spark_jobs.inbox import unpack
 from spark_jobs.kafka_options import sink_options, source_options
-from spark_jobs.packing import Pack
+from spark_jobs.packing import pack
 from tuple_tree.anchors import anchor_headers
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
@@ -108,10 +108,10 @@ def fill(bench: Bench) -> None:
     codec, next_id = payload_codec(LINE), random_ids().__next__
 
     def packs() -> Iterator[tuple[bytes, int, list[Any]]]:
-        for pack, begin in enumerate(range(0, bench.rows, PACK)):
+        for number, begin in enumerate(range(0, bench.rows, PACK)):
             numbers = range(begin, min(bench.rows, begin + PACK))
             headers = [*anchor_headers([{next_id(): next_id()} for _ in numbers]), ("source", b"lines/default")]
-            yield encode_tuples(codec, [(TEXT, number) for number in numbers]), pack % PARTITIONS, headers
+            yield encode_tuples(codec, [(TEXT, each) for each in numbers]), number % PARTITIONS, headers
 
     bench.topics.write(tuples_topic(bench.topology.topology, "work"), packs())
 
@@ -132,17 +132,21 @@ def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: in
     return [each.durationMs["triggerExecution"] / 1000 for each in query.query.recentProgress if each.numInputRows]
 
 
+def not_counted(_name: str, _more: int) -> None:
+    pass
+
+
 def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
     inbox = tuples_topic(bench.topology.topology, "work")
     untracked = bench.topology.model_copy(update={"guarantee": "at_most_once"})
     (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
-    unpack = Unpack(untracked, work, KafkaSender(bench.topics.kafka))
-    pack = Pack(untracked, work)
+    read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), not_counted)
+    write = partial(pack, untracked, work, not_counted)
     sink = sink_options(bench.topics.kafka)
 
     def each(records: DataFrame, _batch_id: int) -> None:
         inputs = records.select("key", "value", "partition", "offset", "headers")
-        made = transform(inputs.mapInArrow(unpack, _ROW)).mapInArrow(pack, OUT)
+        made = transform(inputs.mapInArrow(read, _ROW)).mapInArrow(write, OUT)
         made.write.format("kafka").options(**sink).save()
 
     records = bench.read(inbox, max(PARTITIONS, rows // PACK))

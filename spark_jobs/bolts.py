@@ -1,7 +1,7 @@
 """A bolt as a Structured Streaming query, whose micro-batches write twice; see ADR 22.
 
-    Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
-    Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input                             write 2
+    Kafka ── unpack ── transform ── pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
+    Kafka ── input_acks ──▶ an ack entry (root, edge) for each input                            write 2
 
 Write 2 begins when write 1 is delivered. A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)`
 writes where it likes.
@@ -9,6 +9,7 @@ writes where it likes.
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,18 +17,18 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.components import HasManifest, component_of, is_sink, topics_of
-from spark_jobs.driver_stats import BatchResult, Counts, DriverStats, Tally
-from spark_jobs.entries import OUT, KafkaSender, Send
+from spark_jobs.driver_stats import BatchResult, Counts
+from spark_jobs.entries import OUT, KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import spark_fields
-from spark_jobs.inbox import InputAcks, Unpack
+from spark_jobs.inbox import input_acks, received, unpack
 from spark_jobs.kafka_options import check_topics, executor_settings, sink_options, source_options
 from spark_jobs.packages import check_session
-from spark_jobs.packing import Pack
+from spark_jobs.packing import pack
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.transform import SOURCE, TRACKING, Sink, Transform, check_result, without_state
 from tuple_tree.manifest import BoltManifest, Manifest
-from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.names import tuples_topic
 
 _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
@@ -91,25 +92,13 @@ def bolt(
                 f"bolt {name!r} has option {option}: each partition of its inbox is read by one task, so leave it out, "
                 "and give the bolt more tasks"
             )
-    # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With
-    # several requests under way a client that gives one up begins a new epoch, and sends the others once more.
-    once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
-    sink = {**sink_options(kafka), "kafka.acks": "all", **once}
-    batch = BoltBatch(manifest, component, transform, sink, KafkaSender(executor_settings(kafka)))
-    batch.check(spark.createDataFrame([], batch.row_type))
+    batch = BoltBatch(spark, manifest, component, transform, kafka)
     check_topics(kafka, topics_of(manifest, component))
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
-    tally = Tally(component)
     if max_rows is None:
         codecs = {manifest.stream(each.source, each.stream).codec for each in component.subscriptions}
         max_rows = _PACKS if "arrow" in codecs else _RECORDS
-
-    def run(records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
-        result = batch.run(records, batch_id, session)
-        tally.add(result)
-        return result
-
-    runner = BatchRunner(component_group(manifest.topology, name), run)
+    runner = BatchRunner(manifest.topology, component, batch.run)
     read = {
         **source_options(kafka),
         "subscribe": tuples_topic(manifest.topology, name),
@@ -122,25 +111,22 @@ def bolt(
         **({"maxOffsetsPerTrigger": str(max_rows)} if max_rows else {}),
         **(options or {}),
     }
-    query = runner.start(spark, read, checkpoint, trigger)
-    progress, is_active = (lambda: runner.progress), (lambda: bool(query.isActive))
-    stats = DriverStats(kafka, manifest.topology, name, tally.stats, progress, is_active, is_bolt=True)
-    return RunningQuery(query, runner, stats)
+    return RunningQuery(runner, runner.start(spark, read, checkpoint, trigger), kafka)
 
 
 class BoltBatch:
     """What every micro-batch of a bolt has in common.
 
-    `row_type` is that of the rows that `transform` receives: the fields of all streams, `_source` and `_tracking`.
+    `transform` is called once with no rows, whose result is checked; a sink is not.
     """
 
     def __init__(
         self,
+        spark: SparkSession,
         manifest: Manifest,
         bolt: BoltManifest,
         transform: Transform | Sink,
-        kafka: Mapping[str, str],
-        send: Send,
+        kafka: Mapping[str, Any],
     ) -> None:
         self._manifest = manifest
         self._bolt = bolt
@@ -153,7 +139,7 @@ class BoltBatch:
                 "streams: declare none, or give it a function of rows alone that returns what to emit"
             )
         types: dict[str, DataType] = {}
-        for source, stream in Unpack(manifest, bolt, send).streams.items():
+        for source, stream in received(manifest, bolt).items():
             for name, kind in spark_fields(stream).items():
                 where = f"bolt {bolt.name!r} receives field {name!r}"
                 if name in (SOURCE, TRACKING):
@@ -167,17 +153,19 @@ class BoltBatch:
                         "has one type a column, so rename one"
                     )
         types |= {SOURCE: StringType(), TRACKING: BinaryType()}
-        self.row_type = StructType([StructField(name, kind) for name, kind in types.items()])
-        self._kafka = kafka
-        self._send = send
-        self._counts: Counts | None = None
-
-    def check(self, rows: DataFrame) -> None:
-        """Checks the result of `transform` for these rows; a sink is not called."""
+        # Of the rows that `transform` receives.
+        self._row_type = StructType([StructField(name, kind) for name, kind in types.items()])
+        # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With
+        # several requests under way a client that gives one up begins a new epoch, and sends the others once more.
+        once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
+        self._kafka = {**sink_options(kafka), "kafka.acks": "all", **once}
+        self._send = KafkaSender(executor_settings(kafka))
+        self._counts = Counts(spark.sparkContext)
         if not self._is_sink:
-            with without_state(self._bolt.name, rows):
-                result = self._function(rows)
-            check_result(result, self._bolt.name, self._emitted)
+            rows = spark.createDataFrame([], self._row_type)
+            with without_state(bolt.name, rows):
+                result = self._function(rows)  # type: ignore[call-arg]  # it is no sink
+            check_result(result, bolt.name, self._emitted)
 
     def run(self, records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
         """Processes records of Spark's Kafka source and writes everything that comes of them.
@@ -185,18 +173,17 @@ class BoltBatch:
         `session` is the id of the query, which lives in its checkpoint, as 16 bytes.
         """
         began = time.monotonic()
-        counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
-        before = counts.values()
+        counts, before = self._counts, self._counts.values()
         inputs = records.select("key", "value", "partition", "offset", "headers")
-        rows = inputs.mapInArrow(Unpack(self._manifest, self._bolt, self._send, counts), self.row_type)
+        rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, counts), self._row_type)
         if self._is_sink:
             self._function(rows.drop(TRACKING), batch_id)
         else:
             result = self._function(rows)
             check_result(result, self._bolt.name, self._emitted)
-            self._write(result.mapInArrow(Pack(self._manifest, self._bolt, count=counts), OUT))
+            self._write(result.mapInArrow(partial(pack, self._manifest, self._bolt, counts), OUT))
         if self._manifest.acking:
-            acks = InputAcks(self._manifest, self._bolt, session, batch_id, counts)
+            acks = partial(input_acks, self._manifest, self._bolt, session, batch_id, counts)
             tasks = max(1, (counts.values() - before)["executed"] // _ACKS_A_TASK)
             self._write(inputs.select("partition", "headers").coalesce(tasks).mapInArrow(acks, OUT))
         counted = counts.values() - before

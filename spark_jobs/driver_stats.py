@@ -23,9 +23,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from kafka_clients.client_settings import for_admin
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
-from spark_jobs.outcomes import Outcomes
 from tuple_tree.latency import LatencyHistogram
-from tuple_tree.manifest import Component
+from tuple_tree.manifest import BoltManifest, Component
 from tuple_tree.messages import FailReason
 from tuple_tree.names import component_group
 
@@ -89,7 +88,7 @@ class Counts:
 
 
 class Tally:
-    """The totals of a component, in the form of `spout_sdk.Stats`; thread-safe.
+    """The totals of a component; thread-safe.
 
     A micro-batch counts when it is written. One that a driver wrote, and died before Spark noted its end, is written
     and counted by the next driver as well.
@@ -98,9 +97,8 @@ class Tally:
     def __init__(self, component: Component) -> None:
         self._component = component
         self._lock = threading.Lock()
-        self._totals: Counter[str] = Counter()
-        # None from the first micro-batch on whose count is not known.
-        self._acked: int | None = 0
+        self._totals = Counter(emitted=0, transferred=0, executed=0, dead_letters=0, acked=0, failed=0)
+        self._knows_acked = True
 
     def add(self, result: BatchResult) -> None:
         with self._lock:
@@ -108,16 +106,19 @@ class Tally:
                 emitted=result.emitted,
                 transferred=result.tuples,
                 executed=result.rows - result.dead,
-                failed=result.failed,
                 dead_letters=result.dead,
+                acked=result.acked or 0,
+                failed=result.failed,
             )
-            self._acked = None if self._acked is None or result.acked is None else self._acked + result.acked
+            self._knows_acked &= result.acked is not None
 
     def stats(self) -> dict[str, Any]:
-        """The counts, without those that are not known; `failed` are rows of the result."""
+        """The counts in the form of `spout_sdk.Stats`, those that are known; `failed` are rows of the result."""
         with self._lock:
-            totals, acked = self._totals.copy(), self._acked
-        failed = totals.pop("failed", 0)
+            totals = dict(self._totals)
+            if not self._knows_acked:
+                del totals["acked"]
+        failed = totals.pop("failed")
         return {
             "component": self._component.name,
             "pids": [os.getpid()],
@@ -127,32 +128,8 @@ class Tally:
             "complete_latency": {},
             "execute_latency": {},
             "process_latency": {},
-            **dict.fromkeys(("emitted", "transferred", "executed", "dead_letters"), 0),
             **totals,
-            **({} if acked is None else {"acked": acked}),
             "failed": {FailReason.FAILED.word: failed} if failed else {},
-        }
-
-
-class SpoutTally(Tally):
-    """The totals of a spout, with the outcomes of its trees; without acking, what is emitted is acked."""
-
-    def __init__(self, component: Component, acking: bool, outcomes: Outcomes) -> None:
-        super().__init__(component)
-        self._acking = acking
-        self._outcomes = outcomes
-        # The driver before has counted what was read in recovery.
-        self._before = outcomes.stats()
-
-    def stats(self) -> dict[str, Any]:
-        before, now, stats = self._before, self._outcomes.stats(), super().stats()
-        return {
-            **stats,
-            **now,
-            "executed": 0,
-            "acked": now["acked"] - before["acked"] if self._acking else stats["emitted"],
-            "failed": dict(Counter(now["failed"]) - Counter(before["failed"])),
-            "ignored_notices": now["ignored_notices"] - before["ignored_notices"],
         }
 
 
@@ -168,25 +145,23 @@ class DriverStats(Collector):
         self,
         kafka: Mapping[str, Any],
         topology: str,
-        component: str,
+        component: Component,
         counts: Callable[[], Mapping[str, Any]],
         progress: Callable[[], StreamingQueryProgress | None],
         is_running: Callable[[], bool],
-        *,
-        is_bolt: bool = False,
     ) -> None:
-        self._topology = topology
+        self._kafka = kafka
+        self._labels = (topology, component.name)
+        self._group = component_group(topology, component.name)
+        self._is_bolt = isinstance(component, BoltManifest)
         self._counts = counts
         self._progress = progress
-        self._kafka = kafka
-        self._component = component
-        self._began = time.monotonic()
         self._is_running = is_running
-        self._is_bolt = is_bolt
+        self._began = time.monotonic()
         self._committed: EndOffsets | None = None
         self._cannot_commit = False
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"stats of {topology}.{component}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"stats of {self._group}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -201,19 +176,19 @@ class DriverStats(Collector):
             # The clients are made here, so that invalid settings do not end the query either.
             producer = Producer(producer_settings(self._kafka))
             admin = forgettable(AdminClient)({**for_admin(self._kafka), "log_level": 2})
-            publisher = StatsPublisher(self._topology, "component", self._component, producer, admin, self._began)
+            topology, component = self._labels
+            publisher = StatsPublisher(topology, "component", component, producer, admin, self._began)
             while not self._ending.wait(_LOOK_SECONDS) and self._is_running():
                 publisher.look(time.monotonic(), self._counts)
                 self._commit(admin)
             publisher.end(time.monotonic(), self._counts())
             self._commit(admin)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query does not need it
-            name = f"{self._topology}.{self._component}"
-            logger.warning("acker top and the dashboard will not show %s: %s", name, error)
+            logger.warning("acker top and the dashboard will not show %s: %s", self._group, error)
 
     def _commit(self, admin: AdminClient) -> None:
         """Commits where the last micro-batch of a bolt ended. Only the first failure is logged."""
-        progress, group = self._progress(), component_group(self._topology, self._component)
+        progress = self._progress()
         ends = end_offsets(progress) if progress is not None and self._is_bolt else None
         if ends is None or ends == self._committed:
             return
@@ -223,13 +198,14 @@ class DriverStats(Collector):
             for number, offset in partitions.items()
         ]
         try:
-            asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
-            for each in asked[group].result().topic_partitions:
+            asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group, offsets)])
+            for each in asked[self._group].result().topic_partitions:
                 if each.error is not None:
                     raise KafkaException(each.error)
         except KafkaException as error:
             if not self._cannot_commit:
-                logger.warning("the lag of %s will not be shown, its offsets cannot be committed: %s", group, error)
+                text = "the lag of %s will not be shown, its offsets cannot be committed: %s"
+                logger.warning(text, self._group, error)
             self._cannot_commit = True
         else:
             self._committed, self._cannot_commit = ends, False
@@ -237,40 +213,39 @@ class DriverStats(Collector):
     def collect(self) -> Iterator[Metric]:
         """One family for each count that is known."""
         stats, progress = self._counts(), self._progress()
-        labels = [self._topology, self._component]
-        for name, documentation in _COUNTERS.items():
-            if name in stats:
-                counter = CounterMetricFamily(f"acker_component_{name}_total", documentation, labels=_LABELS)
-                counter.add_metric(labels, stats[name])
-                yield counter
+        shown: list[tuple[Any, str, str, Any]] = [
+            (CounterMetricFamily, f"acker_component_{name}_total", documentation, stats.get(name))
+            for name, documentation in _COUNTERS.items()
+        ]
+        gauges = [("component_pending", "Trees of a spout that are open.", stats.get("pending"))]
+        if progress is not None:
+            seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+            gauges += [
+                ("spark_batch_id", "The last micro-batch.", progress.batchId),
+                ("spark_batch_rows", "Records of the last micro-batch.", progress.numInputRows),
+                ("spark_batch_seconds", "How long the last micro-batch took.", seconds),
+                ("spark_unread_records", "Records behind the last micro-batch.", unread_records(progress)),
+            ]
+        shown += [(GaugeMetricFamily, f"acker_{name}", documentation, value) for name, documentation, value in gauges]
+        for kind, name, documentation, value in shown:
+            if value is not None:
+                family = kind(name, documentation, labels=_LABELS)
+                family.add_metric(self._labels, value)
+                yield family
         failed = CounterMetricFamily(
             "acker_component_failed_total", "Trees of a spout, rows of a bolt that failed.", labels=[*_LABELS, "reason"]
         )
         for reason, count in stats["failed"].items():
-            failed.add_metric([*labels, reason], count)
+            failed.add_metric([*self._labels, reason], count)
         yield failed
-        gauges = {"acker_component_pending": ("Trees of a spout that are open.", stats.get("pending"))}
-        if progress is not None:
-            seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-            gauges |= {
-                "acker_spark_batch_id": ("The last micro-batch.", progress.batchId),
-                "acker_spark_batch_rows": ("Records of the last micro-batch.", progress.numInputRows),
-                "acker_spark_batch_seconds": ("How long the last micro-batch took.", seconds),
-                "acker_spark_unread_records": ("Records behind the last micro-batch.", unread_records(progress)),
-            }
-        for name, (documentation, value) in gauges.items():
-            if value is not None:
-                gauge = GaugeMetricFamily(name, documentation, labels=_LABELS)
-                gauge.add_metric(labels, value)
-                yield gauge
         if "pending" in stats:
             latency = LatencyHistogram(stats["complete_latency"])
-            family = HistogramMetricFamily(
+            histogram = HistogramMetricFamily(
                 "acker_component_complete_latency_seconds", "From emit to ack.", labels=_LABELS
             )
             bounds = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in _POWERS]
-            family.add_metric(labels, [*bounds, ("+Inf", float(latency.total))], latency.seconds)
-            yield family
+            histogram.add_metric(self._labels, [*bounds, ("+Inf", float(latency.total))], latency.seconds)
+            yield histogram
 
 
 def end_offsets(progress: StreamingQueryProgress, which: str = "endOffset") -> EndOffsets | None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,39 +12,31 @@ from spark_jobs.components import HasManifest, component_of, topics_of
 from spark_jobs.driver_stats import BatchResult, Counts
 from spark_jobs.entries import OUT, KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
-from spark_jobs.frames import spark_fields
 from spark_jobs.kafka_options import check_topics, executor_settings, sink_options
 from spark_jobs.packages import check_session
-from spark_jobs.packing import LARGEST, Count, Packing, not_counted
+from spark_jobs.packing import LARGEST, Count, Packing
 from spark_jobs.running_query import query_id_of
-from spark_jobs.transform import check_fields
+from spark_jobs.transform import stream_columns
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM
 
-_checked: Final[set[tuple[str, str, str]]] = set()
-"""Topology, spout and query whose topics this process has checked."""
+_counts: Final[dict[tuple[str, str, str], Counts]] = {}
+"""What a topology, spout and query have counted, whose topics this process has checked."""
 
 
-@dataclass(frozen=True)
-class EmitRows:
-    """Makes records of rows, each the root of a tree; for `mapInArrow`."""
+def emit_rows(
+    manifest: Manifest, spout: SpoutManifest, send: Send, count: Count, batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Makes records of rows with the fields of the only stream, each the root of a tree; for `mapInArrow`."""
+    packing = Packing(manifest, spout, LARGEST, count, send)
 
-    manifest: Manifest
-    spout: SpoutManifest  # with one stream
-    send: Send
-    count: Count = not_counted
+    def add(batch: Any) -> None:
+        unfit = packing.begin(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
+        for message in unfit.values():
+            raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Packs batches of rows with the fields of the stream."""
-        packing = Packing(self.manifest, self.spout, LARGEST, self.count, self.send)
-
-        def add(batch: Any) -> None:
-            unfit = packing.begin(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
-            for message in unfit.values():
-                raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
-
-        return packing.records(batches, add)
+    return packing.records(batches, add)
 
 
 def emit(
@@ -93,17 +85,17 @@ def emit(
         raise ComponentRefusedError(f"spout {spout!r} has no stream {stream!r}: it declares {declared}")
     emitted = streams[stream]
     of_stream = component.model_copy(update={"streams": (emitted,)})
-    check_fields(batch_df.schema, emitted, f"the micro-batch for {spout!r}")
+    chosen = stream_columns(batch_df, emitted, f"the micro-batch for {spout!r}")
     check_session(batch_df.sparkSession)
     key = (manifest.topology, spout, query_id_of(batch_df))
-    if key not in _checked:
+    if key not in _counts:
         check_topics(kafka, topics_of(manifest, component))
-        _checked.add(key)
-    counts = Counts(batch_df.sparkSession.sparkContext)
-    rows = EmitRows(manifest, of_stream, KafkaSender(executor_settings(kafka)), counts)
-    chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in spark_fields(emitted).items()]
-    batch_df.select(*chosen).mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
-    counted = counts.values()
+        # Spark keeps its accumulators for ever, so a query has the same ones for all its micro-batches.
+        _counts[key] = Counts(batch_df.sparkSession.sparkContext)
+    counts, before = _counts[key], _counts[key].values()
+    rows = partial(emit_rows, manifest, of_stream, KafkaSender(executor_settings(kafka)), counts)
+    chosen.mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
+    counted = counts.values() - before
     return BatchResult(
         rows=counted["emitted"],
         tuples=counted["transferred"],

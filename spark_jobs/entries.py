@@ -10,9 +10,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError
+from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.manifest import Component, Manifest, SpoutManifest
@@ -22,21 +24,23 @@ from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 ENTRIES: Final = 4096
 """Of a batch, at most."""
 
-OUT: Final = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
-"""Rows of Spark's Kafka sink."""
-
-_OUT: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
+_COLUMNS: Final[tuple[tuple[str, Any, DataType], ...]] = (
+    ("topic", pa.string(), StringType()),
+    ("partition", pa.int32(), IntegerType()),
+    ("key", pa.binary(), BinaryType()),
+    ("value", pa.binary(), BinaryType()),
+    (
+        "headers",
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+    ),
 )
+_OUT: Final = pa.schema([(name, arrow) for name, arrow, _ in _COLUMNS])
+OUT: Final = StructType([StructField(name, kind) for name, _, kind in _COLUMNS])
+"""Rows of Spark's Kafka sink; as text it would be parsed for each micro-batch."""
 
 Record = tuple[str, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
-"""Topic, partition, key, value and headers."""
+"""Topic, partition, key, value and headers, the columns of `OUT`."""
 
 Send = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
@@ -51,19 +55,17 @@ _LARGEST_VALUE: Final = 1_000_000
 """Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
 
 
-def record_rows(records: Sequence[Record]) -> Any:
-    """Records as a record batch of the type `OUT`."""
+def record_rows(records: Sequence[tuple[Any, ...]]) -> Any:
+    """Records as a record batch of the type `OUT`; Kafka chooses a partition that is None."""
     columns = list(zip(*records, strict=True)) or [()] * len(_OUT)
     return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, _OUT, strict=True)], _OUT)
 
 
 def dead_letter(
     topology: str,
-    place: tuple[str, int, int],
-    *,
-    reason: str,
-    detail: str,
     by: str,
+    place: tuple[str, int, int],
+    why: WireError,
     key: bytes | None = None,
     value: bytes | None = None,
     headers: Sequence[tuple[str, bytes]] = (),
@@ -71,8 +73,8 @@ def dead_letter(
 ) -> Record:
     """The dead letter of a record at a topic, partition and offset; without a value that is too large."""
     kept = value if value is not None and len(value) <= _LARGEST_VALUE else None
-    why = dead_letter_headers(*place, reason=reason, detail=detail, by=by, index=index)
-    return dead_letters_topic(topology), 0, key, kept, [*headers, *why]
+    own = dead_letter_headers(*place, reason=why.reason, detail=why.detail, by=by, index=index)
+    return dead_letters_topic(topology), 0, key, kept, [*headers, *own]
 
 
 Identity = Callable[[int], tuple[str, bytes, int]]
@@ -194,15 +196,15 @@ class KafkaSender:
             _producers[settings] = Producer({**for_producer(self.kafka), **_ONCE})
         producer = _producers[settings]
         failures: list[Any] = []
-
-        def on_delivery(error: Any, _message: object) -> None:
-            if error is not None:
-                failures.append(error)
-
         try:
             for topic, partition, key, value, headers in records:
                 producer.produce(
-                    topic, value, key=key, partition=partition, on_delivery=on_delivery, headers=[*headers]
+                    topic,
+                    value,
+                    key=key,
+                    partition=partition,
+                    headers=[*headers],
+                    on_delivery=lambda error, _message: failures.append(error) if error is not None else None,
                 )
             left = producer.flush(_DELIVERY_SECONDS)
         except (KafkaException, BufferError) as error:

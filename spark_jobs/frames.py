@@ -160,13 +160,20 @@ class FrameCodec:
                 unfit |= dict.fromkeys(places, message)
         try:
             return self._packed(without_rows(columns, unfit)), unfit
-        except Exception:  # noqa: BLE001 - of Arrow and fastavro; which rows it is, is found out one by one
-            for row in set(range(columns.num_rows)) - unfit.keys():
-                try:
-                    self._packed(columns.slice(row, 1))
-                except Exception as error:  # noqa: BLE001 - as above
-                    unfit[row] = f"it does not fit stream {self.stream.name}: {type(error).__name__}: {error}"
+        except Exception:  # noqa: BLE001 - of Arrow and fastavro
+            unfit |= self._unfit(columns, np.delete(np.arange(columns.num_rows), list(unfit)))
             return self._packed(without_rows(columns, unfit)), unfit
+
+    def _unfit(self, columns: Any, rows: Any) -> dict[int, str]:
+        """Those of some rows that do not fit the stream, found by halves, and why."""
+        try:
+            self._packed(columns.take(pa.array(rows)))
+        except Exception as error:  # noqa: BLE001 - as above
+            if len(rows) == 1:
+                return {int(rows[0]): f"it does not fit stream {self.stream.name}: {type(error).__name__}: {error}"}
+            one, other = np.array_split(rows, 2)
+            return self._unfit(columns, one) | self._unfit(columns, other)
+        return {}
 
     def _packed(self, columns: Any) -> Any:
         wanted = self.packs.schema

@@ -1,11 +1,10 @@
 """The records of a bolt's inbox: into the rows that `transform` receives or into dead letters, and their acks.
 
-Runs on executors. `Unpack` is the beginning of write 1, `InputAcks` is write 2; see ADR 22.
+Runs on executors. `unpack` is the beginning of write 1, `input_acks` is write 2; see ADR 22.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.entries import Entries, Record, Send, ack_records, dead_letter, record_rows
 from spark_jobs.frames import FrameCodec, arrow_schema, without_rows
-from spark_jobs.packing import Count, not_counted
+from spark_jobs.packing import Count
 from spark_jobs.transform import SOURCE, TRACKING, tracking_of
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
@@ -62,60 +61,50 @@ def records_of(batch: Any) -> Iterator[RecordIn]:
         yield RecordIn(key, value, partition, offset, own)
 
 
-@dataclass(frozen=True)
-class Unpack:
-    """Makes rows of records, for `mapInArrow`, as the beginning of write 1.
+def received(manifest: Manifest, bolt: BoltManifest) -> dict[str, Stream]:
+    """The streams that a bolt receives, by component/stream."""
+    return {f"{each.source}/{each.stream}": manifest.stream(each.source, each.stream) for each in bolt.subscriptions}
 
-    A record or tuple that cannot be decoded becomes a dead letter and fails its trees. That is sent, and delivered,
-    before the task continues, so before write 2 acks the input, whatever `transform` does with the rows.
+
+def unpack(manifest: Manifest, bolt: BoltManifest, send: Send, count: Count, batches: Iterable[Any]) -> Iterator[Any]:
+    """Makes rows of batches of records, see `records_of`, for `mapInArrow`, as the beginning of write 1.
+
+    They have the fields of all streams, `_source` and `_tracking`. A record or tuple that cannot be decoded becomes a
+    dead letter and fails its trees. That is sent, and delivered, before the task continues, so before write 2 acks the
+    input, whatever `transform` does with the rows.
     """
-
-    manifest: Manifest
-    bolt: BoltManifest
-    send: Send
-    count: Count = field(default=not_counted)
-
-    @property
-    def streams(self) -> dict[str, Stream]:
-        """What the bolt receives, by component/stream."""
-        each_of = self.bolt.subscriptions
-        return {f"{each.source}/{each.stream}": self.manifest.stream(each.source, each.stream) for each in each_of}
-
-    @property
-    def schema(self) -> Any:
-        """The fields of all streams, by name, `_source` and `_tracking`."""
-        fields = {field.name: field for stream in self.streams.values() for field in arrow_schema(stream)}
-        return pa.schema([*fields.values(), pa.field(SOURCE, pa.string()), pa.field(TRACKING, pa.binary())])
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Unpacks batches of records, see `records_of`."""
-        task = _UnpackTask(self)
-        made: list[Any] = []
-        rows = 0
-        for batch in batches:
-            for record in records_of(batch):
-                if (decoded := task.rows(record)) is None:
-                    continue
-                made.append(decoded)
-                rows += decoded.num_rows
-                if rows >= _ROWS:
-                    task.send_rejected()
-                    yield pa.concat_batches(made)
-                    made, rows = [], 0
-            task.send_rejected()
-        if made:
-            yield pa.concat_batches(made)
+    task = _UnpackTask(manifest, bolt, send, count)
+    made: list[Any] = []
+    rows = 0
+    for batch in batches:
+        for record in records_of(batch):
+            if (decoded := task.rows(record)) is None:
+                continue
+            made.append(decoded)
+            rows += decoded.num_rows
+            if rows >= _ROWS:
+                task.send_rejected()
+                yield pa.concat_batches(made)
+                made, rows = [], 0
+        task.send_rejected()
+    if made:
+        yield pa.concat_batches(made)
 
 
 class _UnpackTask:
     """One attempt of a task: its codecs, and what cannot be decoded and is not sent yet."""
 
-    def __init__(self, unpack: Unpack) -> None:
-        self._unpack = unpack
-        self._schema = unpack.schema
-        self._fields = list(self._schema)[:-2]
-        self._codecs = {source: FrameCodec(stream) for source, stream in unpack.streams.items()}
-        self._entries = Entries(unpack.manifest, unpack.bolt)
+    def __init__(self, manifest: Manifest, bolt: BoltManifest, send: Send, count: Count) -> None:
+        self._manifest = manifest
+        self._bolt = bolt
+        self._send = send
+        self._count = count
+        streams = received(manifest, bolt)
+        self._codecs = {source: FrameCodec(stream) for source, stream in streams.items()}
+        fields = {field.name: field for stream in streams.values() for field in arrow_schema(stream)}
+        self._fields = [*fields.values()]
+        self._schema = pa.schema([*self._fields, pa.field(SOURCE, pa.string()), pa.field(TRACKING, pa.binary())])
+        self._entries = Entries(manifest, bolt)
         self._letters: list[Record] = []
 
     def rows(self, record: RecordIn) -> Any:
@@ -128,7 +117,7 @@ class _UnpackTask:
                 raise WireError("no-payload", "the record has no value")
             columns, errors = codec.decode(record.value)
             size = columns.num_rows
-            is_tracked = self._unpack.manifest.acking
+            is_tracked = self._manifest.acking
             roots = AnchorColumns.read(anchors, counts, size) if is_tracked else AnchorColumns.none(size)
         except WireError as error:
             # The roots of all its trees, as far as the header can be read.
@@ -137,7 +126,7 @@ class _UnpackTask:
             return None
         for index, why in errors.items():
             self._reject_tuple(codec, roots, record, why, index)
-        self._unpack.count("executed", size - len(errors))
+        self._count("executed", size - len(errors))
         names = columns.schema.names
         values = [
             columns.column(field.name) if field.name in names else pa.nulls(size, field.type) for field in self._fields
@@ -152,9 +141,7 @@ class _UnpackTask:
         codec = self._codecs.get(source)
         if codec is None:
             known = ", ".join(self._codecs)
-            raise WireError(
-                "unknown-source", f"{self._unpack.bolt.name} does not receive {source!r}: it receives {known}"
-            )
+            raise WireError("unknown-source", f"{self._bolt.name} does not receive {source!r}: it receives {known}")
         return source, codec
 
     def _reject_tuple(
@@ -169,58 +156,51 @@ class _UnpackTask:
         self._reject(roots, record._replace(value=payload, headers=headers), error, index)
 
     def _reject(self, roots: IdColumn, record: RecordIn, error: WireError, index: int | None = None) -> None:
-        bolt, topology = self._unpack.bolt.name, self._unpack.manifest.topology
+        bolt, topology = self._bolt.name, self._manifest.topology
         self._entries.fail(roots, f"{bolt}: dead letter, {error}")
         self._letters.append(
             dead_letter(
                 topology,
+                f"{bolt}/{record.partition}",
                 (tuples_topic(topology, bolt), record.partition, record.offset),
-                reason=error.reason,
-                detail=error.detail,
-                by=f"{bolt}/{record.partition}",
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-                index=index,
+                error,
+                record.key,
+                record.value,
+                record.headers,
+                index,
             )
         )
 
     def send_rejected(self) -> None:
         if self._letters:
-            self._unpack.send([*self._letters, *self._entries.take()])
-            self._unpack.count("dead", len(self._letters))
+            self._send([*self._letters, *self._entries.take()])
+            self._count("dead", len(self._letters))
             self._letters = []
 
 
-@dataclass(frozen=True)
-class InputAcks:
+def input_acks(
+    manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, count: Count, batches: Iterable[Any]
+) -> Iterator[Any]:
     """Acks the inputs of a micro-batch, as write 2; for `mapInArrow`. A task has whole partitions of the inbox.
 
     It is made of the `anchors` headers alone, in the order of the records' offsets, so a run that is repeated writes
-    the same batches under the same numbers. What cannot be decoded is acked as well: `Unpack` has failed its trees.
+    the same batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees.
+    Batches have the columns `partition` and `headers`; `session` is the id of the query.
     """
+    partitions: dict[int, list[IdColumn]] = defaultdict(list)
+    for batch in batches:
+        owners = batch.column("partition").to_numpy()
+        for partition in np.unique(owners).tolist():
+            partitions[partition].append(_anchors(batch.column("headers").filter(pa.array(owners == partition))))
+    for partition, several in partitions.items():
+        ids = np.concatenate(several)
+        count("acks", len(ids) // 2)
+        identity = partial(_identity, f"{bolt.name}/spark-in-{partition}", session, batch_id << _BATCH_BITS)
+        yield record_rows(list(ack_records(manifest, identity, ids[::2], ids[1::2])))
 
-    manifest: Manifest
-    bolt: BoltManifest
-    session: bytes  # the id of the query
-    batch_id: int
-    count: Count = field(default=not_counted)
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Acks batches of records with the columns `partition` and `headers`."""
-        partitions: dict[int, list[IdColumn]] = defaultdict(list)
-        for batch in batches:
-            owners = batch.column("partition").to_numpy()
-            for partition in np.unique(owners).tolist():
-                partitions[partition].append(_anchors(batch.column("headers").filter(pa.array(owners == partition))))
-        for partition, several in partitions.items():
-            ids = np.concatenate(several)
-            self.count("acks", len(ids) // 2)
-            identity = partial(self._identity, partition)
-            yield record_rows(list(ack_records(self.manifest, identity, ids[::2], ids[1::2])))
-
-    def _identity(self, partition: int, number: int) -> tuple[str, bytes, int]:
-        return f"{self.bolt.name}/spark-in-{partition}", self.session, (self.batch_id << _BATCH_BITS) + number
+def _identity(writer: str, session: bytes, first: int, number: int) -> tuple[str, bytes, int]:
+    return writer, session, first + number
 
 
 def _anchors(headers: Any) -> IdColumn:
@@ -233,7 +213,7 @@ def _anchors(headers: Any) -> IdColumn:
     places = np.flatnonzero(pc.equal(pairs.field("key"), ANCHORS_HEADER).to_numpy(zero_copy_only=False))
     if not len(places):
         return np.empty(0, np.uint64)
-    # The last header of a name is the one that counts, here and in `Unpack`.
+    # The last header of a name is the one that counts, here and in `unpack`.
     record = np.repeat(np.arange(len(headers)), np.diff(headers.offsets.to_numpy()))[places]
     values = pairs.field("value").take(pa.array(places[np.append(record[1:] != record[:-1], True)]))
     whole = pc.equal(pc.bit_wise_and(pc.binary_length(values), PAIR_BYTES - 1), 0)

@@ -6,7 +6,6 @@ one that a user relies on. Files are read here, on the driver, and passed as tex
 """
 
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -133,13 +132,13 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
 
 def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
     """The id of a source topic, which tells it from others of its name."""
-    end, pause = time.monotonic() + _KNOWN_SECONDS, threading.Event()
+    end = time.monotonic() + _KNOWN_SECONDS
     with catalogue_of(kafka) as catalogue:
         try:
             while (found := catalogue.topic_id(topic)) is None:
                 if time.monotonic() >= end:
                     raise TopicsRefusedError(f"source topic {topic} does not exist: create it, or name another")
-                pause.wait(_LOOK_SECONDS)
+                time.sleep(_LOOK_SECONDS)
         except AccessError as error:
             raise TopicsRefusedError(f"source topic {topic} may not be read by this user: {error}") from error
     return found

@@ -1,144 +1,219 @@
-"""The open trees of a Spark spout, shared by the query that opens them and the loop that reads their outcomes."""
+"""The open messages of a Spark spout, shared by the query that delivers them and the loop that reads their outcomes.
+
+An open message is *pending* (delivered, without an outcome yet) or *due* (to be delivered again). An ack of any of its
+attempts closes it, because each of them carried the same message. All this can be rebuilt from the committed offsets
+and the notices behind a *mark*: how far they had been read when the first open message was delivered.
+"""
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spark_jobs.delivering import SourceRange, SourceRoots
+from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SourceRoots
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.positions import MAX_PARTITIONS
-from tuple_tree.source_positions import Offsets, Prefix, Replays, SourcePositions
+from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
 
 logger = logging.getLogger("spark_jobs.spout")
 
 _LOOK_SECONDS: Final = 0.05
+_CHECKS: Final = 16  # for lost messages, in the time after which they are
+_PENDING, _DUE, _DONE = range(3)
+_ROW: Final = np.dtype(
+    [
+        ("state", "u1"),
+        ("attempt", "u1"),  # the one that is pending, or the next one of what is due
+        ("reason", "u1"),  # of the last attempt's failure
+        ("is_timed", "?"),  # whether the time of the delivery is known
+        ("delivered", "f8"),  # when the last attempt was, in seconds
+        ("mark", "i8"),  # of the first attempt
+    ]
+)
+Places = NDArray[np.intp]  # shape `(n,)`: of messages in the columns
+
+
+class Prefix(NamedTuple):
+    """Everything before `offset` is done; outcomes of the rest lie behind offset `mark` of the notices, or at it."""
+
+    offset: int
+    mark: int
 
 
 class _Notices(NamedTuple):
     """Outcomes as columns; `reasons` and `messages` are None for acks."""
 
-    partitions: Any
-    offsets: Any
-    attempts: Any
+    positions: Positions
+    attempts: NDArray[np.int64]
     reasons: Any = None
     messages: Any = None
 
     def of(self, rows: Any) -> "_Notices":
-        return _Notices(*[None if column is None else column[rows] for column in self])
+        more = (None if column is None else column[rows] for column in self[2:])
+        return _Notices(self.positions[rows], self.attempts[rows], *more)
 
 
 class Outcomes:
-    """Which positions are open, and whether there is room for more; thread-safe.
+    """Which messages are open, and whether there is room for more; thread-safe. Times are of `clock`, in seconds.
 
-    `limit` is how many trees may be open, `clock` in monotonic seconds. `most` is how many were ever open at once,
-    those of an earlier process apart.
+    At most `limit` trees are open. A failed message is delivered again `retry_limit` times. A pending one without an
+    outcome for `lost_after` seconds has failed; that is noticed after a sixteenth of this time at most. `acked` and
+    `ignored` count outcomes, `most` is how many trees were ever open at once, those of an earlier process apart.
     """
 
     def __init__(
         self,
-        positions: SourcePositions,
         roots: SourceRoots,
         limit: int,
+        retry_limit: int,
+        lost_after: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._positions = positions
         self._roots = roots
         self._limit = limit
+        self._retry_limit = retry_limit
+        self._lost_after = lost_after
         self._clock = clock
+        self._tick_at = clock()
+        # Columns of the open messages, and of some that are done, in the order of their positions.
+        self._positions: Positions = np.empty(0, np.int64)
+        self._rows = np.empty(0, _ROW)
+        self._counts = np.zeros(3, np.int64)  # by state
+        self._messages: dict[int, str] = {}  # of the last attempt's failure, by position
+        self._started = np.full(MAX_PARTITIONS, -1)  # the last position of each partition that was delivered
+        self._turn = 0  # where the next round of replays begins
         self._complete_latency = LatencyHistogram()
         self._reasons: Counter[str] = Counter()
         self._changed = threading.Condition()
         # While a micro-batch is written: where the notices were read to before, and those of what is not known yet.
         self._written_from: int | None = None
         self._early: list[_Notices] = []
-        self.acked = self.failed = self.ignored = self.lost = self.most = 0
+        self.acked = self.ignored = self.most = 0
 
-    def recovered(self, ranges: Iterable[tuple[int, Offsets]], mark: int) -> None:
-        """Opens what an earlier process may have delivered, offsets of each partition."""
+    def recovered(self, positions: Positions, mark: int) -> None:
+        """Opens what an earlier process may have delivered."""
         with self._changed:
-            for partition, offsets in ranges:
-                self._positions.delivered(partition, offsets, mark)
+            self._open(positions, mark, is_timed=False)
 
-    @contextmanager
-    def writing(self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool]) -> Iterator[list[SourceRange]]:
-        """Waits until there is room for a micro-batch; within the block it is written, and afterwards it is open.
+    def forget_counts(self) -> None:
+        """Counts from zero again: an earlier process has counted what was read in recovery."""
+        with self._changed:
+            self.acked = self.ignored = 0
+            self._reasons.clear()
 
-        Its notices that are read within the block count as well: that a tree is open is only known when its task
-        reports. What was delivered goes into the list. `rows` is how many there are at most; `mark` returns the offset
-        before which the notices were read. Raises `StoppedBetweenBatches` when `stopping` returns true.
+    def deliver(
+        self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool], write: Callable[[], Delivered]
+    ) -> Delivered:
+        """Waits until there is room for a micro-batch, has it written, and opens what `write` returns.
+
+        Notices that are read meanwhile count as well: which trees are open is only known when their tasks report.
+        `rows` is how many there are at most; `mark` returns the offset before which the notices were read. Raises
+        `StoppedBetweenBatches` when `stopping` returns true.
         """
-        delivered: list[SourceRange] = []
         with self._changed:
-            while self._positions.pending and self._positions.pending + rows > self._limit:
+            while self.outstanding and self.outstanding + rows > self._limit:
                 if stopping():
                     raise StoppedBetweenBatches("stopped while waiting for trees to complete")
                 self._changed.wait(_LOOK_SECONDS)
-            began, self._written_from = self._clock(), mark()
+            began, start = self._clock(), mark()
+            self._written_from = start
+        delivered = NOTHING
         try:
-            yield delivered
+            delivered = write()
         finally:
             with self._changed:
-                for each in delivered:
-                    self._positions.delivered(each.partition, each.offsets, self._written_from, began)
                 self._written_from = None
-                self.most = max(self.most, self._positions.pending)
                 early, self._early = self._early, []
+                self._open(delivered.positions, start, began)
+                self.most = max(self.most, self.outstanding)
                 for notices in early:
                     self._apply(notices)
                 self._changed.notify_all()
-        if any(each.partition >= MAX_PARTITIONS for each in delivered):
-            raise SparkJobError(
-                f"the source topic has grown beyond {MAX_PARTITIONS} partitions, which positional roots tell apart: "
-                "copy it to a topic with fewer"
-            )
+        return delivered
 
     def read(self, batch: NoticeBatch) -> None:
         """Applies notices; those of other spouts, or of what is not open, are ignored."""
-        acked, failed = self._notices(batch.acked_roots), self._notices(batch.failed_roots, batch)
+        failed = batch.failed_roots, batch.fail_reasons, np.array(batch.fail_messages, object)
+        both = self._own(batch.acked_roots), self._own(*failed)
         with self._changed:
-            self._apply(acked)
-            self._apply(failed)
+            self.ignored += len(batch) - sum(len(notices.positions) for notices in both)
+            for notices in both:
+                self._apply(notices)
             self._changed.notify_all()
 
-    def done(self, partition: int, offsets: Any) -> None:
-        """Closes positions that need no outcome."""
+    def done(self, positions: Positions) -> None:
+        """Closes messages that need no outcome."""
         with self._changed:
-            self._positions.done(partition, offsets)
+            self._move(self._find(positions)[0], _DONE)
             self._changed.notify_all()
 
-    def tick(self, now: float) -> None:
+    def tick(self) -> None:
         """Gives up what had no outcome for too long."""
         with self._changed:
-            if lost := self._positions.tick(now):
-                self.lost += lost
-                self._reasons[FailReason.LOST.word] += lost
-                logger.warning("%d trees had no outcome for the largest tree age: lost, and delivered again", lost)
+            if (now := self._clock()) < self._tick_at:
+                return
+            self._tick_at = now + self._lost_after / _CHECKS
+            is_late = self._rows["delivered"] + self._lost_after <= now
+            places = np.flatnonzero(is_late & (self._rows["state"] == _PENDING))
+            if len(places):
+                self._put_due(places, self._rows["attempt"][places] + 1, np.full(len(places), FailReason.LOST))
+                text = "%d trees had no outcome for the largest tree age: lost, and delivered again"
+                logger.warning(text, len(places))
                 self._changed.notify_all()
 
-    def take_due(self, most: int, span: int, seconds: float = 0.0) -> list[Replays]:
-        """Takes what has to be delivered again, as far as there is room; waits for some, no longer than `seconds`."""
-        with self._changed:
-            if not self._positions.due and seconds:
-                self._changed.wait(seconds)
-            room = min(most, self._limit - self._positions.pending)
-            taken = self._positions.take_due(room, span, self._clock()) if room > 0 else []
-            self.most = max(self.most, self._positions.pending)
-            return taken
+    def take_due(self, most: int, span: int, seconds: float = 0.0) -> Replays | None:
+        """Takes what has to be delivered again, as far as there is room; waits for some, no longer than `seconds`.
 
-    def prefixes(self, mark: int) -> list[Prefix]:
-        """How far each partition of the source is done."""
+        There are at most `most`, and those of a partition are less than `span` offsets apart, so that they can be read
+        in one go. They are pending then.
+        """
         with self._changed:
-            # What was read of the micro-batch under way has to be read again after a crash.
-            return self._positions.prefixes(mark if self._written_from is None else min(mark, self._written_from))
+            if not self.due and seconds:
+                self._changed.wait(seconds)
+            room = min(most, self._limit - self.outstanding)
+            if not self.due or room <= 0:
+                return None
+            places = np.flatnonzero(self._rows["state"] == _DUE)
+            # Behind the partition that was the last one before, so that no other one starves.
+            places = np.roll(places, -np.searchsorted(self._positions[places], self._turn))
+            positions = self._positions[places]
+            begins = np.flatnonzero(np.diff(positions >> OFFSET_BITS, prepend=-1))
+            firsts = np.repeat(positions[begins], np.diff(begins, append=len(places)))
+            places = places[positions < firsts + span][:room]
+            self._turn = ((int(self._positions[places[-1]]) >> OFFSET_BITS) + 1) << OFFSET_BITS
+            places.sort()
+            replays = Replays(self._positions[places], self._rows["attempt"][places], self._given_up(places))
+            self._move(places, _PENDING)
+            self._rows["delivered"][places] = self._clock()
+            self._rows["is_timed"][places] = True
+            self.most = max(self.most, self.outstanding)
+            return replays
+
+    def prefixes(self, mark: int) -> dict[int, Prefix]:
+        """How far each partition of the source is done; the notices before `mark` were read."""
+        with self._changed:
+            if self._counts[_DONE]:
+                is_open = self._rows["state"] != _DONE
+                self._positions, self._rows = self._positions[is_open], self._rows[is_open]
+                self._counts[_DONE] = 0
+            if self._written_from is not None:
+                # What was read of the micro-batch under way has to be read again after a crash.
+                mark = min(mark, self._written_from)
+            found = {}
+            for partition in np.flatnonzero(self._started >= 0).tolist():
+                first = np.searchsorted(self._positions, partition << OFFSET_BITS)
+                if first < len(self._positions) and self._positions[first] >> OFFSET_BITS == partition:
+                    found[partition] = Prefix(int(self._positions[first]) % MAX_OFFSET, int(self._rows["mark"][first]))
+                else:
+                    found[partition] = Prefix(int(self._started[partition]) % MAX_OFFSET + 1, mark)
+            return found
 
     def stats(self) -> dict[str, Any]:
         """What became of trees up to now, in the form of `spout_sdk.Stats`; lost ones have failed.
@@ -150,52 +225,116 @@ class Outcomes:
                 "acked": self.acked,
                 "failed": dict(self._reasons),
                 "ignored_notices": self.ignored,
-                "pending": self._positions.pending,
+                "pending": self.outstanding,
                 "complete_latency": dict(self._complete_latency.counts),
             }
 
     @property
     def outstanding(self) -> int:
         """Trees that are open."""
-        return self._positions.pending
+        return int(self._counts[_PENDING])
 
     @property
     def due(self) -> int:
         """Messages that have to be delivered again."""
-        return self._positions.due
+        return int(self._counts[_DUE])
+
+    @property
+    def lost(self) -> int:
+        """Trees that had no outcome."""
+        return self._reasons[FailReason.LOST.word]
+
+    @property
+    def failed(self) -> int:
+        """Trees whose failure was read."""
+        return self._reasons.total() - self.lost
 
     @property
     def idle(self) -> bool:
         """Whether nothing is open."""
         with self._changed:
-            return not (self._positions.pending or self._positions.due)
+            return not (self.outstanding or self.due)
 
-    def _notices(self, roots: IdColumn, fails: NoticeBatch | None = None) -> _Notices:
-        """The positions of this spout's roots, with the reasons of fails; other roots are ignored."""
-        is_own, partitions, offsets, attempts = self._roots.positions(roots)
-        why = () if fails is None else (fails.fail_reasons, np.array(fails.fail_messages, object))
-        with self._changed:
-            self.ignored += len(roots) - int(is_own.sum())
-        return _Notices(partitions, offsets, attempts, *why).of(is_own)
+    def _open(self, positions: Positions, mark: int, now: float | None = None, *, is_timed: bool = True) -> None:
+        """Opens messages under attempt 0, as far as they lie behind all that were opened; positions rise."""
+        if len(positions) and positions[-1] >> OFFSET_BITS >= MAX_PARTITIONS:
+            raise SparkJobError(
+                f"the source topic has grown beyond {MAX_PARTITIONS} partitions, the most that positional roots can "
+                "have: copy it to a topic with fewer"
+            )
+        fresh = positions[positions > self._started[positions >> OFFSET_BITS]]
+        rows = np.zeros(len(fresh), _ROW)
+        rows["delivered"], rows["is_timed"], rows["mark"] = self._clock() if now is None else now, is_timed, mark
+        places = np.searchsorted(self._positions, fresh)
+        self._positions = np.insert(self._positions, places, fresh)
+        self._rows = np.insert(self._rows, places, rows)
+        self._counts[_PENDING] += len(fresh)
+        # Of several of a partition the last one stays.
+        self._started[fresh >> OFFSET_BITS] = fresh
+
+    def _own(self, roots: IdColumn, *why: Any) -> _Notices:
+        """The outcomes of this spout's roots, with the reasons of fails."""
+        is_own, positions, attempts = self._roots.positions(roots)
+        return _Notices(positions, attempts, *why).of(is_own)
 
     def _apply(self, notices: _Notices) -> None:
-        for partition in np.unique(notices.partitions).tolist():
-            own = notices.of(notices.partitions == partition)
-            if self._written_from is not None:
-                is_early = own.offsets > self._positions.started(partition)
-                if is_early.any():
-                    self._early.append(own.of(is_early))
-                    own = own.of(~is_early)
-            if own.reasons is None:
-                known, begun = self._positions.done(partition, own.offsets, own.attempts)
-                self.acked += known
-                # The trees of a micro-batch began at one moment.
-                for moment, trees in zip(*np.unique(begun, return_counts=True), strict=True):
-                    self._complete_latency.record(self._clock() - float(moment), int(trees))
-            else:
-                messages = own.messages.tolist()
-                reasons = self._positions.failed(partition, own.offsets, own.attempts, own.reasons, messages).tolist()
-                known = len(reasons)
-                self.failed += known
-                self._reasons.update(FailReason(reason).word for reason in reasons)
-            self.ignored += len(own.offsets) - known
+        if self._written_from is not None:
+            is_early = notices.positions > self._started[notices.positions >> OFFSET_BITS]
+            if is_early.any():
+                self._early.append(notices.of(is_early))
+                notices = notices.of(~is_early)
+        # Of several outcomes of a message, that of the last attempt counts.
+        notices = notices.of(np.argsort(-notices.attempts, kind="stable"))
+        places, rows = self._find(notices.positions)
+        tried, known = notices.attempts[rows], self._rows[places]
+        if notices.reasons is None:
+            is_timed = known["is_timed"] & (known["state"] == _PENDING) & (known["attempt"] == tried)
+            # The trees of a micro-batch began at one moment.
+            for moment, trees in zip(*np.unique(known["delivered"][is_timed], return_counts=True), strict=True):
+                self._complete_latency.record(self._clock() - float(moment), int(trees))
+            self._move(places, _DONE)
+            self.acked += len(places)
+        else:
+            # A failure of an attempt that was given up before is stale. One of a later attempt is that of an earlier
+            # process, which had given up attempts without a notice.
+            is_fresh = tried >= known["attempt"]
+            places, rows = places[is_fresh], rows[is_fresh]
+            self._put_due(places, notices.attempts[rows] + 1, notices.reasons[rows], notices.messages[rows].tolist())
+        self.ignored += len(notices.positions) - len(places)
+
+    def _find(self, positions: Positions) -> tuple[Places, Places]:
+        """Where the open ones of some messages stand, each once, and the first row that names each."""
+        places = np.searchsorted(self._positions, positions)
+        rows = np.flatnonzero(places < len(self._positions))
+        at = places[rows]
+        rows = rows[(self._positions[at] == positions[rows]) & (self._rows["state"][at] != _DONE)]
+        places, first = np.unique(places[rows], return_index=True)
+        return places, rows[first]
+
+    def _put_due(self, places: Places, attempts: Any, reasons: Any, messages: list[str] | None = None) -> None:
+        self._move(places, _DUE)
+        self._rows["attempt"][places] = attempts
+        self._rows["reason"][places] = reasons
+        self._reasons.update(FailReason(reason).word for reason in reasons.tolist())
+        if messages and any(messages):
+            found = zip(self._positions[places].tolist(), messages, strict=True)
+            self._messages.update({position: message for position, message in found if message})
+
+    def _move(self, places: Places, state: int) -> None:
+        """Gives messages, each of which stands there once, a state."""
+        self._counts -= np.bincount(self._rows["state"][places], minlength=len(self._counts))
+        self._counts[state] += len(places)
+        self._rows["state"][places] = state
+        if self._messages:
+            for position in self._positions[places].tolist():
+                self._messages.pop(position, None)
+
+    def _given_up(self, places: Places) -> dict[int, str]:
+        """By position, why messages are not delivered again, of those that have no attempt left."""
+        spent = places[self._rows["attempt"][places] > self._retry_limit]
+        reasons = self._rows["reason"][spent].tolist()
+        return {
+            position: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
+            + (f": {message}" if (message := self._messages.get(position)) else "")
+            for position, reason in zip(self._positions[spent].tolist(), reasons, strict=True)
+        }

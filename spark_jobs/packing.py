@@ -5,7 +5,6 @@ same attempt of a task writes both, and is a writer of its own; see ADR 22.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import Any, Final
@@ -26,6 +25,7 @@ from tuple_tree.anchors import (
     concatenated,
     pack_counts,
 )
+from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.names import tuples_topic
@@ -45,10 +45,6 @@ Count = Callable[[str, int], None]
 def without(rows: Rows, some: Collection[int]) -> Rows:
     """The rows that are not among some; those are few."""
     return rows[~np.isin(rows, list(some))] if some else rows
-
-
-def not_counted(_name: str, _more: int) -> None:
-    pass
 
 
 class Packing:
@@ -220,47 +216,42 @@ class _Inbox:
             return
         # A tuple that no record takes: its dead letter names only its destination.
         by, topology, place = packing.component.name, packing.manifest.topology, (self._topic, self._task, -1)
-        detail = f"a tuple for {self._topic}[{self._task}] takes {size:,} bytes with its anchors, and a record "
-        detail += f"{packing.largest:,}"
-        packing.add(dead_letter(topology, place, reason="too-large", detail=detail, by=f"{by}/{self._task}"))
+        takes = f"takes {size:,} bytes with its anchors, and a record {packing.largest:,}"
+        why = WireError("too-large", f"a tuple for {self._topic}[{self._task}] {takes}")
+        packing.add(dead_letter(topology, f"{by}/{self._task}", place, why))
         packing.count("dead", 1)
-        packing.entries.fail(part.ids[::2], f"{by}: {detail}")
+        packing.entries.fail(part.ids[::2], f"{by}: {why.detail}")
 
 
-@dataclass(frozen=True)
-class Pack:
+def pack(
+    manifest: Manifest, bolt: BoltManifest, count: Count, batches: Iterable[Any], largest: int = LARGEST
+) -> Iterator[Any]:
     """Makes records of the rows of `transform`, for `mapInArrow`, as write 1 of a bolt.
 
     A tuple larger than `largest` bytes is a dead letter, and fails its trees.
     """
+    packing = Packing(manifest, bolt, largest, count)
+    return packing.records(batches, partial(_add_result, packing))
 
-    manifest: Manifest
-    bolt: BoltManifest
-    largest: int = LARGEST
-    count: Count = field(default=not_counted)
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        packing = Packing(self.manifest, self.bolt, self.largest, self.count)
-        return packing.records(batches, partial(self._add, packing))
-
-    def _add(self, packing: Packing, batch: Any) -> None:
-        anchors = roots_of(batch.column(TRACKING))
-        rows = np.arange(batch.num_rows)
-        unfit: dict[int, str] = {}
-        if FAIL in batch.schema.names:
-            unfit = {row: why for row, why in enumerate(batch.column(FAIL).to_pylist()) if why is not None}
-            rows = without(rows, unfit)
-        streams = list(packing.streams)
-        if len(streams) == 1:
-            unfit |= packing.emit(streams[0], batch, anchors, rows)
-        elif streams:
-            names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
-            for name in streams:
-                unfit |= packing.emit(name, batch, anchors, rows[names == name])
-            for row in rows[~np.isin(names, streams)].tolist():
-                unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
-        else:
-            self.count("emitted", len(rows))
-        self.count("failed", len(unfit))
-        for row, message in unfit.items():
-            packing.entries.fail(anchors.take(np.array([row]))[0], message)
+def _add_result(packing: Packing, batch: Any) -> None:
+    anchors = roots_of(batch.column(TRACKING))
+    rows = np.arange(batch.num_rows)
+    unfit: dict[int, str] = {}
+    if FAIL in batch.schema.names:
+        unfit = {row: why for row, why in enumerate(batch.column(FAIL).to_pylist()) if why is not None}
+        rows = without(rows, unfit)
+    streams = list(packing.streams)
+    if len(streams) == 1:
+        unfit |= packing.emit(streams[0], batch, anchors, rows)
+    elif streams:
+        names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
+        for name in streams:
+            unfit |= packing.emit(name, batch, anchors, rows[names == name])
+        for row in rows[~np.isin(names, streams)].tolist():
+            unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
+    else:
+        packing.count("emitted", len(rows))
+    packing.count("failed", len(unfit))
+    for row, message in unfit.items():
+        packing.entries.fail(anchors.take(np.array([row]))[0], message)

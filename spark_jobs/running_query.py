@@ -21,8 +21,10 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.driver_stats import BatchResult, DriverStats, unread_records
+from spark_jobs.driver_stats import BatchResult, DriverStats, Tally, unread_records
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
+from tuple_tree.manifest import Component
+from tuple_tree.names import component_group
 
 logger = logging.getLogger("spark_jobs.progress")
 
@@ -34,14 +36,19 @@ _LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
 
 
+RunBatch = Callable[[DataFrame, int, bytes], BatchResult]
+"""Processes the records of a micro-batch, with its id and the query's id as 16 bytes."""
+
+
 class BatchRunner(StreamingQueryListener):
-    """What Spark calls for each micro-batch of a query, and, in a thread of its own, when one has ended.
+    """What Spark calls for each micro-batch of a component, and, in a thread of its own, when one has ended."""
 
-    `run` processes the records of a micro-batch, with its id and the query's id as 16 bytes.
-    """
-
-    def __init__(self, name: str, run: Callable[[DataFrame, int, bytes], BatchResult]) -> None:
-        self.name = name
+    def __init__(self, topology: str, component: Component, run: RunBatch) -> None:
+        self.topology = topology
+        self.component = component
+        self.name = component_group(topology, component.name)
+        self.tally = Tally(component)
+        self.stats: Callable[[], Mapping[str, Any]] = self.tally.stats
         self._run = run
         self._query_id = ""
         self._ended = threading.Event()
@@ -69,25 +76,22 @@ class BatchRunner(StreamingQueryListener):
             raise
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        if self.stopping.is_set():
-            self._await_interruption(records)
-            raise StoppedBetweenBatches(f"{self.name} was stopped before micro-batch {batch_id}")
         self._query_id = query_id_of(records)
         try:
-            self.written[batch_id] = self._run(records, batch_id, uuid.UUID(self._query_id).bytes)
+            if self.stopping.is_set():
+                raise StoppedBetweenBatches(f"{self.name} was stopped before micro-batch {batch_id}")
+            result = self._run(records, batch_id, uuid.UUID(self._query_id).bytes)
         except StoppedBetweenBatches:
-            # It had written nothing yet: as good as held back, and Spark must not take this for a failure either.
-            self._await_interruption(records)
+            # Nothing is written yet. Held back until Spark interrupts it, because it takes an error for a failure.
+            self.parked.set()
+            end = time.monotonic() + _INTERRUPTION_SECONDS
+            while time.monotonic() < end:
+                # Only an action of Spark notices the interruption.
+                records.sparkSession.range(1).collect()
             raise
+        self.tally.add(result)
+        self.written[batch_id] = result
         self.written.pop(batch_id - _REMEMBERED, None)
-
-    def _await_interruption(self, records: DataFrame) -> None:
-        """Holds the micro-batch back until Spark interrupts it, which it does not take for a failure then."""
-        end = time.monotonic() + _INTERRUPTION_SECONDS
-        self.parked.set()
-        while time.monotonic() < end:
-            # Only an action of Spark notices the interruption.
-            records.sparkSession.range(1).collect()
 
     def end(self) -> None:
         """Removes the listener when the last micro-batch is logged; may be called again."""
@@ -121,14 +125,14 @@ class BatchRunner(StreamingQueryListener):
         parts = [
             f"{result.rows:,} rows in",
             f"{result.rows / max(seconds, 0.001):,.0f} rows/s",
-            *([] if unread is None else [f"{unread:,} unread"]),
-            *([] if outstanding is None else [outstanding]),
+            None if unread is None else f"{unread:,} unread",
+            outstanding,
             f"{result.tuples:,} tuples out",
-            *([f"{result.acks:,} acks", f"{result.failed:,} failed"] if outstanding is None else []),
+            f"{result.acks:,} acks, {result.failed:,} failed" if outstanding is None else None,
             f"{result.dead:,} dead letters",
             f"{result.seconds:.2f} s",
         ]
-        return ", ".join(parts)
+        return ", ".join(filter(None, parts))
 
 
 def query_id_of(records: DataFrame) -> str:
@@ -149,12 +153,14 @@ class RunningQuery:
         metrics: what it shows to Prometheus, for a registry of yours.
     """
 
-    def __init__(self, query: StreamingQuery, runner: BatchRunner, stats: DriverStats) -> None:
+    def __init__(self, runner: BatchRunner, query: StreamingQuery, kafka: Mapping[str, Any]) -> None:
         self.query = query
         self._runner = runner
-        self._stats = stats
-        self.metrics: Collector = stats
-        stats.start()
+        self._stats = DriverStats(
+            kafka, runner.topology, runner.component, runner.stats, lambda: runner.progress, self._is_active
+        )
+        self.metrics: Collector = self._stats
+        self._stats.start()
 
     @property
     def progress(self) -> StreamingQueryProgress | None:
@@ -191,6 +197,9 @@ class RunningQuery:
             self._end()
         return ended
 
+    def _is_active(self) -> bool:
+        return bool(self.query.isActive)
+
     def _stop(self) -> None:
         py4j = logging.getLogger("py4j.clientserver")
         py4j.addFilter(_is_no_interruption)
@@ -210,12 +219,11 @@ class RunningQuery:
     def _wait(self, seconds: float | None) -> bool:
         end = math.inf if seconds is None else time.monotonic() + seconds
         try:
-            while True:
-                # Java waits without heeding signals, so never for long; it takes fractions.
-                left = max(_SHORTEST_SECONDS, min(_WAIT_SECONDS, end - time.monotonic()))
-                ended = bool(self.query.awaitTermination(left))  # type: ignore[arg-type]
-                if ended or time.monotonic() >= end:
-                    return ended
+            # Java waits without heeding signals, so never for long; it takes fractions.
+            while not self.query.awaitTermination(max(_SHORTEST_SECONDS, min(_WAIT_SECONDS, end - time.monotonic()))):  # type: ignore[arg-type]
+                if time.monotonic() >= end:
+                    return False
+            return True
         except StreamingQueryException:
             if self._runner.stopping.is_set() and StoppedBetweenBatches.__name__ in str(self.query.exception()):
                 return True

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,21 +21,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.librdkafka_bugs import LOST, BrokerMonitor
 from kafka_clients.log_reader import watermarks
-from spark_jobs.delivering import Deliveries, ReplayRequest, SourceRange, SpoutBatch
+from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SpoutBatch
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
-from spark_jobs.outcomes import Outcomes
+from spark_jobs.outcomes import Outcomes, Prefix
 from tuple_tree.errors import VersionError, WireError
-from tuple_tree.messages import FailReason, decode_notice_batch
+from tuple_tree.messages import decode_notice_batch
 from tuple_tree.names import component_group
-from tuple_tree.positions import MAX_PARTITIONS
-from tuple_tree.source_positions import Offsets, Prefix, Replays
+from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
 
 logger = logging.getLogger("spark_jobs.spout")
 
 _SECONDS: Final = 10.0
 _VERSION: Final = "1"
 _MARK: Final = "notices="
+_NO_MARK: Final = -1
 _REFRESH_SECONDS: Final = 3_600.0
 """A broker forgets an offset of a group without members 7 days after its last commit unless set otherwise
 (`offsets.retention.minutes`): so those of a quiet partition are committed again."""
@@ -51,16 +51,8 @@ _REACH: Final = 50_000
 _MOST: Final = 10_000
 """Messages of a round, at most."""
 
-_NONE: Final = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets of a source partition, from `start` up to and without `end`."""
-
-    partition: int
-    start: int
-    end: int
+Ranges = Mapping[int, range]
+"""Offsets by source partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +63,26 @@ class SourceReader:
     topic: str
     options: Mapping[str, str]
 
-    def read(self, ranges: Sequence[Range]) -> DataFrame:
-        """The messages of ranges, one for each partition, as far as they are still there."""
+    def read(self, ranges: Ranges) -> DataFrame:
+        """The messages of ranges, as far as they are still there."""
         options = {
             **self.options,
             "includeHeaders": "true",
             "failOnDataLoss": "false",
-            "assign": json.dumps({self.topic: [each.partition for each in ranges]}),
-            "startingOffsets": json.dumps({self.topic: {str(each.partition): each.start for each in ranges}}),
-            "endingOffsets": json.dumps({self.topic: {str(each.partition): each.end for each in ranges}}),
+            "assign": json.dumps({self.topic: [*ranges]}),
+            "startingOffsets": json.dumps({self.topic: {number: each.start for number, each in ranges.items()}}),
+            "endingOffsets": json.dumps({self.topic: {number: each.stop for number, each in ranges.items()}}),
         }
         return self.spark.read.format("kafka").options(**options).load()
 
-    def offsets(self, ranges: Sequence[Range]) -> list[tuple[int, Offsets]]:
-        """Which offsets there are in ranges, by partition, in rising order."""
-        filled = [each for each in ranges if each.start < each.end]
+    def positions(self, ranges: Ranges) -> Positions:
+        """The positions of the messages of ranges, in rising order."""
+        filled = {number: each for number, each in ranges.items() if each}
         if not filled:
-            return []
+            return NOTHING.positions
         table = self.read(filled).select("partition", "offset").toArrow()
-        partitions, offsets = table["partition"].to_numpy(), table["offset"].to_numpy()
-        return [(partition, np.sort(offsets[partitions == partition])) for partition in np.unique(partitions).tolist()]
+        partitions = table["partition"].to_numpy().astype(np.int64)
+        return np.sort(partitions << OFFSET_BITS | table["offset"].to_numpy())
 
 
 class SpoutOffsets:
@@ -121,56 +113,51 @@ class SpoutOffsets:
         self._committed: dict[int, Prefix] = {}
         self._refresh_at = time.monotonic() + _REFRESH_SECONDS
 
-    def bounds(self) -> list[Range]:
-        """First and end offset of each partition of the source."""
+    def bounds(self) -> dict[int, range]:
+        """The offsets of each partition of the source."""
         try:
             topic = self._consumer.list_topics(self._source, timeout=_SECONDS).topics[self._source]
             if topic.error is not None or not topic.partitions:
                 raise TopicsRefusedError(f"source topic {self._source} does not exist: create it, or name another")
             if len(topic.partitions) > MAX_PARTITIONS:
                 raise TopicsRefusedError(
-                    f"source topic {self._source} has {len(topic.partitions)} partitions, and positional roots tell "
-                    f"{MAX_PARTITIONS} apart: copy it to a topic with fewer"
+                    f"source topic {self._source} has {len(topic.partitions)} partitions, and positional roots can "
+                    f"have {MAX_PARTITIONS}: copy it to a topic with fewer"
                 )
-            return [Range(number, *self._watermarks(self._source, number)) for number in sorted(topic.partitions)]
+            return {number: range(*self._watermarks(self._source, number)) for number in sorted(topic.partitions)}
         except KafkaException as error:
             raise TopicsRefusedError(
                 f"source topic {self._source} at {self._servers} cannot be read: {error.args[0]}; check the settings"
             ) from error
 
-    def committed(self, partitions: Iterable[int]) -> dict[int, Prefix | None]:
-        """What the group has committed; with a mark of -1 where an operator has reset it."""
+    def committed(self, partitions: Iterable[int]) -> dict[int, Prefix]:
+        """What the group has committed of partitions; with a mark of -1 where an operator has reset it."""
         asked = [TopicPartition(self._source, number) for number in partitions]
-        prefixes: dict[int, Prefix | None] = {}
         for each in _without_error(self._consumer.committed(asked, timeout=_SECONDS)):
-            prefixes[each.partition] = None
             if each.offset != OFFSET_INVALID:
-                prefix = Prefix(each.partition, each.offset, mark_of(each))
-                self._committed[each.partition] = prefixes[each.partition] = prefix
-        return prefixes
+                self._committed[each.partition] = Prefix(each.offset, mark_of(each))
+        return self._committed.copy()
 
-    def commit(self, prefixes: Iterable[Prefix]) -> None:
+    def commit(self, prefixes: Mapping[int, Prefix]) -> None:
         """Commits what has changed, and now and then what has not.
 
         A failure is only logged: the next commit covers it, and until then a restart just delivers more twice.
         """
-        changed = {each.partition: each for each in prefixes if self._committed.get(each.partition) != each}
-        now = time.monotonic()
+        now, every = time.monotonic(), {**self._committed, **prefixes}
         is_refresh = now >= self._refresh_at
-        if is_refresh:
-            changed = self._committed | changed
-        if not changed:
-            return
         offsets = [
-            TopicPartition(self._source, each.partition, each.offset, f"{_VERSION}:{_MARK}{each.mark}")
-            for each in changed.values()
+            TopicPartition(self._source, number, each.offset, f"{_VERSION}:{_MARK}{each.mark}")
+            for number, each in every.items()
+            if is_refresh or self._committed.get(number) != each
         ]
+        if not offsets:
+            return
         try:
             _without_error(self._consumer.commit(offsets=offsets, asynchronous=False) or [])
         except KafkaException as error:
             logger.warning("the offsets of %s could not be committed: %s", self._source, error)
             return
-        self._committed |= changed
+        self._committed = every
         if is_refresh:
             self._refresh_at = now + _REFRESH_SECONDS
 
@@ -216,45 +203,103 @@ def mark_of(committed: TopicPartition) -> int:
     """The mark in a commit's metadata; -1 if the commit is not one of a spout in Spark."""
     version, _, mark = str(committed.metadata or "").partition(":")
     if not mark.startswith(_MARK):
-        return -1
+        return _NO_MARK
     if version != _VERSION:
         raise SparkJobError(
             f"the commit of {committed.topic}[{committed.partition}] has metadata of version {version}, and this spout "
             f"reads version {_VERSION}: run the version that committed it, or a later one"
         )
     digits = mark.removeprefix(_MARK)
-    return int(digits) if digits.isdigit() else -1
+    return int(digits) if digits.isdigit() else _NO_MARK
 
 
 class SpoutLoop:
     """A thread that owns the spout's consumer, and one for replays, which may take as long as a micro-batch.
 
-    `error` is why the loop cannot go on, `on_error` is called then; an error of the `landing` ends it too.
-    `on_replayed` is called with what a round of replays has written.
+    `error` is why the loop cannot continue.
     """
 
-    def __init__(
-        self, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, reader: SourceReader, retry_limit: int
-    ) -> None:
+    def __init__(self, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, reader: SourceReader) -> None:
         self._batch = batch
         self._offsets = offsets
         self._outcomes = outcomes
         self._reader = reader
-        self._retry_limit = retry_limit
-        self._deliveries = Deliveries(reader.spark.sparkContext)
         self._rounds = 0
         self._stopping = threading.Event()
         self._draining = threading.Event()
         name = component_group(batch.manifest.topology, batch.spout.name)
-        self._thread = threading.Thread(target=self._run, name=f"outcomes of {name}", daemon=True)
-        self._replaying = threading.Thread(target=self._replay, name=f"replays of {name}", daemon=True)
+        self._thread, self._replaying = (
+            threading.Thread(target=self._guarded, args=(work,), name=f"{what} of {name}", daemon=True)
+            for what, work in (("outcomes", self._run), ("replays", self._replay))
+        )
         self.error: BaseException | None = None
-        self.on_error: Callable[[], object] = lambda: None
-        self.on_replayed: Callable[[Sequence[SourceRange]], object] = lambda _ranges: None
-        self.landing: StreamingQuery | None = None
 
-    def catch_up(self, mark: int, end: int) -> None:
-        """Reads the notices up to an end; before `start`."""
+    def recover(self, bounds: Ranges, planned: Mapping[int, int], starting_offsets: str) -> dict[int, int]:
+        """Opens what may have been delivered, and reads the outcomes since; before `start`.
+
+        Returns where the query begins in a new checkpoint. Where nothing was planned, it begins at the group's offset.
+        """
+        committed = self._offsets.committed(bounds)
+        starts: dict[int, int] = {}
+        for number, there in bounds.items():
+            prefix = committed.get(number)
+            if prefix is None:
+                # A partition that was added to a source in use is read from its beginning, as Spark does.
+                late = starting_offsets == "latest" and not planned
+                starts[number] = there.stop if late else there.start
+            elif prefix.offset > there.stop:
+                raise TopicsRefusedError(
+                    f"partition {number} of {self._reader.topic} ends at {there.stop}, before the offset "
+                    f"{prefix.offset} up to which it was acked: was it made anew? Then take a fresh checkpoint and "
+                    "reset the group's offsets"
+                )
+            else:
+                starts[number] = max(prefix.offset, there.start)
+        acking = self._batch.manifest.acking
+        end = self._offsets.notices_end() if acking else 0
+        ahead = {number: range(start, planned.get(number, start)) for number, start in starts.items()}
+        marks = [committed[number].mark if number in committed else _NO_MARK for number, each in ahead.items() if each]
+        # Where an operator has set the offsets back, earlier notices count no more.
+        mark = end if not marks or _NO_MARK in marks else min(marks)
+        self._outcomes.recovered(self._reader.positions(ahead), mark)
+        if acking:
+            self._catch_up(mark, end)
+        self._outcomes.forget_counts()
+        first = starts.keys() - committed.keys()
+        self._offsets.commit({number: Prefix(starts[number], mark) for number in first})
+        return starts
+
+    def start(
+        self,
+        landing: StreamingQuery | None,
+        on_error: Callable[[], object],
+        on_replayed: Callable[[Delivered], object],
+    ) -> None:
+        """Starts the threads. The landing ends with the loop, and its error ends both.
+
+        `on_error` is called when the loop cannot continue, `on_replayed` with what a round of replays has written.
+        """
+        self._landing, self._on_error, self._on_replayed = landing, on_error, on_replayed
+        self._thread.start()
+        self._replaying.start()
+
+    def drain(self, seconds: float | None) -> bool:
+        """Lets the loop end as soon as nothing is open, and waits for that; returns whether it has ended."""
+        self._draining.set()
+        self._thread.join(seconds)
+        return not self.is_running
+
+    def stop(self) -> None:
+        """Commits, and ends the loop and the landing."""
+        self._stopping.set()
+        self._thread.join()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def _catch_up(self, mark: int, end: int) -> None:
+        """Reads the notices up to an end."""
         self._offsets.read_from(mark)
         last = time.monotonic()
         while self._offsets.mark < end:
@@ -266,96 +311,66 @@ class SpoutLoop:
                     f"before {self._offsets.mark}: check the brokers"
                 )
 
-    def start(self) -> None:
-        self._thread.start()
-        self._replaying.start()
-
-    def drain(self) -> None:
-        """Lets the loop end as soon as nothing is open."""
-        self._draining.set()
-
-    def stop(self) -> None:
-        """Ends the loop, commits, and closes the consumer."""
-        self._stopping.set()
-        self._thread.join()
-
-    def ended(self, seconds: float | None) -> bool:
-        """Waits for the end of the loop; returns whether it has ended."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:  # whatever it is, the query must not continue without us
+            logger.exception("%s cannot continue", threading.current_thread().name)
+            self.error = self.error or error
+            self._on_error()
 
     def _run(self) -> None:
         commit_at = 0.0
         try:
             while not self._is_over:
-                if self.landing is not None and (error := self.landing.exception()):
+                if self._landing is not None and (error := self._landing.exception()):
                     raise error
                 self._read()
-                now = time.monotonic()
-                self._outcomes.tick(now)
-                if now >= commit_at:
+                self._outcomes.tick()
+                if (now := time.monotonic()) >= commit_at:
                     commit_at = now + _COMMIT_SECONDS
                     self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
             # What is being delivered again has to be known before the last commit.
             self._replaying.join()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
-        except BaseException as error:  # whatever it is, the query must not go on without us
-            logger.exception("the loop of the outcomes cannot go on")
-            self._fail(error)
         finally:
             self._offsets.close()
+            if self._landing is not None:
+                self._landing.stop()
 
     def _replay(self) -> None:
-        try:
-            while not self._is_over:
-                if due := self._outcomes.take_due(_MOST, _REACH, _POLL_SECONDS):
-                    self._deliver_again(due)
-        except BaseException as error:  # as above
-            logger.exception("replays cannot go on")
-            self._fail(error)
+        while not self._is_over:
+            if replays := self._outcomes.take_due(_MOST, _REACH, _POLL_SECONDS):
+                self._deliver_again(replays)
 
-    def _deliver_again(self, replays: Sequence[Replays]) -> None:
-        """Delivers positions again, or writes their dead letters where no attempt is left.
+    def _deliver_again(self, replays: Replays) -> None:
+        """Delivers messages again, or writes their dead letters where no attempt is left.
 
         Those that need no outcome are done: they became dead letters, or are no longer there.
         """
         self._rounds += 1
-        ranges = [Range(each.partition, int(each.offsets[0]), int(each.offsets[-1]) + 1) for each in replays]
-        wanted = {each.partition: ReplayRequest(each.offsets, each.attempts, self._given_up(each)) for each in replays}
-        written = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
-        self.on_replayed(written)
-        alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in written}
-        finished = [(each.partition, np.setdiff1d(each.offsets, alive.get(each.partition, _NONE))) for each in replays]
-        dead, ended = sum(len(each.dead) for each in written), sum(len(offsets) for _, offsets in finished)
+        partitions, firsts = np.unique(replays.positions >> OFFSET_BITS, return_index=True)
+        lasts = np.append(firsts[1:], len(replays.positions)) - 1
+        begins, ends = replays.positions[firsts] % MAX_OFFSET, replays.positions[lasts] % MAX_OFFSET + 1
+        ranges = dict(zip(partitions.tolist(), map(range, begins.tolist(), ends.tolist()), strict=True))
+        written = self._batch.write(self._reader.read(ranges), replays)
+        self._on_replayed(written)
+        alive = np.setdiff1d(written.positions, written.dead)
+        finished = np.setdiff1d(replays.positions, alive)
         logging.getLogger("spark_jobs.progress").info(
             "%s: replay round %d, %d delivered again, %d dead letters, %d no longer there",
             self._batch.spout.name,
             self._rounds,
-            sum(len(each.offsets) for each in replays) - ended,
-            dead,
-            ended - dead,
+            len(alive),
+            len(written.dead),
+            len(finished) - len(written.dead),
         )
-        for partition, offsets in finished:
-            self._outcomes.done(partition, offsets)
-
-    def _given_up(self, replays: Replays) -> dict[int, str]:
-        """Why positions are not delivered again, of those that have no attempt left."""
-        spent = np.flatnonzero(replays.attempts > self._retry_limit)
-        offsets, reasons = replays.offsets[spent].tolist(), replays.reasons[spent].tolist()
-        return {
-            offset: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
-            + (f": {message}" if (message := replays.messages.get(offset)) else "")
-            for offset, reason in zip(offsets, reasons, strict=True)
-        }
+        self._outcomes.done(finished)
 
     @property
     def _is_over(self) -> bool:
         is_drained = self._draining.is_set() and self._outcomes.idle
         return self._stopping.is_set() or is_drained or self.error is not None
-
-    def _fail(self, error: BaseException) -> None:
-        self.error = self.error or error
-        self.on_error()
 
     def _read(self) -> bool:
         """Reads notices, and returns whether there were any."""
@@ -372,7 +387,5 @@ class SpoutLoop:
                 # Its trees are given up as lost in the end.
                 logger.warning("unreadable notice at offset %d of %s: %s", offset, topic, error)
                 topology, by = self._batch.manifest.topology, f"{self._batch.spout.name}/0"
-                self._batch.send(
-                    [dead_letter(topology, place, reason=error.reason, detail=error.detail, by=by, value=value)]
-                )
+                self._batch.send([dead_letter(topology, by, place, error, value=value)])
         return bool(messages)

@@ -11,10 +11,9 @@ A source that is no Kafka topic cannot be asked for one row again. So a query of
 
 import json
 import logging
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,37 +21,33 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
-from spark_jobs.delivering import Deliveries, SourceRange, SpoutBatch, only_stream
-from spark_jobs.driver_stats import BatchResult, DriverStats, SpoutTally
-from spark_jobs.entries import OUT, Record, new_session, record_rows
+from spark_jobs.delivering import Delivered, SpoutBatch, only_stream
+from spark_jobs.driver_stats import BatchResult, Tally
+from spark_jobs.entries import OUT, record_rows
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
-from spark_jobs.frames import FrameCodec, is_whole_value, spark_fields
+from spark_jobs.frames import FrameCodec, is_whole_value
 from spark_jobs.kafka_options import catalogue_of, check_topics, sink_options, source_options, topic_id
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from spark_jobs.spout_loop import Range, SourceReader, SpoutLoop, SpoutOffsets
-from spark_jobs.transform import check_fields
+from spark_jobs.spout_loop import SourceReader, SpoutLoop, SpoutOffsets
+from spark_jobs.transform import stream_columns
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS
-from tuple_tree.source_positions import Prefix, SourcePositions
 from tuple_tree.streams import Stream
 
 logger = logging.getLogger("spark_jobs.spout")
 
 DEFAULT_MAX_ROWS: Final = 200_000
-_NO_MARK: Final = -1
 _REPLAY_PARTITIONS: Final = 4
 """Of a replay topic that is created here."""
 _CREATE_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.05
 
 
 class RunningSpout(RunningQuery):
@@ -67,22 +62,13 @@ class RunningSpout(RunningQuery):
     """
 
     def __init__(
-        self,
-        query: StreamingQuery,
-        runner: BatchRunner,
-        stats: DriverStats,
-        loop: SpoutLoop,
-        outcomes: Outcomes,
-        landing: StreamingQuery | None,
+        self, runner: BatchRunner, query: StreamingQuery, kafka: Mapping[str, Any], loop: SpoutLoop, outcomes: Outcomes
     ) -> None:
-        super().__init__(query, runner, stats)
         self._loop = loop
-        self._landing = landing
         self.outcomes = outcomes
-        runner.outstanding = lambda: f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
+        super().__init__(runner, query, kafka)
 
     def _stop(self) -> None:
-        self._stop_landing()
         super()._stop()
         self._loop.stop()
 
@@ -92,21 +78,17 @@ class RunningSpout(RunningQuery):
             if not super()._wait(seconds):
                 return False
         except StreamingQueryException:
-            self._stop_landing()
             self._loop.stop()
             if self._loop.error is None:
                 raise
-        self._loop.drain()
-        if not self._loop.ended(None if seconds is None else max(0.0, began + seconds - time.monotonic())):
+        if not self._loop.drain(None if seconds is None else max(0.0, began + seconds - time.monotonic())):
             return False
-        self._stop_landing()
         if self._loop.error is not None:
             raise self._loop.error
         return True
 
-    def _stop_landing(self) -> None:
-        if self._landing is not None:
-            self._landing.stop()
+    def _is_active(self) -> bool:
+        return super()._is_active() or self._loop.is_running
 
 
 def spout(
@@ -159,7 +141,6 @@ def spout(
     _check_settings(name, retry_limit, starting_offsets, max_rows)
     check_topics(kafka, topics_of(manifest, component))
     writer: DataStreamWriter | None = None
-    landing: StreamingQuery | None = None
     if not isinstance(source, str):
         if fields is not None:
             raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
@@ -167,9 +148,11 @@ def spout(
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
     source_id = topic_id(kafka, source)
     empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
-    batch = SpoutBatch.of(manifest, component, empty, fields, kafka, source_id)
-    group = component_group(manifest.topology, name)
-    offsets = SpoutOffsets(kafka, group, source, (notices_topic(manifest.topology, name), 0))
+    batch = SpoutBatch(manifest, component, empty, fields, kafka, source_id)
+    offsets = SpoutOffsets(
+        kafka, component_group(manifest.topology, name), source, (notices_topic(manifest.topology, name), 0)
+    )
+    landing: StreamingQuery | None = None
     try:
         bounds = offsets.bounds()
         room = component.max_pending // 2
@@ -181,31 +164,28 @@ def spout(
         owner = {"topology": manifest.topology, "component": name, "kind": "spout"}
         claim_checkpoint(spark, checkpoint, {**owner, "source": source, "topic id": source_id})
         lost_after = (manifest.max_tree_age_ms + component.timeout_ms) / 1000
-        outcomes = Outcomes(SourcePositions(lost_after, time.monotonic()), batch.roots, component.max_pending)
+        outcomes = Outcomes(batch.roots, component.max_pending, retry_limit, lost_after)
         # A session of its own: settings of the user's queries must not change how replays are read.
-        reader = SourceReader(spark.newSession(), source, read)
-        loop = SpoutLoop(batch, offsets, outcomes, reader, retry_limit)
-        planned = planned_offsets(spark, checkpoint, source)
-        starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
-        tally = SpoutTally(component, manifest.acking, outcomes)
-        loop.on_replayed = lambda written: tally.add(_result(written))
-        deliveries, most = Deliveries(spark.sparkContext), min(max_rows, room)
+        loop = SpoutLoop(batch, offsets, outcomes, SourceReader(spark.newSession(), source, read))
+        starts = loop.recover(bounds, planned_offsets(spark, checkpoint, source), starting_offsets)
+        most = min(max_rows, room)
 
         def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
             began = time.monotonic()
-            with outcomes.writing(
-                most, lambda: offsets.mark, lambda: runner.stopping.is_set() or loop.error is not None
-            ) as delivered:
-                delivered += batch.write(records, deliveries)
-            result = _result(delivered, time.monotonic() - began)
-            tally.add(result)
-            for each in delivered:
-                outcomes.done(each.partition, each.dead if manifest.acking else each.offsets)
-            return result
+            delivered = outcomes.deliver(
+                most,
+                lambda: offsets.mark,
+                lambda: runner.stopping.is_set() or loop.error is not None,
+                lambda: batch.write(records),
+            )
+            outcomes.done(delivered.dead if manifest.acking else delivered.positions)
+            return _result(delivered, time.monotonic() - began)
 
-        runner = BatchRunner(group, run)
+        runner = BatchRunner(manifest.topology, component, run)
+        runner.stats = lambda: spout_stats(runner.tally, outcomes, manifest.acking)
+        runner.outstanding = lambda: f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
         if writer is not None:
-            landing = loop.landing = (writer.trigger(**trigger) if trigger else writer).start()
+            landing = (writer.trigger(**trigger) if trigger else writer).start()
             if trigger and {"availableNow", "once"} & trigger.keys():
                 # All has to land before the query sees what is available.
                 landing.awaitTermination()
@@ -216,59 +196,19 @@ def spout(
             landing.stop()
         offsets.close()
         raise
-    loop.on_error = query.stop
-    loop.start()
-    progress, is_active = (lambda: runner.progress), (lambda: bool(query.isActive) or not loop.ended(0))
-    stats = DriverStats(kafka, manifest.topology, name, tally.stats, progress, is_active)
-    return RunningSpout(query, runner, stats, loop, outcomes, landing)
+    loop.start(landing, query.stop, lambda written: runner.tally.add(_result(written)))
+    return RunningSpout(runner, query, kafka, loop, outcomes)
 
 
-def _result(delivered: Sequence[SourceRange], seconds: float = 0.0) -> BatchResult:
-    rows, dead = sum(len(each.offsets) for each in delivered), sum(len(each.dead) for each in delivered)
-    tuples = sum(each.tuples for each in delivered)
-    return BatchResult(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
+def spout_stats(tally: Tally, outcomes: Outcomes, acking: bool) -> dict[str, Any]:
+    """The totals of a spout, with the outcomes of its trees; without acking, what is emitted is acked."""
+    stats = tally.stats()
+    return {**stats, "executed": 0, **outcomes.stats(), **({} if acking else {"acked": stats["emitted"]})}
 
 
-def _recover(
-    bounds: list[Range],
-    planned: Mapping[int, int],
-    offsets: SpoutOffsets,
-    outcomes: Outcomes,
-    loop: SpoutLoop,
-    reader: SourceReader,
-    starting_offsets: str,
-    acking: bool,
-) -> dict[str, int]:
-    """Rebuilds what is open, and returns where the source's partitions begin for a query without a checkpoint."""
-    committed = offsets.committed(each.partition for each in bounds)
-    starts: dict[int, int] = {}
-    for each in bounds:
-        prefix = committed[each.partition]
-        if prefix is None:
-            # A partition that was added to a source in use is read from its beginning, as Spark does.
-            late = starting_offsets == "latest" and not planned
-            starts[each.partition] = each.end if late else each.start
-        elif prefix.offset > each.end:
-            raise TopicsRefusedError(
-                f"partition {each.partition} of {reader.topic} ends at {each.end}, before the offset {prefix.offset} "
-                "up to which it was acked: was it made anew? Then take a fresh checkpoint and reset the group's offsets"
-            )
-        else:
-            starts[each.partition] = max(prefix.offset, each.start)
-    end = offsets.notices_end() if acking else 0
-    ahead = [Range(number, start, planned.get(number, start)) for number, start in starts.items()]
-    marks = [
-        prefix.mark if (prefix := committed[each.partition]) is not None else _NO_MARK
-        for each in ahead
-        if each.start < each.end
-    ]
-    # Where an operator has set the offsets back, earlier notices count no more.
-    mark = end if not marks or _NO_MARK in marks else min(marks)
-    outcomes.recovered(reader.offsets(ahead), mark)
-    if acking:
-        loop.catch_up(mark, end)
-    offsets.commit(Prefix(number, start, mark) for number, start in starts.items() if committed[number] is None)
-    return {str(number): start for number, start in starts.items()}
+def _result(delivered: Delivered, seconds: float = 0.0) -> BatchResult:
+    rows, dead = len(delivered.positions), len(delivered.dead)
+    return BatchResult(rows, delivered.tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
 
 
 def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows: int) -> None:
@@ -287,33 +227,18 @@ def replay_topic(topology: str, spout: str) -> str:
     return f"{topology}.replay.{spout}"
 
 
-@dataclass(frozen=True)
-class Land:
-    """Makes messages of rows, one of each, in runs for the partitions in turn; for `mapInArrow`."""
-
-    topic: str
-    partitions: int
-    stream: Stream
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Encodes batches of rows; a row that cannot be encoded is a message without a value, and so a dead letter."""
-        codec, turn = FrameCodec(self.stream), int.from_bytes(new_session()[:4])
-        for batch in batches:
-            run = -(-batch.num_rows // self.partitions)
-            records: list[Record] = [
-                (self.topic, (turn + row // run) % self.partitions, None, value, ())
-                for row, value in enumerate(self._values(codec, batch))
-            ]
-            turn += 1
-            yield record_rows(records)
-
-    def _values(self, codec: FrameCodec, batch: Any) -> list[bytes | None]:
-        if is_whole_value(self.stream):
-            values: list[bytes | None] = batch.column(0).cast(pa.binary()).to_pylist()
-            return values
-        fitting, errors = codec.pack(batch)
-        payloads = iter(codec.payloads(fitting))
-        return [None if row in errors else next(payloads) for row in range(batch.num_rows)]
+def land(topic: str, stream: Stream, batches: Iterable[Any]) -> Iterator[Any]:
+    """Makes messages of rows, for `mapInArrow`; a row that cannot be encoded has no value, and so is a dead letter."""
+    codec = FrameCodec(stream)
+    for batch in batches:
+        values: list[bytes | None]
+        if is_whole_value(stream):
+            values = batch.column(0).cast(pa.binary()).to_pylist()
+        else:
+            fitting, errors = codec.pack(batch)
+            payloads = iter(codec.payloads(fitting))
+            values = [None if row in errors else next(payloads) for row in range(batch.num_rows)]
+        yield record_rows([(topic, None, None, value, ()) for value in values])
 
 
 def _landing(
@@ -324,35 +249,25 @@ def _landing(
         raise ComponentRefusedError(
             f"the source of spout {spout.name!r} is a DataFrame that does not stream: make it with spark.readStream"
         )
-    stream = only_stream(spout)
-    check_fields(rows.schema, stream, f"the source of spout {spout.name!r}")
-    topic = replay_topic(manifest.topology, spout.name)
-    land = Land(topic, _created(kafka, topic), stream)
-    chosen = [F.col(f"`{name}`").cast(kind).alias(name) for name, kind in spark_fields(stream).items()]
-    writer = rows.select(*chosen).mapInArrow(land, OUT).writeStream.format("kafka").options(**sink_options(kafka))
+    stream, topic = only_stream(spout), replay_topic(manifest.topology, spout.name)
+    chosen = stream_columns(rows, stream, f"the source of spout {spout.name!r}")
+    _create(kafka, topic)
+    messages = chosen.mapInArrow(partial(land, topic, stream), OUT)
+    writer = messages.writeStream.format("kafka").options(**sink_options(kafka))
     writer = writer.queryName(f"{manifest.topology}.{spout.name}.landing")
     return topic, writer.option("checkpointLocation", f"{checkpoint.rstrip('/')}/landing")
 
 
-def _created(kafka: Mapping[str, Any], topic: str) -> int:
-    """Creates the topic if it does not exist, and returns how many partitions it has."""
+def _create(kafka: Mapping[str, Any], topic: str) -> None:
+    """Creates a topic if it does not exist."""
     with catalogue_of(kafka) as catalogue:
-        if (existing := catalogue.topics().get(topic)) is not None:
-            return existing
+        if topic in catalogue.topics():
+            return
         new = NewTopic(topic, _REPLAY_PARTITIONS, -1, config={"cleanup.policy": "delete"})
-        created = catalogue.admin.create_topics([new])[topic]
         try:
-            created.result(_CREATE_SECONDS)
+            catalogue.admin.create_topics([new])[topic].result(_CREATE_SECONDS)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 message = f"topic {topic} cannot be created: {error.args[0]}; create it beforehand"
                 raise TopicsRefusedError(message) from error
-        end, pause = time.monotonic() + _CREATE_SECONDS, threading.Event()
-        while topic not in (topics := catalogue.topics()):
-            if time.monotonic() > end:
-                raise TopicsRefusedError(
-                    f"topic {topic} was created, but is not visible after {_CREATE_SECONDS:g} s: start again"
-                )
-            pause.wait(_LOOK_SECONDS)
-    logger.info("created topic %s with %d partitions", topic, topics[topic])
-    return topics[topic]
+    logger.info("created topic %s with %d partitions", topic, _REPLAY_PARTITIONS)

@@ -161,5 +161,12 @@ def check_fields(schema: StructType, stream: Stream, where: str) -> None:
             )
 
 
+def stream_columns(rows: DataFrame, stream: Stream, where: str) -> DataFrame:
+    """The fields of a stream, with its types, of a DataFrame that is checked to have them."""
+    check_fields(rows.schema, stream, where)
+    kinds = spark_fields(stream).items()
+    return rows.select(*[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in kinds])
+
+
 def _listed(schema: StructType) -> str:
     return "columns " + ", ".join(schema.names) if schema.names else "no columns"

@@ -250,10 +250,10 @@ FAULTS: Final = (
     ),
     Fault(
         "Spark spout: a replay uses its root again",
-        "tuple_tree/source_positions.py",
-        "        self._put_due(state, places, tried[rows] + 1)",
-        "        self._put_due(state, places, tried[rows])",
-        "tests/unit/tuple_tree/test_source_positions.py::test_failures_become_due_under_the_next_attempt",
+        "spark_jobs/outcomes.py",
+        "self._put_due(places, notices.attempts[rows] + 1,",
+        "self._put_due(places, notices.attempts[rows],",
+        "tests/unit/spark/test_outcomes.py::test_failures_become_due_under_the_next_attempt",
     ),
     Fault(
         "Spark: the edge of an input is left out of its ack",

@@ -23,7 +23,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import spark_jobs
 from spark_jobs import bolts, delivering
-from spark_jobs.delivering import Deliver
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
@@ -129,7 +128,7 @@ def test_an_interrupted_write_is_repeated(spark: SparkSession, bootstrap_servers
 
 @dataclass(frozen=True)
 class CutOff:
-    """A function for `mapInArrow` whose process is killed at its first attempt, when it has made a batch.
+    """In place of a function that makes records: its process is killed at its first attempt, when it has made a batch.
 
     With a directory, in which each kill leaves a file, at most five are.
     """
@@ -137,8 +136,8 @@ class CutOff:
     whole: Any
     kills: Path | None = None
 
-    def __call__(self, batches: Any) -> Iterator[Any]:
-        for batch in self.whole(batches):
+    def __call__(self, *given: Any) -> Iterator[Any]:
+        for batch in self.whole(*given):
             yield batch
             task = TaskContext.get()
             assert task is not None
@@ -148,19 +147,18 @@ class CutOff:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("write", ["Pack", "InputAcks"])
+@pytest.mark.parametrize("write", ["pack", "input_acks"])
 def test_tasks_of_each_write_of_a_bolt_are_killed(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
-    whole = getattr(bolts, write)
-    monkeypatch.setattr(bolts, write, lambda *given, **named: CutOff(whole(*given, **named)))
+    monkeypatch.setattr(bolts, write, CutOff(getattr(bolts, write)))
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(10_000)])
     stage.drain(spark, explode)
     assert not stage.outcome().acked, "no child was processed"
     stage.ack_received()
     acked = stage.outcome().acked
-    if write == "InputAcks":
+    if write == "input_acks":
         assert acked == set(roots), "write 2 is the same in each attempt"
     # What the first attempt of write 1 has left may keep trees open, and completes none.
     words = Counter(word for (word,) in stage.values())
@@ -176,7 +174,7 @@ def test_tasks_of_a_spout_are_killed(
     """
     kills = tmp_path / "kills"
     kills.mkdir()
-    monkeypatch.setattr(delivering, "Deliver", lambda *given: CutOff(Deliver(*given), kills))
+    monkeypatch.setattr(delivering, "deliver", CutOff(delivering.deliver, kills))
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
     messages = lines(600)
     stage.feed(messages)

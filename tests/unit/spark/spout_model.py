@@ -1,14 +1,15 @@
 """A spout in Spark without Spark, and a plain model of its tuples and their trees."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.delivering import Deliver, SourceRange, SourceRoots
+from spark_jobs.delivering import Delivered, Replays, SourceRoots
+from spark_jobs.delivering import deliver as records_of
 from spout_sdk import Stream
 from tests.manifests import manifest
 from tests.spark.topologies import subscription
@@ -44,12 +45,16 @@ def deliver(
     *,
     stream: Stream = LINES,
     bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
-    report: Callable[[list[SourceRange]], object] = lambda found: None,
-    form: Any = "value",
+    report: Callable[[Delivered], object] = lambda found: None,
+    has_fields: bool = False,
+    replays: Replays | None = None,
     settings: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
-) -> Deliver:
-    return Deliver(*topology(stream, bolts, **settings), form, SourceRoots(1, KEY, PARTITIONS), send, report, **more)
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    roots = SourceRoots(1, KEY, PARTITIONS)
+    return lambda batches: records_of(
+        *topology(stream, bolts, **settings), roots, has_fields, send, report, replays, batches, **more
+    )
 
 
 def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:

@@ -1,91 +1,296 @@
-"""The outcomes of a spout: open messages, waits for room, and outcomes that are read before a task's report."""
+"""The outcomes of a spout: which messages are done, open or due again, against a plain model; waits for room."""
 
+import random
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from spark_jobs.delivering import SourceRange, SourceRoots
+from spark_jobs.delivering import NOTHING, Delivered, SourceRoots
 from spark_jobs.errors import StoppedBetweenBatches
-from spark_jobs.outcomes import Outcomes
+from spark_jobs.outcomes import Outcomes, Prefix
+from tests.seeds import each_seed
 from tests.waiting import eventually
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.positions import Position, positional_root, topic_key
-from tuple_tree.source_positions import Prefix, SourcePositions
+from tuple_tree.positions import MAX_OFFSET, Position, positional_root, topic_key
 
 KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
+LIMIT = 1_000
+RETRIES = 2
+
+At = tuple[int, int]
+"""Partition and offset."""
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
-def outcomes() -> Outcomes:
-    return Outcomes(SourcePositions(1_000.0, 0.0), SourceRoots(3, KEY, 8), 100, lambda: 7.0)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def outcomes(clock: Clock) -> Outcomes:
+    return Outcomes(SourceRoots(3, KEY, 8), LIMIT, RETRIES, 10.0, clock)
 
 
 def roots(*positions: Position) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
     return np.array([positional_root(position, KEY, 8) for position in positions], np.uint64)
 
 
-def found(partition: int, offsets: range) -> SourceRange:
-    return SourceRange(partition, np.array(offsets), np.empty(0, np.int64), len(offsets))
+def columns(partition: int, offsets: Sequence[int]) -> Any:
+    return np.array([partition * MAX_OFFSET + offset for offset in offsets], np.int64)
+
+
+def deliver(outcomes: Outcomes, partition: int, offsets: Sequence[int], mark: int = 0, rows: int = 0) -> None:
+    delivered = NOTHING._replace(positions=columns(partition, offsets))
+    outcomes.deliver(rows, lambda: mark, lambda: False, lambda: delivered)
+
+
+def counted(outcomes: Outcomes, batch: NoticeBatch) -> int:
+    """How many of the notices were not ignored."""
+    before = outcomes.ignored
+    outcomes.read(batch)
+    return len(batch) - outcomes.ignored + before
+
+
+def ack(outcomes: Outcomes, *positions: Position) -> int:
+    return counted(outcomes, NoticeBatch(0, 0, acked_roots=roots(*positions)))
+
+
+def fail(outcomes: Outcomes, *positions: Position, reason: FailReason = FailReason.FAILED, message: str = "") -> int:
+    reasons, messages = np.full(len(positions), reason, np.uint8), (message,) * len(positions)
+    failed = NoticeBatch(0, 0, failed_roots=roots(*positions), fail_reasons=reasons, fail_messages=messages)
+    return counted(outcomes, failed)
+
+
+def taken(outcomes: Outcomes, most: int = 10, span: int = 100) -> dict[At, int]:
+    """The attempts of a round of replays."""
+    replays = outcomes.take_due(most, span)
+    if replays is None:
+        return {}
+    places = [divmod(position, MAX_OFFSET) for position in replays.positions.tolist()]
+    return dict(zip(places, replays.attempts.tolist(), strict=True))
 
 
 def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
-    with outcomes.writing(20, lambda: 40, lambda: False) as delivered:
-        acked = roots(Position(3, 1, 10), Position(3, 1, 12), Position(2, 1, 10))
+    def write() -> Delivered:
         failed = roots(Position(3, 1, 11))
-        reasons = np.array([FailReason.FAILED], np.uint8)
         outcomes.read(
-            NoticeBatch(0, 0, acked_roots=acked, failed_roots=failed, fail_reasons=reasons, fail_messages=("no",))
+            NoticeBatch(
+                0,
+                0,
+                acked_roots=roots(Position(3, 1, 10), Position(3, 1, 12), Position(2, 1, 10)),
+                failed_roots=failed,
+                fail_reasons=np.array([FailReason.FAILED], np.uint8),
+                fail_messages=("no",),
+            )
         )
         assert (outcomes.acked, outcomes.failed, outcomes.ignored) == (0, 0, 1)
-        delivered.append(found(1, range(10, 20)))
+        assert outcomes.prefixes(50) == {0: Prefix(1, 40)}, "as far as the notices were read before"
+        return NOTHING._replace(positions=columns(1, range(10, 20)))
+
+    deliver(outcomes, 0, [0])
+    outcomes.done(columns(0, [0]))
+    outcomes.deliver(20, lambda: 40, lambda: False, write)
     assert (outcomes.acked, outcomes.failed, outcomes.ignored) == (2, 1, 1)
     assert (outcomes.outstanding, outcomes.due) == (7, 1)
-    (replays,) = outcomes.take_due(10, 10)
-    assert (replays.partition, replays.offsets.tolist(), replays.attempts.tolist()) == (1, [11], [1])
-    assert replays.messages == {11: "no"}
-    assert outcomes.prefixes(50) == [Prefix(1, 11, 40)], "outcomes that were read during the write are read again"
+    assert taken(outcomes) == {(1, 11): 1}
+    assert outcomes.prefixes(50)[1] == Prefix(11, 40), "outcomes that were read during the write are read again"
 
 
 def test_outcomes_of_unreported_deliveries_are_ignored(outcomes: Outcomes) -> None:
-    def fails() -> None:
-        with outcomes.writing(20, lambda: 0, lambda: False):
-            outcomes.read(NoticeBatch(0, 0, acked_roots=roots(Position(3, 1, 10))))
-            raise OSError("no space")
+    def write() -> Delivered:
+        assert ack(outcomes, Position(3, 1, 10))
+        raise OSError("no space")
 
     with pytest.raises(OSError, match="no space"):
-        fails()
+        outcomes.deliver(20, lambda: 0, lambda: False, write)
     assert (outcomes.acked, outcomes.ignored, outcomes.outstanding) == (0, 1, 0)
 
 
 def test_a_micro_batch_waits_for_room(outcomes: Outcomes) -> None:
-    with outcomes.writing(60, lambda: 0, lambda: False) as delivered:
-        delivered.append(found(0, range(60)))
+    deliver(outcomes, 0, range(600), rows=600)
     entered = threading.Event()
 
-    def next_one() -> None:
-        with outcomes.writing(60, lambda: 0, lambda: False):
-            entered.set()
+    def write() -> Delivered:
+        entered.set()
+        return NOTHING
 
-    thread = threading.Thread(target=next_one)
+    thread = threading.Thread(target=outcomes.deliver, args=(600, lambda: 0, lambda: False, write))
     thread.start()
-    outcomes.done(0, range(19))
-    assert outcomes.outstanding == 41
+    outcomes.done(columns(0, range(199)))
+    assert outcomes.outstanding == 401
     assert not entered.is_set()
-    outcomes.done(0, [19])
-    eventually(entered.is_set, "room for 60 of 100")
+    outcomes.done(columns(0, [199]))
+    eventually(entered.is_set, "room for 600 of 1,000")
     thread.join()
-    with pytest.raises(StoppedBetweenBatches), outcomes.writing(61, lambda: 0, lambda: True):
-        pass
+    with pytest.raises(StoppedBetweenBatches):
+        outcomes.deliver(601, lambda: 0, lambda: True, write)
 
 
-def test_a_thousand_notices_are_columns(outcomes: Outcomes) -> None:
-    with outcomes.writing(50, lambda: 0, lambda: False) as delivered:
-        delivered += [found(number, range(5_000)) for number in range(2)]
+def test_a_thousand_notices_are_columns(clock: Clock) -> None:
+    outcomes = Outcomes(SourceRoots(3, KEY, 8), 10_000, RETRIES, 10.0, clock)
+    for partition in range(2):
+        deliver(outcomes, partition, range(5_000))
     each = [Position(3, number % 2, number // 2) for number in range(10_000)]
-    outcomes.read(NoticeBatch(0, 0, acked_roots=roots(*each)))
-    assert (outcomes.acked, outcomes.ignored, outcomes.idle) == (10_000, 0, True)
-    outcomes.read(NoticeBatch(0, 0, acked_roots=roots(*each)))
+    assert ack(outcomes, *each) == 10_000
+    assert outcomes.idle
+    assert ack(outcomes, *each) == 0
     assert (outcomes.acked, outcomes.ignored) == (10_000, 10_000)
     assert sum(outcomes.stats()["complete_latency"].values()) == 10_000
-    assert outcomes.prefixes(9) == [Prefix(0, 5_000, 9), Prefix(1, 5_000, 9)]
+    assert outcomes.prefixes(9) == {0: Prefix(5_000, 9), 1: Prefix(5_000, 9)}
+
+
+def test_repeated_deliveries_are_ignored(outcomes: Outcomes) -> None:
+    outcomes.recovered(columns(0, [1, 2, 5]), mark=0)
+    assert outcomes.most == 0, "those of an earlier process apart"
+    deliver(outcomes, 0, [1, 2, 5, 6, 7])
+    assert outcomes.outstanding == 5
+    assert ack(outcomes, Position(3, 0, 1), Position(3, 0, 7)) == 2
+    assert sum(outcomes.stats()["complete_latency"].values()) == 1, "not of what another process delivered"
+    outcomes.forget_counts()
+    assert outcomes.acked == 0
+
+
+def test_the_mark_of_a_prefix_is_that_of_the_first_open_delivery(outcomes: Outcomes) -> None:
+    deliver(outcomes, 0, range(10), mark=1)
+    deliver(outcomes, 0, range(10, 20), mark=2)
+    deliver(outcomes, 0, range(20, 30), mark=3)
+    outcomes.done(columns(0, range(12)))
+    assert outcomes.prefixes(9) == {0: Prefix(12, 2)}
+    outcomes.done(columns(0, range(12, 30)))
+    assert outcomes.prefixes(9) == {0: Prefix(30, 9)}, "no message is open, so none has to be read again"
+
+
+def test_failures_become_due_under_the_next_attempt(outcomes: Outcomes) -> None:
+    deliver(outcomes, 0, range(3))
+    assert fail(outcomes, Position(3, 0, 1), message="no")
+    assert not fail(outcomes, Position(3, 0, 1)), "a repeat"
+    assert (outcomes.outstanding, outcomes.due) == (2, 1)
+    assert taken(outcomes) == {(0, 1): 1}
+    assert (outcomes.outstanding, outcomes.due) == (3, 0)
+    assert not fail(outcomes, Position(3, 0, 1)), "of an attempt that was given up"
+    assert fail(outcomes, Position(3, 0, 1, 1))
+    assert fail(outcomes, Position(3, 0, 1, 4)), "of an attempt of an earlier process"
+    assert ack(outcomes, Position(3, 0, 1)), "an earlier attempt was acked meanwhile"
+    assert taken(outcomes) == {}
+    assert not fail(outcomes, Position(3, 0, 1, 9)), "it is done"
+    assert not fail(outcomes, Position(3, 5, 1)), "never delivered"
+    assert ack(outcomes, Position(3, 0, 0), Position(3, 0, 2)) == 2
+    outcomes.prefixes(0)
+    assert not fail(outcomes, Position(3, 0, 1, 9)), "nothing is open"
+    assert not ack(outcomes, Position(3, 0, 1))
+
+
+def test_what_has_no_attempt_left_is_given_up_with_the_last_reason(outcomes: Outcomes) -> None:
+    deliver(outcomes, 1, range(4))
+    for attempt in range(RETRIES + 1):
+        assert fail(outcomes, Position(3, 1, 1, attempt), message=f"no {attempt}")
+        assert fail(outcomes, Position(3, 1, 2, attempt), message="no" if attempt < RETRIES else "")
+        replays = outcomes.take_due(10, 10)
+        assert replays is not None
+        given_up = replays.given_up
+        assert bool(given_up) == (attempt == RETRIES)
+    why = f"all {RETRIES + 1} attempts failed, the last one with reason failed"
+    assert given_up == {MAX_OFFSET + 1: f"{why}: no {RETRIES}", MAX_OFFSET + 2: why}
+
+
+def test_a_round_takes_the_offsets_within_its_span(outcomes: Outcomes) -> None:
+    deliver(outcomes, 0, range(1000))
+    deliver(outcomes, 1, range(1000))
+    assert taken(outcomes) == {}
+    fail(outcomes, *(Position(3, 0, offset) for offset in (900, 5, 30, 104, 105)))
+    fail(outcomes, *(Position(3, 1, offset) for offset in (500, 900)))
+    assert taken(outcomes) == {}, "there is no room"
+    outcomes.done(columns(1, range(500)))
+    outcomes.done(columns(0, range(200, 800)))
+    assert list(taken(outcomes)) == [(0, 5), (0, 30), (0, 104), (1, 500)]
+    each = [list(taken(outcomes, most=1, span=1000)) for _ in range(4)]
+    assert each == [[(0, 105)], [(1, 900)], [(0, 900)], []], "no partition starves"
+
+
+def test_messages_without_an_outcome_are_lost(outcomes: Outcomes, clock: Clock) -> None:
+    deliver(outcomes, 0, [0])
+    clock.now = 9.9
+    outcomes.tick()
+    deliver(outcomes, 0, [1])
+    assert outcomes.lost == 0
+    clock.now = 11.0
+    outcomes.tick()
+    assert outcomes.lost == 1
+    assert taken(outcomes) == {(0, 0): 1}
+    clock.now = 20.9
+    outcomes.tick()
+    assert outcomes.lost == 2
+    assert taken(outcomes) == {(0, 1): 1}
+    assert outcomes.stats()["failed"] == {"lost": 2}
+    assert outcomes.failed == 0
+    assert ack(outcomes, Position(3, 0, 0), Position(3, 0, 1)) == 2
+    assert outcomes.prefixes(3) == {0: Prefix(2, 3)}
+
+
+def test_of_several_outcomes_of_a_message_each_counts_once(outcomes: Outcomes, clock: Clock) -> None:
+    clock.now = 7.0
+    deliver(outcomes, 0, range(4))
+    assert fail(outcomes, Position(3, 0, 1), Position(3, 0, 2), Position(3, 0, 1, 3)) == 2
+    assert taken(outcomes) == {(0, 1): 4, (0, 2): 1}
+    assert ack(outcomes, Position(3, 0, 0), Position(3, 0, 0), Position(3, 0, 1), Position(3, 0, 9)) == 2
+    latencies = outcomes.stats()["complete_latency"]
+    assert sum(latencies.values()) == 1, "of the attempt that was acked, if it is the last one"
+    assert (outcomes.outstanding, outcomes.due) == (2, 0)
+
+
+def check_against_a_model(seed: int) -> None:
+    rng = random.Random(seed)
+    outcomes = Outcomes(SourceRoots(3, KEY, 8), 1_000_000, 63, 1e9, lambda: 0.0)
+    open_: dict[At, int] = {}
+    due: set[At] = set()
+    log: dict[int, list[int]] = {}
+
+    def one_of_the_open(change: Callable[[At], None]) -> None:
+        if open_:
+            change(rng.choice(sorted(open_)))
+
+    def acked(at: At) -> None:
+        assert ack(outcomes, Position(3, *at, rng.randrange(open_[at] + 1)))
+        del open_[at]
+        due.discard(at)
+
+    def failed(at: At) -> None:
+        assert bool(fail(outcomes, Position(3, *at, min(open_[at], 63)))) == (at not in due)
+        due.add(at)
+
+    for _ in range(400):
+        choice = rng.random()
+        if choice < 0.3:
+            partition = rng.randrange(3)
+            start = log[partition][-1] + 1 if log.get(partition) else 0
+            offsets = sorted(rng.sample(range(start, start + 20), rng.randrange(1, 10)))
+            deliver(outcomes, partition, offsets)
+            log.setdefault(partition, []).extend(offsets)
+            open_.update({(partition, offset): 0 for offset in offsets})
+        elif choice < 0.6:
+            one_of_the_open(acked)
+        elif choice < 0.8:
+            one_of_the_open(failed)
+        else:
+            for at, attempt in taken(outcomes, rng.randrange(5), rng.randrange(1, 30)).items():
+                due.remove(at)
+                open_[at] += 1
+                assert attempt == open_[at]
+        assert (outcomes.outstanding, outcomes.due) == (len(open_) - len(due), len(due))
+        for number, prefix in outcomes.prefixes(0).items():
+            mine = [offset for partition, offset in open_ if partition == number]
+            assert prefix.offset == (min(mine) if mine else log[number][-1] + 1)
+
+
+def test_against_a_model() -> None:
+    each_seed(check_against_a_model)

@@ -4,6 +4,7 @@ import pickle
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs import packing
-from spark_jobs.delivering import FIELD, Deliver, Deliveries, ReplayRequest, SourceRange
-from spark_jobs.emit import EmitRows
+from spark_jobs.delivering import FIELD, NOTHING, Delivered, Deliveries, Replays
+from spark_jobs.emit import emit_rows
 from spark_jobs.errors import SparkJobError
 from tests.packs import packed, tuples_of
 from tests.unit.spark.spout_model import (
@@ -29,9 +30,10 @@ from tests.unit.spark.spout_model import (
     root_of,
     topology,
 )
-from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, run
+from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, not_counted, run
 from tuple_tree.manifest import Grouping
 from tuple_tree.messages import AckBatch, decode_ack_batch, encode_ack_batch
+from tuple_tree.positions import MAX_OFFSET
 from tuple_tree.streams import declare
 
 
@@ -108,9 +110,9 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
     stream = declare({"line": str}, codec=codec)
     values = [f"line {number % 50}".encode() for number in range(2_500)]
     steps: list[Any] = []
-    reports: list[SourceRange] = []
+    reports: list[Delivered] = []
     bolts: list[tuple[str, Grouping]] = [("count", grouping), ("other", "global")]
-    task = deliver(steps.extend, stream=stream, bolts=bolts, report=reports.extend)
+    task = deliver(steps.extend, stream=stream, bolts=bolts, report=reports.append)
     batches = [messages(values[:1000]), messages(values[1000:], 1000 + 500)]
     rows = run(task(iter(batches)))
     copies = 3 if grouping == "all" else 2
@@ -127,8 +129,8 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
     offsets = [*range(1000), *range(1500, 3000)]
     assert {root for _, edges in found for root in edges} == set(map(root_of, offsets))
     (report,) = reports
-    assert report.offsets.tolist() == offsets
-    assert pickle.loads(pickle.dumps(report)).offsets.tolist() == offsets
+    assert report.positions.tolist() == offsets
+    assert pickle.loads(pickle.dumps(report)).positions.tolist() == offsets
     assert len(pickle.dumps(report)) < 2_000, "as runs without a gap"
     assert (report.tuples, report.dead.tolist()) == (2_500 * copies, [])
     log = Log()
@@ -146,7 +148,7 @@ def test_a_message_without_recipients_is_acked_immediately() -> None:
     assert log.acked == {root_of(0), root_of(1)}
 
 
-def _sent(make: Callable[..., Deliver], batch: Any, **more: Any) -> list[Any]:
+def _sent(make: Callable[..., Any], batch: Any, **more: Any) -> list[Any]:
     sent: list[Any] = []
     run(make(sent.extend, **more)(iter([batch])))
     return sent
@@ -154,10 +156,10 @@ def _sent(make: Callable[..., Deliver], batch: Any, **more: Any) -> list[Any]:
 
 def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
     sent: list[Any] = []
-    reports: list[SourceRange] = []
+    reports: list[Delivered] = []
     json = declare({"n": int, "word": str}, codec="json")
     values = [b'{"n": 1, "word": "a"}', b"{", None, b'{"n": "x", "word": "b"}', b'{"n": 2, "word": null}']
-    task = deliver(sent.extend, stream=json, form="payload", report=reports.extend)
+    task = deliver(sent.extend, stream=json, report=reports.append)
     rows = run(task(iter([messages(values, 7)])))
     letters = {
         int(dict(headers_of(row))["dead-letter.offset"]): row for row in rows if row["topic"] == "t.dead-letters"
@@ -169,7 +171,7 @@ def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
     assert dict(headers)["dead-letter.by"] == b"lines/0"
     assert letters[8]["key"] == b"k"
     assert reports[0].dead.tolist() == [8, 9, 10, 11]
-    assert reports[0].offsets.tolist() == [7, 8, 9, 10, 11]
+    assert reports[0].positions.tolist() == [7, 8, 9, 10, 11]
     log = Log()
     for record in sent:
         log.append(record[1], record[3])
@@ -180,8 +182,8 @@ def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
 
 
 def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
-    reports: list[SourceRange] = []
-    rows = run(deliver(lambda _: None, report=reports.extend)(iter([messages([b"a", b"\xff", b""])])))
+    reports: list[Delivered] = []
+    rows = run(deliver(lambda _: None, report=reports.append)(iter([messages([b"a", b"\xff", b""])])))
     assert reports[0].dead.tolist() == [1]
     assert {
         tuple_
@@ -194,8 +196,8 @@ def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
 def test_fields_may_have_the_names_of_kafka_columns() -> None:
     stream = declare({"offset": str, "n": int})
     fields = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
-    reports: list[SourceRange] = []
-    task = deliver(lambda _: None, stream=stream, form="columns", report=reports.extend)
+    reports: list[Delivered] = []
+    task = deliver(lambda _: None, stream=stream, has_fields=True, report=reports.append)
     rows = run(task(iter([messages([b"", b""], **fields)])))
     (pack,) = [row for row in rows if row["topic"] == "t.tuples.count"]
     assert [values for values, _ in tuples_of(pack["value"], headers_of(pack), stream)] == [("a", 1)]
@@ -204,8 +206,8 @@ def test_fields_may_have_the_names_of_kafka_columns() -> None:
 
 def test_a_message_in_a_pack_is_one_tuple() -> None:
     values = [packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]
-    reports: list[SourceRange] = []
-    task = deliver(lambda _: None, stream=PAIRS, form="payload", report=reports.extend)
+    reports: list[Delivered] = []
+    task = deliver(lambda _: None, stream=PAIRS, report=reports.append)
     rows = run(task(iter([messages(values)])))
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
     assert b"this one has 2" in dict(headers_of(letter))["dead-letter.detail"]
@@ -214,13 +216,15 @@ def test_a_message_in_a_pack_is_one_tuple() -> None:
 
 def test_replays_deliver_the_requested_offsets_with_their_attempts() -> None:
     sent: list[Any] = []
-    reports: list[SourceRange] = []
-    wanted = {3: ReplayRequest(np.array([11, 13, 14, 99]), np.array([1, 4, 3, 1]), {14: "all 3 attempts failed"})}
-    task = deliver(sent.extend, report=reports.extend, wanted=wanted)
+    reports: list[Delivered] = []
+    wanted = 3 * MAX_OFFSET + np.array([11, 13, 14, 99])
+    replays = Replays(wanted, np.array([1, 4, 3, 1], np.uint8), {int(wanted[2]): "all 3 attempts failed"})
+    task = deliver(sent.extend, report=reports.append, replays=replays)
     batch = messages([f"line {number}".encode() for number in range(10)], 10, 3)
     rows = run(task(iter([batch, messages([b"x"], 11, partition=0)])))
     (report,) = reports
-    assert (report.partition, report.offsets.tolist(), report.dead.tolist()) == (3, [11, 13, 14], [14])
+    assert report.positions.tolist() == wanted[:3].tolist()
+    assert report.dead.tolist() == wanted[2:3].tolist()
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
     assert (letter["value"], dict(headers_of(letter))["dead-letter.reason"]) == (b"line 4", b"retries-exhausted")
     roots = {
@@ -263,7 +267,7 @@ def test_untracked_tuples_have_no_anchors() -> None:
 
 def test_emitted_rows_are_trees_of_their_own() -> None:
     sent: list[Any] = []
-    emit = EmitRows(*topology(LINES, [("count", "shuffle")]), sent.extend)
+    emit = partial(emit_rows, *topology(LINES, [("count", "shuffle")]), sent.extend, not_counted)
     rows = run(emit(iter([pa.record_batch({"line": ["a", "b", "a"]})])))
     found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), LINES)]
     assert sorted(line for (line,), _ in found) == ["a", "a", "b"]
@@ -280,19 +284,14 @@ def test_emitted_rows_are_trees_of_their_own() -> None:
 
 def test_reports_of_tasks_are_merged() -> None:
     deliveries = Deliveries.__new__(Deliveries)
-    deliveries._reported = SimpleNamespace(value=[])  # type: ignore[assignment]
-    none = np.empty(0, np.int64)
-    each = (
-        SourceRange(0, np.array([1, 2, 5]), np.array([2]), 3),
-        SourceRange(0, np.array([7]), none, 1),
-    )
-    last = SourceRange(1, np.array([0]), none, 1)
-    # The second task is there twice, and the fourth had nothing.
-    deliveries._reported.value = [(1, [each[1]]), (0, [each[0]]), (2, [last]), (1, [each[1]]), (3, [])]
-    first, second = deliveries.take(4)
-    assert (first.partition, first.offsets.tolist(), first.dead.tolist(), first.tuples) == (0, [1, 2, 5, 7], [2], 4)
-    assert second.offsets.tolist() == [0]
-    assert deliveries.take(0) == []
-    deliveries._reported.value = [(1, [last])]
+    last = Delivered(MAX_OFFSET + np.array([0]), NOTHING.dead, 1)
+    first, second = Delivered(np.array([1, 2, 5]), np.array([2]), 3), Delivered(np.array([7]), NOTHING.dead, 1)
+    # The fourth had nothing.
+    reported = {1: second, 0: first, 2: last, 3: NOTHING}
+    deliveries._reported = SimpleNamespace(value=reported)  # type: ignore[assignment]
+    whole = deliveries.take(4)
+    assert (whole.positions.tolist(), whole.dead.tolist(), whole.tuples) == ([1, 2, 5, 7, MAX_OFFSET], [2], 5)
+    assert not len(deliveries.take(0).positions)
+    deliveries._reported.value = {1: last}
     with pytest.raises(SparkJobError, match="1 of 2 tasks have not reported what they delivered"):
         deliveries.take(2)

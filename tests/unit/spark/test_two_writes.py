@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from spark_jobs.entries import Record, record_rows
-from spark_jobs.inbox import InputAcks, Unpack, records_of
-from spark_jobs.packing import LARGEST, Pack
+from spark_jobs.inbox import input_acks, records_of, unpack
+from spark_jobs.packing import LARGEST, pack
 from tests.manifests import manifest
 from tests.packs import packed, tuples_of
 from tests.spark.topologies import subscription
@@ -65,6 +65,10 @@ def exploded(rows: Any) -> Any:
     return pa.record_batch({"word": pa.array([word for word, _ in words], pa.string()), "_tracking": tracking})
 
 
+def not_counted(_name: str, _more: int) -> None:
+    pass
+
+
 def run(writes: Iterator[Any]) -> list[dict[str, Any]]:
     return [row for batch in writes for row in batch.to_pylist()]
 
@@ -76,15 +80,16 @@ def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
 def write_1(
     batch: Any, transform: Transform = exploded, to: tuple[Manifest, BoltManifest] | None = None, largest: int = LARGEST
 ) -> list[dict[str, Any]]:
-    """The records of an attempt; first those that `Unpack` sends itself."""
+    """The records of an attempt; first those that `unpack` sends itself."""
     sent: list[Record] = []
-    rows = list(Unpack(*topology(), sent.extend)(iter([batch])))
-    return run(iter([record_rows(sent), *Pack(*(to or topology()), largest)(map(transform, rows))]))
+    rows = list(unpack(*topology(), sent.extend, not_counted, iter([batch])))
+    made = pack(*(to or topology()), not_counted, map(transform, rows), largest)
+    return run(iter([record_rows(sent), *made]))
 
 
 def write_2(batch: Any, batch_id: int = 0) -> list[dict[str, Any]]:
     inputs = batch.select(["partition", "headers"])
-    return run(InputAcks(*topology(), bytes(range(16)), batch_id)(iter([inputs])))
+    return run(input_acks(*topology(), bytes(range(16)), batch_id, not_counted, iter([inputs])))
 
 
 def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tuple[Any, Edges]]:
