@@ -48,7 +48,7 @@ class DeliveryGuarantee:
     """Delivery guarantee of a process: where the records of its tasks go, and when its offsets are committed.
 
     The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
-    dropped, `on_rolled_back` is called, and new tasks read on from the committed offsets.
+    dropped, `on_rolled_back` is called, and new tasks continue from the committed offsets.
     """
 
     tuples_a_read = _TUPLES_A_READ

@@ -13,7 +13,7 @@ from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdk
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 
 ANSWER_SECONDS: Final = 10.0
-_METADATA_VERSION: Final = "1"  # of what stands beside a committed offset: a version, a name, and a text
+_METADATA_VERSION: Final = "1"  # of the metadata of a committed offset: a version, a name, and a text
 
 _FINAL: Final = FINAL | {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
@@ -180,9 +180,9 @@ class KafkaReader(GroupConsumer):
 
     def positions(self, offsets: Mapping[int, int], metadata: Mapping[int, str] | None = None) -> list[TopicPartition]:
         """Offsets and metadata by partition, as a commit takes them."""
-        beside = metadata or {}
+        texts = metadata or {}
         return [
-            TopicPartition(self._topic, partition, offset, beside.get(partition, ""))
+            TopicPartition(self._topic, partition, offset, texts.get(partition, ""))
             for partition, offset in offsets.items()
         ]
 
@@ -191,7 +191,7 @@ class KafkaReader(GroupConsumer):
 
 
 def commit_metadata(name: str, text: str) -> str:
-    """What is committed beside an offset; Kafka takes 4,096 bytes."""
+    """The metadata of a committed offset; Kafka accepts 4,096 bytes."""
     return f"{_METADATA_VERSION}:{name}={text}"
 
 

@@ -22,14 +22,14 @@ _LOGGER: Final = client_logger("spout_sdk")
 TRANSACTION_MS: Final = 8_000
 """How long a transaction may be open, in milliseconds, unless `transaction.timeout.ms` is set.
 
-A process that stands still holds up the ackers for so long, and until a broker looks for such transactions. Where it
+A process that is stopped holds up the ackers for so long, and until a broker looks for such transactions. Where it
 looks every second, as ours do, that is less than 10 seconds.
 """
 
 KafkaSettings = Mapping[str, Any]
 """librdkafka properties; at least `bootstrap.servers`."""
 
-# Records with a key that leave a topology lie where those of Kafka's own clients would.
+# Records with a key that leave a topology go to the partitions that Kafka's own clients choose.
 _PARTITIONER: Final[dict[str, Any]] = {"partitioner": "murmur2_random"}
 # Tuples are packed already: waiting for company would only add latency.
 _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "linger.ms": 0}

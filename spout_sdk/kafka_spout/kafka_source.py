@@ -232,7 +232,7 @@ class PositionReader:
         for message in self._consumer.consume(_LARGEST_READ, 0):
             self._take(message, fetched)
         if now >= self._until:
-            # The end of the log may lie before what was read there once, while another broker takes a partition over.
+            # The end of the log may be before what was read once, while another broker becomes the leader.
             for at, offsets in self._wanted.items():
                 fetched.unread.extend((at, offset) for offset in offsets)
             self._wanted.clear()

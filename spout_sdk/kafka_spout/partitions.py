@@ -46,7 +46,7 @@ class Commit:
 
     @classmethod
     def read(cls, offset: int, metadata: str | None) -> "Commit":
-        """Reads a committed offset and what stands beside it."""
+        """Reads a committed offset and its metadata."""
         digits = read_commit_metadata(_ATTEMPT, offset, metadata) or ""
         return cls(offset, int(digits) % MAX_ATTEMPTS if digits.isascii() and digits.isdigit() else None)
 
@@ -172,7 +172,7 @@ class OwnedPartitions:
         return self.named[topic, partition].key_base | (offset or 0)
 
     def at(self, key: int) -> tuple[OwnedPartition, int]:
-        """Where a message lies: partition and offset."""
+        """Partition and offset of a message."""
         return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
 
     def done(self, key: int) -> None:

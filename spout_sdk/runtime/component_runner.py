@@ -174,13 +174,12 @@ def component_loop(process: ComponentProcess, tasks: Sequence[int] | None, slot:
         transactions = TransactionalSink(kafka, manifest.topology, component, slot)
         return BoltLoop(process, ExactlyOnce(process.environment(transactions), transactions, component))
     sink = KafkaSink(kafka, never_twice=not manifest.acking)
-    environment = process.environment(sink)
     if is_spout:
         fixed = range(declared.tasks) if tasks is None else tasks
         if unknown := [task for task in fixed if not 0 <= task < declared.tasks]:
             raise TopologyError(
                 f"spout {component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
             )
-        return SpoutLoop(process, environment, sink, fixed)
+        return SpoutLoop(process, sink, fixed)
     guarantee = AtMostOnce if manifest.guarantee == "at_most_once" else AtLeastOnce
-    return BoltLoop(process, guarantee(environment, sink, component))
+    return BoltLoop(process, guarantee(process.environment(sink), sink, component))

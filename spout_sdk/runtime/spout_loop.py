@@ -31,15 +31,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     With `at_most_once` there are no notices, and so no group: the process runs fixed tasks.
     """
 
-    def __init__(
-        self,
-        process: ComponentProcess,
-        environment: TaskEnvironment,
-        sink: KafkaSink,
-        fixed_tasks: Sequence[int],
-    ) -> None:
+    def __init__(self, process: ComponentProcess, sink: KafkaSink, fixed_tasks: Sequence[int]) -> None:
         super().__init__(process, sink.in_flight)
-        self._environment = replace(environment, open_source=self._open_source)
+        self._environment = replace(process.environment(sink), open_source=self._open_source)
         self._sink = sink
         self._fixed_tasks = fixed_tasks
         self._reader: KafkaReader | None = None
