@@ -5,14 +5,6 @@
 - `partitions`: those of a task, and their attempts; `kafka_source`: what reads them and commits.
 """
 
-from spout_sdk.kafka_spout.spout import (
-    FirstPoll,
-    KafkaSpout,
-    KafkaTuple,
-    Mode,
-    RetryPolicy,
-    SourceProgress,
-    Translate,
-)
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, RetryPolicy, SourceProgress, Translate
 
 __all__ = ["FirstPoll", "KafkaSpout", "KafkaTuple", "Mode", "RetryPolicy", "SourceProgress", "Translate"]

@@ -112,7 +112,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         unbegun = self._unbegun
         unbegun.extend(sorted(records, key=_partition) if self._takes_batches else records)
         while unbegun:
-            partition = _partition(unbegun[0])
+            partition: int = unbegun[0].partition()  # type: ignore[assignment]
             task = self.tasks.get(partition)
             if task is None:
                 unbegun.popleft()  # polled before it was revoked
