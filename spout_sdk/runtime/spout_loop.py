@@ -10,7 +10,6 @@ from spout_sdk.emitting.task import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.records import TaskEnvironment
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.names import notices_topic
