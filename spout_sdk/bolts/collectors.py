@@ -246,13 +246,11 @@ class OutputCollector(Emitter):
         """
         if tuple_.settled:
             raise tuple_.pack.already_done("write a record for")
-        written = partial(self._written, tuple_, topic)
+        send = self._sink.send_reported if self._is_tracked else self._sink.send
+        send(topic, partition, key, value, list(headers), partial(self._written, tuple_, topic))
         if not self._is_tracked:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
-            self._sink.send(topic, partition, key, value, list(headers), written)
             self.ack(tuple_)
-        else:
-            self._sink.send_reported(topic, partition, key, value, list(headers), written)
 
     def _written(self, tuple_: Tuple, topic: str, error: Any, message: Any) -> None:
         if error is None:

@@ -279,6 +279,26 @@ def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) 
     assert task.committable == 1
 
 
+class RaisesOnce(TaskHook):
+    is_raised = False
+
+    def bolt_execute(self, tuple_: Tuple, seconds: float) -> None:
+        if not self.is_raised:
+            self.is_raised = True
+            raise OSError("no disk")
+
+
+def test_rows_that_an_exception_of_a_hook_has_failed_are_settled_once() -> None:
+    bench, task, bolt = rig(hooks=[RaisesOnce])
+    for root in (1, 3):
+        run(bench, task, [("a", 1), ("b", 2)], [{root: 10}, {root + 1: 20}])
+    for _, collector in bolt.calls:
+        collector.ack()
+    task.flush()
+    assert bench.sink.failed() == dict.fromkeys((1, 2), "OSError: no disk")
+    assert (bench.sink.checksums(), task.committable) == ({3: 10, 4: 20}, 2)
+
+
 @pytest.mark.parametrize(("guarantee", "edge"), [("at_least_once", {}), ("at_most_once", {1: 10})])
 def test_untracked_rows_are_settled_too(guarantee: Guarantee, edge: dict[int, int]) -> None:
     bench, task, bolt = rig(guarantee=guarantee)
