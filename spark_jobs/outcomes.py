@@ -27,16 +27,14 @@ logger = logging.getLogger("spark_jobs.spout")
 _LOOK_SECONDS: Final = 0.05
 _CHECKS: Final = 16  # for lost messages, in the time after which they are
 _PENDING, _DUE, _DONE = range(3)
-_ROW: Final = np.dtype(
-    [
-        ("state", "u1"),
-        ("attempt", "u1"),  # the one that is pending, or the next one of what is due
-        ("reason", "u1"),  # of the last attempt's failure
-        ("is_timed", "?"),  # whether the time of the delivery is known
-        ("delivered", "f8"),  # when the last attempt was, in seconds
-        ("mark", "i8"),  # of the first attempt
-    ]
-)
+_COLUMNS: Final[dict[str, Any]] = {
+    "state": np.uint8,
+    "attempt": np.uint8,  # the one that is pending, or the next one of what is due
+    "reason": np.uint8,  # of the last attempt's failure
+    "is_timed": np.bool_,  # whether the time of the delivery is known
+    "delivered": np.float64,  # when the last attempt was, in seconds
+    "mark": np.int64,  # of the first attempt
+}
 Places = NDArray[np.intp]  # shape `(n,)`: of messages in the columns
 
 
@@ -84,7 +82,7 @@ class Outcomes:
         self._tick_at = clock()
         # Columns of the open messages, and of some that are done, in the order of their positions.
         self._positions: Positions = np.empty(0, np.int64)
-        self._rows = np.empty(0, _ROW)
+        self._columns = {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
         self._counts = np.zeros(3, np.int64)  # by state
         self._messages: dict[int, str] = {}  # of the last attempt's failure, by position
         self._started = np.full(MAX_PARTITIONS, -1)  # the last position of each partition that was delivered
@@ -160,10 +158,10 @@ class Outcomes:
             if (now := self._clock()) < self._tick_at:
                 return
             self._tick_at = now + self._lost_after / _CHECKS
-            is_late = self._rows["delivered"] + self._lost_after <= now
-            places = np.flatnonzero(is_late & (self._rows["state"] == _PENDING))
+            is_late = self._columns["delivered"] + self._lost_after <= now
+            places = np.flatnonzero(is_late & (self._columns["state"] == _PENDING))
             if len(places):
-                self._put_due(places, self._rows["attempt"][places] + 1, np.full(len(places), FailReason.LOST))
+                self._put_due(places, self._columns["attempt"][places] + 1, np.full(len(places), FailReason.LOST))
                 text = "%d trees had no outcome for the largest tree age: lost, and delivered again"
                 logger.warning(text, len(places))
                 self._changed.notify_all()
@@ -180,7 +178,7 @@ class Outcomes:
             room = min(most, self._limit - self.outstanding)
             if not self.due or room <= 0:
                 return None
-            places = np.flatnonzero(self._rows["state"] == _DUE)
+            places = np.flatnonzero(self._columns["state"] == _DUE)
             # Behind the partition that was the last one before, so that no other one starves.
             places = np.roll(places, -np.searchsorted(self._positions[places], self._turn))
             positions = self._positions[places]
@@ -189,10 +187,10 @@ class Outcomes:
             places = places[positions < firsts + span][:room]
             self._turn = ((int(self._positions[places[-1]]) >> OFFSET_BITS) + 1) << OFFSET_BITS
             places.sort()
-            replays = Replays(self._positions[places], self._rows["attempt"][places], self._given_up(places))
+            replays = Replays(self._positions[places], self._columns["attempt"][places], self._given_up(places))
             self._move(places, _PENDING)
-            self._rows["delivered"][places] = self._clock()
-            self._rows["is_timed"][places] = True
+            self._columns["delivered"][places] = self._clock()
+            self._columns["is_timed"][places] = True
             self.most = max(self.most, self.outstanding)
             return replays
 
@@ -200,8 +198,9 @@ class Outcomes:
         """How far each partition of the source is done; the notices before `mark` were read."""
         with self._changed:
             if self._counts[_DONE]:
-                is_open = self._rows["state"] != _DONE
-                self._positions, self._rows = self._positions[is_open], self._rows[is_open]
+                is_open = self._columns["state"] != _DONE
+                self._positions = self._positions[is_open]
+                self._columns = {name: column[is_open] for name, column in self._columns.items()}
                 self._counts[_DONE] = 0
             if self._written_from is not None:
                 # What was read of the micro-batch under way has to be read again after a crash.
@@ -210,7 +209,9 @@ class Outcomes:
             for partition in np.flatnonzero(self._started >= 0).tolist():
                 first = np.searchsorted(self._positions, partition << OFFSET_BITS)
                 if first < len(self._positions) and self._positions[first] >> OFFSET_BITS == partition:
-                    found[partition] = Prefix(int(self._positions[first]) % MAX_OFFSET, int(self._rows["mark"][first]))
+                    found[partition] = Prefix(
+                        int(self._positions[first]) % MAX_OFFSET, int(self._columns["mark"][first])
+                    )
                 else:
                     found[partition] = Prefix(int(self._started[partition]) % MAX_OFFSET + 1, mark)
             return found
@@ -263,11 +264,10 @@ class Outcomes:
                 "have: copy it to a topic with fewer"
             )
         fresh = positions[positions > self._started[positions >> OFFSET_BITS]]
-        rows = np.zeros(len(fresh), _ROW)
-        rows["delivered"], rows["is_timed"], rows["mark"] = self._clock() if now is None else now, is_timed, mark
         places = np.searchsorted(self._positions, fresh)
         self._positions = np.insert(self._positions, places, fresh)
-        self._rows = np.insert(self._rows, places, rows)
+        row = {"delivered": self._clock() if now is None else now, "is_timed": is_timed, "mark": mark}
+        self._columns = {name: np.insert(each, places, row.get(name, 0)) for name, each in self._columns.items()}
         self._counts[_PENDING] += len(fresh)
         # Of several of a partition the last one stays.
         self._started[fresh >> OFFSET_BITS] = fresh
@@ -286,35 +286,36 @@ class Outcomes:
         # Of several outcomes of a message, that of the last attempt counts.
         notices = notices.of(np.argsort(-notices.attempts, kind="stable"))
         places, rows = self._find(notices.positions)
-        tried, known = notices.attempts[rows], self._rows[places]
+        tried, last = notices.attempts[rows], self._columns["attempt"][places]
         if notices.reasons is None:
-            is_timed = known["is_timed"] & (known["state"] == _PENDING) & (known["attempt"] == tried)
+            is_timed = self._columns["is_timed"][places] & (self._columns["state"][places] == _PENDING)
+            delivered = self._columns["delivered"][places][is_timed & (last == tried)]
             # The trees of a micro-batch began at one moment.
-            for moment, trees in zip(*np.unique(known["delivered"][is_timed], return_counts=True), strict=True):
+            for moment, trees in zip(*np.unique(delivered, return_counts=True), strict=True):
                 self._complete_latency.record(self._clock() - float(moment), int(trees))
             self._move(places, _DONE)
             self.acked += len(places)
         else:
             # A failure of an attempt that was given up before is stale. One of a later attempt is that of an earlier
             # process, which had given up attempts without a notice.
-            is_fresh = tried >= known["attempt"]
+            is_fresh = tried >= last
             places, rows = places[is_fresh], rows[is_fresh]
             self._put_due(places, notices.attempts[rows] + 1, notices.reasons[rows], notices.messages[rows].tolist())
         self.ignored += len(notices.positions) - len(places)
 
     def _find(self, positions: Positions) -> tuple[Places, Places]:
         """Where the open ones of some messages stand, each once, and the first row that names each."""
-        places = np.searchsorted(self._positions, positions)
-        rows = np.flatnonzero(places < len(self._positions))
-        at = places[rows]
-        rows = rows[(self._positions[at] == positions[rows]) & (self._rows["state"][at] != _DONE)]
-        places, first = np.unique(places[rows], return_index=True)
-        return places, rows[first]
+        distinct, rows = np.unique(positions, return_index=True)
+        places = np.searchsorted(self._positions, distinct)
+        found = np.flatnonzero(places < len(self._positions))
+        at = places[found]
+        found = found[(self._positions[at] == distinct[found]) & (self._columns["state"][at] != _DONE)]
+        return places[found], rows[found]
 
     def _put_due(self, places: Places, attempts: Any, reasons: Any, messages: list[str] | None = None) -> None:
         self._move(places, _DUE)
-        self._rows["attempt"][places] = attempts
-        self._rows["reason"][places] = reasons
+        self._columns["attempt"][places] = attempts
+        self._columns["reason"][places] = reasons
         self._reasons.update(FailReason(reason).word for reason in reasons.tolist())
         if messages and any(messages):
             found = zip(self._positions[places].tolist(), messages, strict=True)
@@ -322,17 +323,17 @@ class Outcomes:
 
     def _move(self, places: Places, state: int) -> None:
         """Gives messages, each of which stands there once, a state."""
-        self._counts -= np.bincount(self._rows["state"][places], minlength=len(self._counts))
+        self._counts -= np.bincount(self._columns["state"][places], minlength=len(self._counts))
         self._counts[state] += len(places)
-        self._rows["state"][places] = state
+        self._columns["state"][places] = state
         if self._messages:
             for position in self._positions[places].tolist():
                 self._messages.pop(position, None)
 
     def _given_up(self, places: Places) -> dict[int, str]:
         """By position, why messages are not delivered again, of those that have no attempt left."""
-        spent = places[self._rows["attempt"][places] > self._retry_limit]
-        reasons = self._rows["reason"][spent].tolist()
+        spent = places[self._columns["attempt"][places] > self._retry_limit]
+        reasons = self._columns["reason"][spent].tolist()
         return {
             position: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
             + (f": {message}" if (message := self._messages.get(position)) else "")
