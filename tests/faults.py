@@ -147,7 +147,7 @@ FAULTS: Final = (
         "spout_sdk/emitting/packer.py",
         "part.part(half, end)",
         "part._replace(rows=part.rows[half:])",
-        "tests/unit/sdk/test_packer.py::test_added_tuples_are_sent_in_their_order",
+        "tests/unit/sdk/test_packer.py::test_anchors_count_for_the_size_of_a_record",
     ),
     Fault(
         "offset manager: a hole is passed",
