@@ -17,7 +17,7 @@ from acker_worker.errors import LedgerError, UnsupportedVersionError
 from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Run
 from acker_worker.progress import Progress
 from acker_worker.sessions import Sessions, Standing
-from acker_worker.stats import Counters
+from acker_worker.stats import FAILS, Counters
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress, decode_ack_batch
@@ -269,9 +269,8 @@ class PartitionFold:
         kinds = np.bincount(outcomes.kinds, minlength=kernels.ORPHANED + 1)
         counters = self.counters
         counters.trees_acked += int(kinds[kernels.ACKED])
-        counters.trees_failed += int(kinds[kernels.FAILED_BY_BOLT])
-        counters.timeouts += int(kinds[kernels.TIMED_OUT])
-        counters.too_old += int(kinds[kernels.TOO_OLD])
+        for reason, name in FAILS.items():
+            setattr(counters, name, getattr(counters, name) + int(kinds[reason]))
         counters.orphans_expired += int(kinds[kernels.ORPHANED])
         if notify:
             self._add_acked(outcomes, step)

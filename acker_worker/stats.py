@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tuple_tree.messages import WIRE_REASONS, FailReason
 from tuple_tree.process_stats import filter_known_fields
 
 METRIC: Final = "metric"
@@ -47,9 +48,9 @@ class Counters:
     resets: int = _shown("acker_entries_total", "", label=("rule", "reset"))
     # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
     trees_acked: int = _shown("acker_trees_total", "Trees that ended.", label=("outcome", "acked"))
-    trees_failed: int = _shown("acker_trees_total", "", label=("outcome", "failed"))
-    timeouts: int = _shown("acker_trees_total", "", label=("outcome", "timeout"))
-    too_old: int = _shown("acker_trees_total", "", label=("outcome", "too_old"))
+    trees_failed: int = _shown("acker_trees_total", "", label=("outcome", FailReason.FAILED.word))
+    timeouts: int = _shown("acker_trees_total", "", label=("outcome", FailReason.TIMEOUT.word))
+    too_old: int = _shown("acker_trees_total", "", label=("outcome", FailReason.TOO_OLD.word))
     orphans_expired: int = _shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
     # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
     duplicate_inits: int = _shown("acker_inits_ignored_total", "Second inits of open trees.")
@@ -60,6 +61,15 @@ class Counters:
         label=("reason", "repeated"),
     )
     superseded_batches: int = _shown("acker_batches_dropped_total", "", label=("reason", "superseded"))
+
+
+FAILS: Final[dict[FailReason, str]] = {
+    reason: each.name
+    for each in dataclasses.fields(Counters)
+    for reason in WIRE_REASONS
+    if each.metadata[METRIC].label == ("outcome", reason.word)
+}
+"""The field of `Counters` that counts the trees of a fail reason, by its label."""
 
 
 def summed(counters: Iterable[Counters]) -> Counters:
@@ -159,10 +169,10 @@ class WorkerStats(Counters):
         """What is held now, and what was done since an earlier snapshot."""
         dropped = self.repeated_batches + self.superseded_batches
         dropped_before = before.repeated_batches + before.superseded_batches
+        failed = (f"{getattr(self, name) - getattr(before, name)} {reason.word}" for reason, name in FAILS.items())
         return (
             f"{self.partitions} partitions, {self.pending} pending, {self.orphans} orphans; since the last line "
             f"{self.entries - before.entries} entries, {self.trees_acked - before.trees_acked} acked, "
-            f"{self.trees_failed - before.trees_failed} failed, {self.timeouts - before.timeouts} timed out, "
-            f"{self.too_old - before.too_old} too old, {dropped - dropped_before} repeated batches dropped, "
+            f"{', '.join(failed)}, {dropped - dropped_before} repeated batches dropped, "
             f"{self.dead_letters - before.dead_letters} dead letters; clock lag {self.clock_lag_ms} ms"
         )

@@ -3,7 +3,7 @@
 The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`, which also has what speeds up
 a start), and run on the Java of the machine (`java`). `broker` has the public `LocalKafka`. Its parts: `properties`
 (with ports, TLS, SASL, ACLs); `process` (with files and their lock); `guardian`, which ends the broker when the process
-that started it has ended.
+that started it has ended. `errors`: the hierarchy.
 
 Environment variables:
     ACKER_LOCAL_KAFKA__CACHE: where the jars are kept instead of `~/.cache/kafka-acker`.

@@ -9,13 +9,13 @@
 
 Folders, in the order in which a tuple passes through them:
 
-- `api`: what users write against: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, `AsyncBolt`, `KafkaBolt`,
-  tuples, context, hooks.
+- `api`: what users write against: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, tuples, context, hooks.
 - `windows`: bolts that work on many tuples at a time.
 - `topologies`: `TopologyBuilder`, the topology that it builds, its checks.
 - `spouts`: task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
-- `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, dead letters, input offsets.
-- `bolts`: task, reader, executor and collectors of a bolt.
+- `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, flushes, dead letters,
+  input offsets.
+- `bolts`: task, reader, executor and collectors of a bolt; `AsyncBolt`, `KafkaBolt`.
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.

@@ -104,7 +104,8 @@ _MARKER: Final = b"\xc3\x01"
 _HEADER_BYTES: Final = 10
 _FAILED_BY: Final = "failed-by"
 _WRITER_CHARACTERS: Final = 200
-_WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReason.LOST]
+WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReason.LOST]
+"""Those that an acker decides, and that may stand in a notice."""
 _ACK_COLUMNS: Final = ("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots")
 _NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
 
@@ -260,8 +261,8 @@ def decode_notice_batch(value: bytes | None) -> NoticeBatch:
     batch = NoticeBatch(**record)
     _check_lengths(batch, ("fail_reasons", "failed_roots"), ("fail_messages", "failed_roots"))
     for reason in batch.fail_reasons.tolist():
-        if reason not in _WIRE_REASONS:
-            raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in _WIRE_REASONS]}")
+        if reason not in WIRE_REASONS:
+            raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in WIRE_REASONS]}")
     return batch
 
 

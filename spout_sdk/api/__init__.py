@@ -1,1 +1,5 @@
-"""What users write against: components, tuples, the context of a task, hooks."""
+"""What users write against.
+
+- `components`: spouts and bolts; `tuples`: the tuple, as a bolt receives it.
+- `context`: what a task knows about itself and its topology, and hooks.
+"""

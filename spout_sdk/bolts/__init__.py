@@ -1,1 +1,6 @@
-"""The bolt side: the logic of a task, its reader, executor and collectors."""
+"""The bolt side, and bolts that users derive or declare.
+
+- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the user's bolt.
+- `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
+- `async_bolt`: `AsyncBolt`; `kafka_bolt`: `KafkaBolt`.
+"""

@@ -1,1 +1,5 @@
-"""Delivery guarantees: when a bolt's offsets are committed, and the transactions of exactly once."""
+"""Delivery guarantees.
+
+- `delivery_guarantees`: when a bolt's offsets are committed.
+- `transactional_sink`: the transactions of exactly once.
+"""

@@ -1,1 +1,7 @@
-"""What all tasks share: emit plans, packs of tuples, ack batches, sessions, dead letters, input offsets, flushes."""
+"""What all tasks share.
+
+- `task`: the base of both tasks: sessions, flushes and their timing.
+- `emitter`: emit plans, and the base of the collectors.
+- `packer`: open packs of tuples; `ack_buffer`: ack batches; `dead_letters`: records that cannot be used.
+- `input_offsets`: open records of the input, and which offsets may be committed.
+"""

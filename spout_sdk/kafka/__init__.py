@@ -1,1 +1,5 @@
-"""Producers, consumers, their settings, offsets of groups, and checks of topics and permissions."""
+"""Producers and consumers.
+
+- `kafka_reader`: a consumer in a component's group, and the metadata of its commits; `kafka_sink`: two producers.
+- `kafka_settings`: settings of clients; `kafka_checks`: checks of topics and permissions before a component starts.
+"""

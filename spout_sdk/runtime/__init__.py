@@ -1,1 +1,6 @@
-"""The loops of spouts and bolts, the process of a component, and the supervisor of many."""
+"""What runs tasks.
+
+- `spout_loop`, `bolt_loop`: the loops; `task_loop`: what they share.
+- `component_runner`: one component in this process and thread; `process`: the same as a program.
+- `supervisor`: a whole topology, each component in processes of its own.
+"""

@@ -1,1 +1,4 @@
-"""The spout side: the logic of a task, its collector and its pending trees."""
+"""The spout side.
+
+- `spout_task`: one task, without I/O; `spout_collector`: what it emits through; `pending`: its open trees.
+"""

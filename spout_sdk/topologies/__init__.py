@@ -1,1 +1,4 @@
-"""The builder, what it builds, and its checks."""
+"""Topologies as users build them.
+
+- `builder`: `TopologyBuilder`; `checks`: its checks; `topology`: what it builds.
+"""

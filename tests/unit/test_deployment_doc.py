@@ -1,5 +1,6 @@
 """The deployment guide names exactly the metrics, alerts and settings of the code."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import yaml
 from acker_cli.processes import metrics_server
 from acker_cli.settings.sections import MetricsSection
 from acker_worker.metrics import METRIC_NAMES
+from acker_worker.stats import METRIC, WorkerStats
 from spout_sdk.statistics import metrics as components
 from tests.pages import ROOT
 from tuple_tree import timing
@@ -32,6 +34,9 @@ NAMES = {
 def test_every_metric_and_every_setting_is_explained() -> None:
     table = GUIDE[GUIDE.index("| metric |") : GUIDE.index("### Alerts")]
     assert set(re.findall(r"\backer_[a-z_]+", table)) == NAMES
+    rows = {name: row for row in table.splitlines() for name in re.findall(r"`(acker_[a-z_]+)`", row)}
+    labels = [each.metadata[METRIC] for each in dataclasses.fields(WorkerStats) if METRIC in each.metadata]
+    assert [each for each in labels if each.label and each.label[1] not in rows[each.name]] == []
     for name, field in MetricsSection.model_fields.items():
         default = "none" if field.default is None else f"{field.default:g}" if name != "host" else f"`{field.default}`"
         assert f"| `metrics.{name}` | `ACKER_METRICS__{name.upper()}` | {default} |" in GUIDE

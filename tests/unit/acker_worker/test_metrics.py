@@ -9,8 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from acker_worker.metrics import WorkerCollector
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
-from acker_worker.stats import PartitionStats, WorkerStats
+from acker_worker.stats import FAILS, PartitionStats, WorkerStats
 from tests.unit.acker_worker.folding import START_MS, Log, new_fold
+from tuple_tree.messages import WIRE_REASONS
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -77,6 +78,10 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
         | {key(of_partition[name][0], partition="0"): value * of_partition[name][1] for name, value in held.items()}
         | {key(name, partition="7"): 0 for field, (name, _) in of_partition.items() if field not in unknown}
     )
+
+
+def test_each_fail_reason_of_an_acker_is_counted() -> None:
+    assert sorted(FAILS) == WIRE_REASONS
 
 
 def test_the_stats_of_a_partition_are_those_of_its_fold() -> None:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from spout_sdk import CustomGrouping
+from spout_sdk.topologies.builder import BoltDeclarer
+from tests.pages import ROOT
 from tuple_tree.manifest import Grouping, Subscription
 from tuple_tree.routing import chooser, fields_task, grouping_key, partial_key_tasks
 
@@ -17,6 +19,14 @@ def choosing(grouping: Grouping, *fields: str, tasks: int = 4, start: int = 0, c
     subscription = Subscription(source="lines", stream="default", grouping=grouping, fields=fields)
     choose, _, _, key_of = chooser(subscription, tasks, FIELDS, start, custom)
     return choose if key_of is None else lambda values: (key_of(values), choose(values))
+
+
+def test_each_grouping_has_a_method_and_is_on_the_pages() -> None:
+    methods = {name for name in vars(BoltDeclarer) if name.endswith("_grouping")}
+    assert methods == {f"{grouping}_grouping" for grouping in get_args(Grouping)}
+    page, contract = ((ROOT / path).read_text() for path in ("docs/sdk.md", "schemas/README.md"))
+    assert [grouping for grouping in get_args(Grouping) if f"`{grouping}_grouping(source" not in page] == []
+    assert [grouping for grouping in get_args(Grouping) if f"`{grouping}`" not in contract] == []
 
 
 @pytest.mark.parametrize("grouping", ["shuffle", "none", "local_or_shuffle"])

@@ -5,7 +5,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from tests.manifests import manifest
 from tests.packs import packed, tuples_of
 from tests.spark.topologies import subscription
 from tuple_tree.anchors import Edges, anchor_headers
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.manifest import KEYED, BoltManifest, Grouping, Manifest, SpoutManifest
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.streams import Stream, declare
 
@@ -37,7 +37,7 @@ Transform = Callable[[Any], Any]
 
 def topology(stream: Stream = WORDS, grouping: Any = "fields") -> tuple[Manifest, BoltManifest]:
     """lines → split → count, and the bolt in the middle."""
-    keys = ("word",) if grouping in ("fields", "partial_key") else ()
+    keys = ("word",) if grouping in KEYED else ()
     split = BoltManifest(name="split", streams=(stream,), subscriptions=(subscription("lines"),))
     count = BoltManifest(name="count", tasks=2, subscriptions=(subscription("split", grouping, *keys),))
     lines = SpoutManifest(name="lines", streams=(LINES,))
@@ -244,7 +244,7 @@ def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str
 
 
 @pytest.mark.parametrize("stream", [WORDS, SINGLE], ids=["packs", "single records"])
-@pytest.mark.parametrize("grouping", ["fields", "shuffle", "all", "global", "partial_key"])
+@pytest.mark.parametrize("grouping", sorted({*get_args(Grouping)} - {"direct", "custom"}))
 def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
     rng = random.Random(7)
     lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(400)]

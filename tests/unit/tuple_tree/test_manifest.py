@@ -100,7 +100,12 @@ def test_an_invalid_topology_reference_is_a_one_line_error() -> None:
 
 def test_manifests_of_other_versions_are_rejected() -> None:
     published = _manifest().to_json()
-    changes = ((b'"version":1', b'"version":2'), (b'"codec":', b'"colour":"red","codec":'), (b'"words"', b'"a.b"'))
+    changes = (
+        (b'"version":1', b'"version":2'),
+        (b'"codec":', b'"colour":"red","codec":'),
+        (b'"words"', b'"a.b"'),
+        (b'"grouping":"shuffle"', b'"grouping":"of_a_later_version"'),
+    )
     changed = [published.replace(*change) for change in changes]
     assert published not in changed
     for value in (b"", b"\xff", b"null", b"[" * 100_000, *changed):

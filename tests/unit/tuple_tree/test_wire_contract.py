@@ -7,16 +7,17 @@ import pyarrow as pa
 import xxhash
 
 from tests.manifests import bolt, manifest, spout
+from tests.pages import ROOT
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers, edges_of_tuples
 from tuple_tree.manifest import topic_specs
-from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, schema_directory
+from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, WIRE_REASONS, FailReason, schema_directory
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.payloads import PackCodec
 from tuple_tree.positions import Position, position_of, positional_root, topic_key
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import declare
 
-_TEXT: Final = (Path(__file__).parents[3] / "schemas" / "README.md").read_text()
+_TEXT: Final = (ROOT / "schemas" / "README.md").read_text()
 _HASH_SEED: Final = 42
 _DASH: Final = "\N{EN DASH}"
 
@@ -45,6 +46,15 @@ def test_fingerprints_are_those_of_avro_little_endian() -> None:
         assert (schema_directory() / Path(file).name).is_file()
         assert int(fingerprint, 16).to_bytes(8, "little") == codecs[name].fingerprint
         assert bytes.fromhex(header) == codecs[name].header
+
+
+def test_fail_reasons_are_on_the_pages() -> None:
+    page, schema = " ".join(_TEXT.split()), (schema_directory() / "notice_batch.avsc").read_text()
+    for reason in WIRE_REASONS:
+        assert f" {reason:d} {reason.word}" in page
+        assert f" {reason:d} {reason.word}" in schema
+    concepts = (ROOT / "docs" / "concepts.md").read_text()
+    assert [reason for reason in FailReason if f"\n| `{reason.word}` |" not in concepts] == []
 
 
 def test_the_arrow_types_of_fields() -> None:
