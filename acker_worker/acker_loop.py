@@ -202,7 +202,7 @@ class AckerLoop(GroupConsumer):
             return
         if error.code() in FENCED:
             raise AckerWorkerError(
-                f"reading {self._topic} cannot go on: {error.str()}; a restart continues from its commit"
+                f"reading {self._topic} cannot continue: {error.str()}; a restart continues from its commit"
             )
         if error.fatal() or error.code() in FINAL:
             where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
@@ -315,12 +315,12 @@ class AckerLoop(GroupConsumer):
         if problem := self._watch.look(now):
             raise TopicError(*problem)
         if self.lost:
-            raise AckerWorkerError(f"the acker worker of {self._manifest.topology} cannot go on: {LOST}")
+            raise AckerWorkerError(f"the acker worker of {self._manifest.topology} cannot continue: {LOST}")
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
         if min(now - self._watch.unanswered_at, self.unanswered_s) > ANSWER_S:
             raise AckerWorkerError(
-                f"the acker worker of {self._manifest.topology} cannot go on: a commit has had no answer for "
-                f"{self.unanswered_s:.0f} s, though the brokers are well. Nothing is lost: start it again"
+                f"the acker worker of {self._manifest.topology} cannot continue: a commit has had no answer for "
+                f"{self.unanswered_s:.0f} s, though the brokers answer. Nothing is lost: start it again"
             )
 
     def _on_assign(self, partitions: list[TopicPartition]) -> None:

@@ -308,7 +308,7 @@ class AckerService:
         for name, served in self._served.items():
             if not served.join(deadline - self._clock()):
                 _log.error(
-                    "the acker worker of %s has not ended within %g s and is given up; what it has not committed is "
+                    "the acker worker of %s has not ended within %g s; what it has not committed is "
                     "folded again by the next owner of its partitions",
                     *(name, _STOP_S),
                 )

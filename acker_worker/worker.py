@@ -62,7 +62,7 @@ class AckerWorker:
     def run(self) -> None:
         """Works until `stop` is called.
 
-        Raises `AckerWorkerError` if it cannot start, or cannot go on; the message says why and what to do.
+        Raises `AckerWorkerError` if it cannot start, or cannot continue; the message says why and what to do.
         """
         catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         manifest = self._checked(catalogue)
@@ -89,8 +89,8 @@ class AckerWorker:
         except KafkaException as error:
             loop.check_allowed(error.args[0], acks_topic(self._topology))
             raise AckerWorkerError(
-                f"the acker worker of {self._topology} cannot go on: {error.args[0].str()}. Nothing is lost: start it "
-                "again once the brokers are well, or let another worker take over"
+                f"the acker worker of {self._topology} cannot continue: {error.args[0].str()}. Nothing is lost: start "
+                "it again when the brokers are available, or let another worker take over"
             ) from error
         finally:
             publisher.end(self._clock(), loop.stats.retired().to_dict())
@@ -100,7 +100,7 @@ class AckerWorker:
         manifest = self._given_manifest or catalogue.manifest(self._topology)
         if not manifest.acking:
             raise AckerWorkerError(
-                f"topology {self._topology} promises at_most_once, so there is nothing to do: build it with "
+                f"topology {self._topology} has the guarantee at_most_once, so it has no trees: build it with "
                 'guarantee="at_least_once"'
             )
         catalogue.check_access(acker_role(manifest))

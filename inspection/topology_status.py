@@ -64,7 +64,7 @@ class TopicStatus:
         if not self.partitions:
             return "does not exist"
         if len(self.partitions) != self.expected_partitions:
-            return f"has {len(self.partitions)} partitions, but the manifest says {self.expected_partitions}"
+            return f"has {len(self.partitions)} partitions, but the manifest has {self.expected_partitions}"
         return ""
 
     @property

@@ -324,7 +324,7 @@ def _problems(
     elif name in existing and existing[name] != spec.partitions:
         yield TopicError(
             name,
-            f"has {existing[name]} partitions, but the manifest says {spec.partitions}. A running topology keeps its "
+            f"has {existing[name]} partitions, but the manifest has {spec.partitions}. A running topology keeps its "
             "partitions: set the manifest's number back, or use a new topology name",
         )
     elif config is None:

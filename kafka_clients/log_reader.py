@@ -157,7 +157,7 @@ class LogReader:
                 elif time.monotonic() - active_at > self._silence_s:
                     raise BrokerUnreachableError(
                         f"no records of {', '.join(sorted({topic for topic, _ in left}))} came for "
-                        f"{self._silence_s:g} s: try again once the brokers are well"
+                        f"{self._silence_s:g} s: try again when the brokers are available"
                     )
                 for message in messages:
                     stretch, offset = left.get(place_of(message)), message.offset() or 0
@@ -205,7 +205,7 @@ class LogReader:
 
 def unanswered(error: KafkaError, what: str = "") -> BrokerUnreachableError:
     """The error where brokers do not answer a request."""
-    return BrokerUnreachableError(f"the brokers do not answer {what}({error.str()}): try again once they are well")
+    return BrokerUnreachableError(f"the brokers do not answer {what}({error.str()}): try again when they are available")
 
 
 def place_of(message: Message) -> Place:

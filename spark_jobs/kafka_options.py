@@ -125,7 +125,7 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
             raise TopicsRefusedError(f"topic {topic} does not exist: acker topics create MODULE:TOPOLOGY makes it")
         if existing[topic] != wanted:
             raise TopicsRefusedError(
-                f"topic {topic} has {existing[topic]} partitions and the topology says {wanted}: give both the same "
+                f"topic {topic} has {existing[topic]} partitions and the topology has {wanted}: give both the same "
                 "number, or the topology another name"
             )
 

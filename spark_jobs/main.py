@@ -146,8 +146,8 @@ def explained(name: str, error: Exception) -> str:
     if denied:
         return f"{name} failed: {denied[0].strip()}; {remedy(name.partition('.')[2])}, and start it again"
     return (
-        f"{name} failed: {first_line(error)}; correct what the log says above, and start it again: it goes on from its "
-        "checkpoint"
+        f"{name} failed: {first_line(error)}; fix the cause, which is in the log above, and start it again: it "
+        "continues from its checkpoint"
     )
 
 

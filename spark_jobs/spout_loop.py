@@ -182,7 +182,9 @@ class SpoutOffsets:
             self.mark = (message.offset() or 0) + 1
             notices.append(message)
         if self._monitor.lost:
-            raise KafkaException(KafkaError(KafkaError._FATAL, f"reading the notices cannot go on: {LOST}", fatal=True))
+            raise KafkaException(
+                KafkaError(KafkaError._FATAL, f"reading the notices cannot continue: {LOST}", fatal=True)
+            )
         return notices
 
     def close(self) -> None:

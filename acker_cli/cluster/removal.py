@@ -136,7 +136,7 @@ class Removal:
                 ) from error
             if code in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 raise BrokerUnreachableError(
-                    f"{what} could not be deleted: {why}. Repeat this command once the brokers are well"
+                    f"{what} could not be deleted: {why}. Repeat this command when the brokers are available"
                 ) from error
             return f"{what} ({why})"
         self._show(f"deleted {what}")

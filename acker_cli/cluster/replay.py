@@ -73,21 +73,21 @@ def _check_named(topic: str, wanted: ReplayRequest, choice: Choice, letters: Map
     for offset in sorted(wanted.selection.offsets):
         if offset in choice.before:
             raise DeadLettersError(
-                f"dead letter {offset} was replayed before: --again replays it once more. Nothing was put back"
+                f"dead letter {offset} was replayed before: --again replays it once more. Nothing was written back"
             )
         if offset in choice.refused:
             raise DeadLettersError(
-                f"dead letter {offset} cannot be replayed: {choice.refused[offset]}. Nothing was put back"
+                f"dead letter {offset} cannot be replayed: {choice.refused[offset]}. Nothing was written back"
             )
         if offset not in letters:
             raise DeadLettersError(
                 f"{topic} has no dead letter {offset} that the filters take: acker dead-letters list "
-                f"{wanted.topology} names those that it has. Nothing was put back"
+                f"{wanted.topology} names those that it has. Nothing was written back"
             )
 
 
 def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Replays, after a question unless `yes`, and prints what was put back; an error says what was."""
+    """Replays, after a question unless `yes`, and prints what was written back; so does an error."""
     output = standard_error() if as_json else standard_output()
     done: list[Replayed] = []
     with interruptible():
@@ -103,15 +103,13 @@ def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool
                 raise SettingsError(
                     "standard input is no terminal, so there is no prompt: --yes replays without asking"
                 )
-            if not typer.confirm("Put them back?", err=as_json):
-                raise DeadLettersError("nothing was put back")
+            if not typer.confirm("Write them back?", err=as_json):
+                raise DeadLettersError("nothing was written back")
         with standard_error().status("waiting for another replay to end …") as status:
             choice = _replay(kafka, wanted, done, status.update)
     _report(wanted.topology, choice, done, as_json=as_json, dry_run=False)
     if len(done) < len(choice.letters):
-        raise DeadLettersError(
-            f"{len(choice.letters) - len(done)} dead letters were deleted meanwhile, by retention: they are gone"
-        )
+        raise DeadLettersError(f"{len(choice.letters) - len(done)} dead letters were deleted by retention meanwhile")
 
 
 def _replay(kafka: KafkaSettings, wanted: ReplayRequest, done: list[Replayed], say: Callable[[str], None]) -> Choice:
@@ -123,9 +121,11 @@ def _replay(kafka: KafkaSettings, wanted: ReplayRequest, done: list[Replayed], s
         try:
             for one in replayer.replay(log.fetch(choice.letters), keep_anchors=wanted.keep_anchors):
                 done.append(one)
-                say(f"put back {len(done):,} of {len(choice.letters):,} …")
+                say(f"wrote back {len(done):,} of {len(choice.letters):,} …")
         except DeadLettersError as error:
-            raise DeadLettersError(f"{error}. {len(done)} of {len(choice.letters)} are known to be back") from error
+            raise DeadLettersError(
+                f"{error}. {len(done)} of {len(choice.letters)} are known to be written back"
+            ) from error
     return choice
 
 
@@ -144,7 +144,7 @@ def _to_be_done(choice: Choice) -> list[str]:
 
 def _report(topology: str, choice: Choice, done: Sequence[Replayed], *, as_json: bool, dry_run: bool) -> None:
     if not as_json:
-        verb, count = ("would put back", len(choice.letters)) if dry_run else ("put back", len(done))
+        verb, count = ("would write back", len(choice.letters)) if dry_run else ("wrote back", len(done))
         standard_output().print(f"{verb} {count:,} dead letter{'' if count == 1 else 's'}")
         return
     print_json(

@@ -22,7 +22,7 @@ _STYLES: Final = {"problem": "bold red", "warning": "yellow", "note": "dim"}
     "doctor",
     ("acker doctor", "this machine, the cluster, and all its topologies"),
     ("acker doctor word-count", "one topology, by its name in acker.topologies"),
-    ("acker doctor my_module:topology", "also whether what is published is what the code says"),
+    ("acker doctor my_module:topology", "also compares the published manifest with the code"),
     ("acker doctor word-count --strict --json", "in a pipeline: warnings fail, too"),
 )
 def doctor(

@@ -52,7 +52,7 @@ _SET: Final = _setting(
 METRICS_PORT: Final = _setting(
     "PORT",
     "Serve /metrics for Prometheus, and /health, at this port of 127.0.0.1, for all that the command starts. "
-    "Several commands on a machine need one each; 0 takes a free one, and the log says which. For another address: "
+    "Several commands on a machine need one each; 0 takes a free one, which is in the log. For another address: "
     "--set metrics.host=0.0.0.0 [dim](ACKER_METRICS__PORT, ACKER_METRICS__HOST)[/].",
     "--metrics-port",
 )

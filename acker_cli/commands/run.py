@@ -26,7 +26,7 @@ def run(
         "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
     ),
     dashboard: bool = flag(
-        "--dashboard", "Serve the dashboard as well; where, the settings of [bold]acker dashboard[/] say."
+        "--dashboard", "Serve the dashboard as well, at the address in the settings of [bold]acker dashboard[/]."
     ),
 ) -> None:
     """Run a topology until Ctrl-C.

@@ -72,9 +72,9 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
 
 @command(
     "delete",
-    ("acker topologies delete word-count", "says what it deletes, and asks"),
+    ("acker topologies delete word-count", "lists what it deletes, and asks"),
     ("acker topologies delete word-count --yes", "without the prompt, as in a script"),
-    ("acker topologies delete word-count --keep-topics", "only lets the acker workers go"),
+    ("acker topologies delete word-count --keep-topics", "deletes the manifest alone: acker workers stop serving it"),
 )
 def delete(
     loaded: LoadedSettings,

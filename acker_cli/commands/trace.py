@@ -43,7 +43,7 @@ def trace(
     ),
     json_: bool = JSON,
 ) -> None:
-    """Show where a tuple tree is stuck: its tuples, who acked them, what is open, and a verdict.
+    """Show where a tuple tree is stuck: its tuples, the tasks that acked them, what is open, and a verdict.
 
     The root's inits, acks and fails are looked for in the ack log, its tuples in the inboxes of the bolts, by the ids
     in their headers. Nothing is written, and no consumer group is joined.

@@ -17,7 +17,7 @@ def worker(
     topology: str | None = option("NAME", "The only topology to serve, by its name in acker.topologies."),
     json_: bool = flag("--json", "Print its numbers as lines of JSON."),
 ) -> None:
-    """Run an acker worker: follow the tuple trees of topologies and tell their spouts what became of them.
+    """Run an acker worker: track the tuple trees of topologies and notify their spouts of the outcomes.
 
     It serves all topologies that stand in acker.topologies, takes up those that are published while it runs, and lets
     go of those that are deleted; or one, with --topology. Workers share the partitions of a topology, however each was

@@ -65,7 +65,7 @@ class DemoReport:
     counted: Counter[str]  # by the topology
     acker_kills: int  # acker workers killed
     bolt_kills: int  # bolt processes killed
-    overdue: str = ""  # what was pending when it was given up; empty if it was not
+    overdue: str = ""  # what was pending at the deadline; empty if it was complete by then
 
     @property
     def is_right(self) -> bool:
@@ -247,7 +247,7 @@ def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
         f"{name} {stats.pending:,}" for name, stats in snapshot.components.items() if name not in snapshot.spouts
     )
     return (
-        f"given up after {deadline:g} s: {done:,} of {total:,} lines are acked; pending: "
+        f"not complete after {deadline:g} s: {done:,} of {total:,} lines are acked; pending: "
         f"{snapshot.at_spouts.pending:,} at the spout, {ackers.pending:,} in {ackers.partitions} acker partitions, "
         f"inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
     )

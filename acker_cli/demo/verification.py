@@ -4,8 +4,8 @@ It waits until every line of the text is acked, and compares the counts with a p
 topology it reads what the tasks keep in `WORD_COUNT_DIRECTORY`; of that in Spark the offsets that the spout has
 committed as done, and the words that the last bolt has kept, each place in the text once.
 
-Exit code 0 only if no line was acked more than once (in Spark: given up), and each word was counted as often as it
-stands in the text; 1 if not, or if nothing was acked for `WORD_COUNT_PATIENCE` seconds (120).
+Exit code 0 only if no line was acked more than once (in Spark: none is a dead letter), and each word was counted as
+often as it is in the text; 1 if not, or if nothing was acked for `WORD_COUNT_PATIENCE` seconds (120).
 """
 
 import os
@@ -77,7 +77,7 @@ def spark_results(kafka: Mapping[str, Any], parameters: Parameters) -> Results:
         words = places.group_by(places.column_names).aggregate([]).column("word")
         return Counter({each["values"]: each["counts"] for each in words.value_counts().to_pylist()})
 
-    return Results(acked, "given up", dead_letters, counted)
+    return Results(acked, "dead letters", dead_letters, counted)
 
 
 def is_right(
@@ -98,7 +98,7 @@ def is_right(
     wrong, counted = results.wrongly_acked(), results.counted()
     if done < total:
         show(
-            f"given up: no line was acked for {patience:g} s. Look into the logs of the spout, the bolts and the "
+            f"stopped: no line was acked for {patience:g} s. Look into the logs of the spout, the bolts and the "
             f"ackers, or wait longer with {PATIENCE_VARIABLE}"
         )
     show(f"{done:,} of {total:,} lines acked, {wrong:,} of them {results.wrong}")

@@ -76,7 +76,7 @@ class AckerPool(Supervisor[WorkerStats]):
 
     def _on_exit(self, slot: Slot[WorkerStats], pid: int, code: int, pause: float) -> ProcessError | None:
         if code > 0 and not self._reported:
-            return ProcessError(slot.error or f"an acker worker ended with code {code} at once: its log says why")
+            return ProcessError(slot.error or f"an acker worker ended with code {code} at once: see its log")
         ended = describe_exit(code, slot.error)
         _log.error("acker worker %d %s; another one starts in %.1f s", pid, ended, pause)
         return None

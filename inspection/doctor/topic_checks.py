@@ -37,7 +37,7 @@ def check_topics(facts: TopologyFacts) -> Iterator[Finding]:
             )
         elif len(partitions) != spec.partitions:
             yield _check("topics", spec.name).problem(
-                f"has {len(partitions)} partitions, but the manifest says {spec.partitions}.",
+                f"has {len(partitions)} partitions, but the manifest has {spec.partitions}.",
                 "A running topology keeps its partitions: set the manifest's number back, or use a new topology name.",
             )
 

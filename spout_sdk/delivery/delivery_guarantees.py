@@ -211,12 +211,12 @@ class ExactlyOnce(DeliveryGuarantee):
         try:
             if not self._commit():
                 logger.warning(
-                    "%s gives up tasks %s while it holds back inputs that it has emitted for: all that was done since "
-                    "the last commit is undone, and done again",
+                    "%s: tasks %s were revoked while it holds back inputs that it has emitted for: everything since "
+                    "the last commit is aborted and repeated",
                     self._component,
                     list(partitions),
                 )
-                raise RolledBackError("a task was given up that holds back inputs")
+                raise RolledBackError("a task that holds back inputs was revoked")
         except RolledBackError:
             self._abort()
             raise

@@ -209,7 +209,7 @@ class TransactionalSink:
                 "so long or the process stood still; restart it, and it continues from what is committed. If it is "
                 "execute that needs the time, raise transaction.timeout.ms"
             )
-        return f"the producer cannot go on: {reason.str()}; restart the process"
+        return f"the producer cannot continue: {reason.str()}; restart the process"
 
     def _on_undelivered(self, error: KafkaError | None, message: Any) -> None:
         if error is None or self._broken is not None or error.code() in _PURGED:

@@ -132,7 +132,7 @@ class KafkaReader(GroupConsumer):
     def _checked(self, messages: list[Message]) -> list[Message]:
         self._raise_kept()
         if self.lost:
-            raise BrokerError(f"reading {self._topic} cannot go on: {LOST}")
+            raise BrokerError(f"reading {self._topic} cannot continue: {LOST}")
         for message in messages:
             if message.error() is not None:
                 return [message for message in messages if not self._is_error(message)]
@@ -154,10 +154,10 @@ class KafkaReader(GroupConsumer):
             return AccessError(f"topic {self._topic} may not be read by this user: {remedy()}")
         if error.code() in FENCED:
             return BrokerError(
-                f"reading {self._topic} cannot go on: {error.str()}; a restart continues from what is committed"
+                f"reading {self._topic} cannot continue: {error.str()}; a restart continues from what is committed"
             )
         return BrokerError(
-            f"reading {self._topic} cannot go on: {error.str()}; check that the topic exists and may be read"
+            f"reading {self._topic} cannot continue: {error.str()}; check that the topic exists and may be read"
         )
 
     def _assign(self, partitions: list[TopicPartition]) -> None:

@@ -74,7 +74,7 @@ class KafkaSink:
 
     def _ended(self, reason: KafkaError) -> BrokerError:
         # Kept for `poll`: raised in a bolt's execute, it counts as the bolt's own failure.
-        self.error = self.error or f"the producer cannot go on: {reason.str()}; restart the process"
+        self.error = self.error or f"the producer cannot continue: {reason.str()}; restart the process"
         return BrokerError(self.error)
 
     def _when_room(self, producer: Producer, *record: *Sending) -> None:
@@ -103,7 +103,7 @@ class KafkaSink:
 def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
     """Calls a producer's `poll` or `flush`, which returns how many reports there were, or are left.
 
-    Returns that, 0 if the producer cannot go on, and why it cannot. 1 and None after an error without a cause: nothing
+    Returns that, 0 if the producer cannot continue, and why. 1 and None after an error without a cause: nothing
     may count as delivered, and the next call raises the cause.
     """
     try:

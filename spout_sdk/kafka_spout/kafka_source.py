@@ -37,7 +37,7 @@ class KafkaSource(GroupConsumer):
     """Reads source topics, also by position, and commits for the group of the spout; for one thread.
 
     `member` commits, None where the group has no members. Calls do not wait for the network unless they say so. They
-    raise `BrokerError` if no broker answers, a topic does not exist or may not be read, or reading cannot go on.
+    raise `BrokerError` if no broker answers, a topic does not exist or may not be read, or reading cannot continue.
     """
 
     def __init__(self, kafka: KafkaSettings, group: str, member: GroupConsumer | None) -> None:
@@ -121,7 +121,7 @@ class KafkaSource(GroupConsumer):
         """What is there now, in order within each partition, `limit` records at most."""
         messages = self._consumer.consume(limit, 0)
         if self.lost:
-            raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
+            raise BrokerError(f"reading the source of group {self._group} cannot continue: {LOST}")
         for message in messages:
             if message.error() is not None:
                 return self._checked(messages)

@@ -116,7 +116,7 @@ class ComponentRunner:
         except KafkaException as error:
             reason = error.args[0]
             raise BrokerError(
-                f"{self._process.component} cannot go on: {reason.str() if hasattr(reason, 'str') else reason}; "
+                f"{self._process.component} cannot continue: {reason.str() if hasattr(reason, 'str') else reason}; "
                 "check the Kafka settings and the brokers, and restart"
             ) from error
 

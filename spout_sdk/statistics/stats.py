@@ -35,7 +35,7 @@ class Counts:
     emitted: int = _total("Calls of emit.")
     # One a recipient, so a stream with two subscribers transfers twice what it emits.
     transferred: int = _total("Tuples that were sent.")
-    executed: int = _total("Tuples that were handed to a bolt.")
+    executed: int = _total("Tuples that a bolt executed.")
     acked: int = _total("Trees of a spout, inputs of a bolt that were acked.")
     # Late outcomes: of a tree that was lost, or of a task that has moved since.
     ignored_notices: int = _total("Outcomes of trees that the spout does not hold.")

@@ -225,9 +225,9 @@ class SimulatedCluster(Readable):
             if rounds + broker.appended - began > limit:
                 raise NotIdleError(
                     f"after {broker.appended - began:,} records and {rounds:,} rounds there is still something to do, "
-                    f"for {', '.join(sorted({*busy})) or 'nothing'}; {self._state()}. A spout that never runs dry, or "
-                    "that emits at once what always fails, has no end: mock it with sources={…}, use run_until(), or "
-                    "raise the limit"
+                    f"for {', '.join(sorted({*busy})) or 'nothing'}; {self._state()}. A spout that emits "
+                    "without end, or at once what always fails, is never idle: mock it with sources={…}, use "
+                    "run_until(), or raise the limit"
                 )
 
     def _turns(self) -> list[tuple[str, Callable[[int], bool]]]:

@@ -176,7 +176,7 @@ def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
             check_topic(source)
     if not streams:
         raise TopologyError(
-            f"spout {name!r} is external, and nothing says what it emits: add streams=[declare(...)] to set_spout"
+            f"spout {name!r} is external, and its streams are not declared: add streams=[declare(...)] to set_spout"
         )
     if isinstance(source, str) and len(streams) > 1:
         raise TopologyError(

@@ -60,6 +60,6 @@ def test_a_killed_spark_worker_and_killed_drivers_change_no_count() -> None:
         project.compose("up", "--detach", "--no-build", "--no-deps", "spark-lines")
         done = project.attempt("run", "--rm", "--no-TTY", "spark-verify", seconds=900)
         assert done.returncode == 0, done.stdout
-        assert f"{_LINES:,} of {_LINES:,} lines acked, 0 of them given up\ncounts match: " in done.stdout
+        assert f"{_LINES:,} of {_LINES:,} lines acked, 0 of them dead letters\ncounts match: " in done.stdout
         for driver in project.containers(*_DRIVERS):
             assert "resolving dependencies" not in project.log(driver), "the image contains Spark's packages"

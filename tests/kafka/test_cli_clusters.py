@@ -70,7 +70,7 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     assert f"{name}.acks has 3 partitions\n" in acker("topics", "show", TOPOLOGY).stdout
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     assert catalogue.manifest(name).topology == name
-    assert "has 2 partitions, but the manifest says 1" in one_line(acker("topics", "create", OTHER))
+    assert "has 2 partitions, but the manifest has 1" in one_line(acker("topics", "create", OTHER))
     catalogue.withdraw(name)
     nowhere = one_line(acker("topics", "create", TOPOLOGY, "--wait", "0.5", servers=NO_BROKER))
     assert "brokers needed: 1; found after 0.5 s: " in nowhere

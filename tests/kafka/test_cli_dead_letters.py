@@ -115,7 +115,7 @@ def test_a_dead_letter_is_replayed_unchanged_and_once(acker: Acker, log: AckLog,
     await_inbox(log, b"one")
     rest = json_of(acker("replay", name, "--all", "--yes", "--json"))
     assert (rest["chosen"], rest["replayed_before"]) == ([0], [1])
-    assert acker("replay", name, "--all", "--yes").stdout.endswith("put back 0 dead letters\n")
+    assert acker("replay", name, "--all", "--yes").stdout.endswith("wrote back 0 dead letters\n")
     again = json_of(acker("replay", name, "--offset", "1", "--again", "--keep-anchors", "--yes", "--json"))
     assert again["chosen"] == [1]
     records = await_inbox(log, b"one", b"zero", b"one")

@@ -35,7 +35,7 @@ def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> N
         for thread in threads:
             message = thread.last_words()
             # A reader that has not read anything yet notices it by itself.
-            assert message.startswith((f"topic {topic} was deleted: ", f"reading {topic} cannot go on: "))
+            assert message.startswith((f"topic {topic} was deleted: ", f"reading {topic} cannot continue: "))
             assert message.endswith(
                 ("acker topics create MODULE:TOPOLOGY, and start it again", "exists and may be read")
             )

@@ -89,7 +89,7 @@ def test_a_worker_rejects_unusable_topics(log: AckLog) -> None:
         assert f"has {key}={wrong}, but it must be" in refused()
         log.set_config(log.topic, key, right)
     log.catalogue.publish(manifest_of(log.topology, partitions=3))
-    assert "has 2 partitions, but the manifest says 3" in refused()
+    assert "has 2 partitions, but the manifest has 3" in refused()
     log.catalogue.publish(log.manifest.model_copy(update={"guarantee": "at_most_once"}))
     assert "at_least_once" in refused()
     log.catalogue.publish(log.manifest)

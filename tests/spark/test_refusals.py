@@ -89,7 +89,7 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         "split", explode,
     )  # fmt: skip
     wider = manifest_of(mine.topology, counts={"count": (5, "fields")})
-    refused(TopicsRefusedError, "has 2 partitions and the topology says 5", spark, wider, "split", explode)
+    refused(TopicsRefusedError, "has 2 partitions and the topology has 5", spark, wider, "split", explode)
     refused(SparkJobError, r"no bootstrap\.servers: pass it", spark, mine, "split", explode, kafka={})
     assert not stage.checkpoint.exists()
 

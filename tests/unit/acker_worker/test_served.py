@@ -140,7 +140,7 @@ def test_another_manifest_starts_the_worker_again_and_is_tried_at_once(rig: Rig)
         rig.served.publish(changed)
         rig.ends()
         assert rig.served.serving
-    rig.fails(TopicError("words.acks", "has 2 partitions, but the manifest says 8"))
+    rig.fails(TopicError("words.acks", "has 2 partitions, but the manifest has 8"))
     rig.publish(manifests[-1])
     assert [worker.manifest for worker in rig.workers] == manifests
 

@@ -45,7 +45,7 @@ def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyP
     now = iter(range(1_000_000))
     monkeypatch.setattr(log_reader, "Consumer", Leaderless)
     monkeypatch.setattr("kafka_clients.log_reader.time.monotonic", lambda: next(now))
-    with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match="try again once they are well"):
+    with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match="try again when they are available"):
         scan.stretches([PLACE], since_ms=1_000)
     message = r"no records of words\.tuples\.count came"
     with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match=message):

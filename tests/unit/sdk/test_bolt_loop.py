@@ -357,5 +357,5 @@ def test_read_raises_when_the_client_has_lost_all_brokers(monkeypatch: pytest.Mo
     assert reading.read(1) == []
     for _ in range(2):
         consumer.settings["stats_cb"]('{"brokers": {}}')
-    with pytest.raises(BrokerError, match="reading topic cannot go on: its client has lost all brokers"):
+    with pytest.raises(BrokerError, match="reading topic cannot continue: its client has lost all brokers"):
         reading.read(1)

@@ -67,7 +67,7 @@ def test_a_fenced_producer_ends_the_process(producer: type[Fake], use: Callable[
     for _ in range(2):
         with pytest.raises(BrokerError):
             sink.send("t.tuples.b", 0, None, b"x", [], lambda *report: undelivered.append(report))
-    with pytest.raises(BrokerError, match="the producer cannot go on: fenced; restart the process"):
+    with pytest.raises(BrokerError, match="the producer cannot continue: fenced; restart the process"):
         sink.poll()
     transactions = TransactionalSink({}, "t", "b", "0")
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_a_fatal_error_amid_delivery_reports_ends_the_process(use: Callable[[typ
     sink = KafkaSink({})
     with pytest.raises(BrokerError, match="fenced"):
         sink.send("t.tuples.b", 0, None, b"x", [], lambda *_: None)
-    with pytest.raises(BrokerError, match="the producer cannot go on: fenced; restart the process"):
+    with pytest.raises(BrokerError, match="the producer cannot continue: fenced; restart the process"):
         sink.flush(1)
 
 

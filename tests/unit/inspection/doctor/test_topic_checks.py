@@ -26,7 +26,7 @@ def test_topics_that_are_missing_or_of_another_size() -> None:
     assert summaries(list(check_settings(replace(facts, configs=settings)))) == [("note", "topic-settings", ACKS)]
     (fewer,) = check_topics(with_topic(facts, INBOX, partitions(1)))
     assert summaries([fewer]) == [("problem", "topics", INBOX)]
-    assert "has 1 partitions, but the manifest says 2" in fewer.found
+    assert "has 1 partitions, but the manifest has 2" in fewer.found
 
 
 def test_topics_whose_retention_is_too_short() -> None:
