@@ -1,4 +1,4 @@
-"""Replaying dead letters: what is chosen, the question before, and what was put back."""
+"""Replaying dead letters: what is chosen, the question before, and what was written back."""
 
 import sys
 from collections import Counter
@@ -35,9 +35,9 @@ class ReplayRequest:
 class Choice:
     """What there is to replay, by offset."""
 
-    letters: dict[int, tuple[str, str]] = field(default_factory=dict)  # topic and reason of those to be put back
+    letters: dict[int, tuple[str, str]] = field(default_factory=dict)  # topic and reason of those to be written back
     before: dict[int, int] = field(default_factory=dict)  # when it was replayed before, in ms since the epoch
-    refused: dict[int, str] = field(default_factory=dict)  # why it cannot be put back
+    refused: dict[int, str] = field(default_factory=dict)  # why it cannot be written back
     more: int = 0  # how many are beyond the limit
 
 

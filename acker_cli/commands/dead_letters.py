@@ -114,7 +114,7 @@ def show(
 @command(
     "replay",
     ("acker dead-letters replay word-count --offset 17", "one, after a look at it"),
-    ("acker dead-letters replay word-count --reason exception --dry-run", "what would be put back"),
+    ("acker dead-letters replay word-count --reason exception --dry-run", "what would be written back"),
     ("acker dead-letters replay word-count --component split --yes", "all of a bolt that was fixed"),
     ("acker dead-letters replay word-count --topic lines --yes", "messages of the topic that a spout reads"),
 )

@@ -278,7 +278,7 @@ def complete_topology(
         The cluster, closed: what was emitted, executed, acked and failed can be read from it, and each instance.
 
     Raises:
-        NotIdleError: if there is no end to it, because a spout never runs dry for instance.
+        NotIdleError: if there is no end to it, for instance because a spout emits without end.
         SimulationError: if a stand-in is for nothing, or something external has none.
         ComponentError: if a component raised outside of `execute`.
     """
