@@ -6,6 +6,7 @@ from typing import Literal
 from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
+from spout_sdk.arguments import check_choice
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.errors import TopologyError
 from tuple_tree.payloads import PayloadCodec, payload_codec
@@ -53,8 +54,7 @@ class KafkaBolt(Bolt):
     ) -> None:
         if isinstance(value, str):
             raise TopologyError(f"value={value!r} of a KafkaBolt is text: write value=[{value!r}] for one field")
-        if codec not in ("json", "avro", "bytes"):
-            raise TopologyError(f"codec={codec!r} of a KafkaBolt is unknown: use 'json', 'avro' or 'bytes'")
+        check_choice("codec of a KafkaBolt", codec, Codec)
         self.topic = topic
         self._key = key
         self._value: Sequence[str] | Part = value
