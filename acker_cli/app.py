@@ -52,11 +52,11 @@ _GROUPS: Final = {
     "spark": ("Run components of a topology in Apache Spark.", (spark.submit,)),
     "topics": ("Create and check a topology's topics.", (topics.create, topics.show, topics.acls)),
     "topologies": (
-        "See and delete the topologies of a cluster.",
+        "List, show and delete the topologies of a cluster.",
         (topologies.list_, topologies.show, topologies.delete),
     ),
     "dead-letters": (
-        "See the records that could not be used, and replay them.",
+        "List and show the records that could not be used, and replay them.",
         (dead_letters.list_, dead_letters.show, dead_letters.replay),
     ),
     "config": ("See the settings.", (config.show,)),
@@ -71,7 +71,7 @@ app = typer.Typer(
     epilog=examples(
         ("acker demo", "count the words of two novels through a real Kafka"),
         ("acker run my_module:topology --local", "run your topology, broker and ackers included"),
-        ("acker worker", "follow the tuple trees of the topologies on your cluster"),
+        ("acker worker", "track the tuple trees of the topologies on your cluster"),
         ("acker top my-topology", "see what it does"),
     ),
 )

@@ -246,7 +246,7 @@ class AckerLoop(GroupConsumer):
                 _, high = watermarks(self._watermarks, TopicPartition(self._topic, partition), CONTACT_S)
             except KafkaException as error:
                 # The others would wait as long for the same brokers.
-                _log.warning("%s[%d]: the clock stands, %s", self._topic, partition, error.args[0].str())
+                _log.warning("%s[%d]: the clock does not advance, %s", self._topic, partition, error.args[0].str())
                 return
             if owned.end is not None and owned.end >= high:
                 self._send(owned, fold.advance(fold.clock_ms if fold.rebuilding else now_ms))

@@ -49,7 +49,7 @@ class LedgerSettings:
 
     def __post_init__(self) -> None:
         if self.tick_ms < 1:
-            raise LedgerError(f"a tick of {self.tick_ms} ms cannot be: use 1 or more")
+            raise LedgerError(f"a tick of {self.tick_ms} ms is invalid: use 1 or more")
         if self.max_age_ticks >= kernels.TICK_SPAN // 4:
             raise LedgerError(
                 f"the largest tree age of {self.max_age_ms} ms is {self.max_age_ticks} ticks of {self.tick_ms} ms, "

@@ -68,7 +68,7 @@ class ServingCollector(Collector):
         self._serving = serving
 
     def collect(self) -> Iterator[Metric]:
-        help_ = "1 while the topology's worker is at work, 0 while it cannot be."
+        help_ = "1 while the topology's worker runs, 0 while it waits for a retry."
         family = GaugeMetricFamily(SERVING, help_, labels=["topology"])
         for topology, serving in self._serving().items():
             family.add_metric([topology], int(serving))

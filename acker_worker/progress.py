@@ -39,7 +39,7 @@ class Progress:
     def within(self, low: int, high: int) -> "tuple[Progress | None, str | None]":
         """The part that a log from `low` up to `high` still has, if any, and a warning about a loss, if any."""
         if self.offset > high:
-            loss = f"ends at {high}, before the committed {self.offset}: the topic was made anew, so is the ledger"
+            loss = f"ends at {high}, before the committed {self.offset}: the topic was created again, so is the ledger"
             return None, loss
         if self.rebuild_from >= low:
             return self, None

@@ -107,7 +107,7 @@ class Served:
         """Serves the topology by this manifest from now on; its worker is stopped if its settings have changed."""
         self.problem = ""
         if not manifest.acking:
-            _log.debug("topology %s promises at_most_once: nothing is to be followed", self._topology)
+            _log.debug("topology %s has the guarantee at_most_once: it has no trees", self._topology)
             self.stop()
             return
         self._wanted = manifest

@@ -85,7 +85,7 @@ class Removal:
         used = {group: count for group, count in self._status.members(components).items() if count}
         if used:
             raise CliError(
-                f"topology {topology} is at work: {_listed(used)}. Stop these processes first; --force deletes it all "
+                f"topology {topology} is running: {_listed(used)}. Stop these processes first; --force deletes it all "
                 "the same"
             )
 

@@ -129,7 +129,7 @@ def replay(
     all_: bool = flag("--all", "All of them, where there is no filter."),
     limit: int = option("N", "The oldest so many; repeat the command for the next.", default=1_000, min=1),
     again: bool = flag("--again", "Also those that were replayed before."),
-    keep_anchors: bool = flag("--keep-anchors", "Put tuples back with the anchors of their old trees."),
+    keep_anchors: bool = flag("--keep-anchors", "Write tuples back with the anchors of their old trees."),
     dry_run: bool = flag("--dry-run", "Only print what would be replayed."),
     yes: bool = flag("--yes", "Skip the prompt."),
     json_: bool = JSON,

@@ -11,7 +11,7 @@ from acker_cli.settings import LoadedSettings
 @command(
     "demo",
     ("acker demo", "everything goes well"),
-    ("acker demo --fail-rate 0.02 --kill", "everything goes wrong, and the counts still match"),
+    ("acker demo --fail-rate 0.02 --kill", "with failures and kills; the counts still match"),
     ("acker demo --lines 5000", "the beginning of the text, for a slow machine"),
     ("acker demo --json 2>/dev/null", "only the result, as JSON"),
     ("acker demo --bootstrap-servers localhost:9092", "on your own cluster, which is left as it was"),

@@ -10,11 +10,11 @@ from acker_cli.settings import LoadedSettings
 
 @command(
     "submit",
-    ("acker spark submit my_module:topology --component lines", "a spout, in a Spark of its own here"),
+    ("acker spark submit my_module:topology --component lines", "a spout, in Spark on this machine"),
     ("acker spark submit my_module:topology --component split", "a bolt, beside it"),
     (
         "acker spark submit my_module:topology --component split --available-now",
-        "what is there, and no more, as from cron",
+        "the records that are in the topics now, as from cron",
     ),
     (
         "acker spark submit my_module:topology --component split --master yarn --checkpoint hdfs:///split",
@@ -36,7 +36,8 @@ def submit(
         None, "Rows of a micro-batch, at most; 0 for all, or as many as max_spout_pending allows.", min=0
     ),
     available_now: bool = flag(
-        "--available-now", "Process what is there and end; a spout ends when every tree has its outcome."
+        "--available-now",
+        "Process the records that are there and end; a spout when every tree has its outcome.",
     ),
     dry_run: bool = flag("--dry-run", "Print the spark-submit line, and do nothing."),
 ) -> None:
@@ -68,7 +69,7 @@ def submit(
     declared(topology, component)
     name = f"{topology.name}.{component}"
     if checkpoint is None and not master.startswith("local"):
-        raise SettingsError("a cluster needs --checkpoint, a directory that all its machines see")
+        raise SettingsError("a cluster needs --checkpoint, a directory that all its machines can read")
     metrics = loaded.settings.metrics
     if master.startswith("local") and not dry_run:
         check_port(metrics)
@@ -87,4 +88,4 @@ def submit(
     with interruptible(is_service=True), submission(plan, kafka) as process:
         code = process.wait()
         if code:
-            raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")
+            raise CliError(f"the Spark job of {name} ended with exit code {code}: see the log above")

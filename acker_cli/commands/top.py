@@ -249,7 +249,7 @@ def _acker(partitions: "list[PartitionView]", width: int) -> RenderableType:
 
 def _workers(snapshot: "Snapshot") -> list[RenderableType]:
     if not snapshot["workers"]:
-        return [Text("no acker worker is at work: trees are neither acked nor failed. Start acker worker", "red")]
+        return [Text("no acker worker is running: trees are neither acked nor failed. Start acker worker", "red")]
     return [
         f"acker worker {worker['name']}: {len(worker['partitions'])} partitions, "
         f"{short(worker['entries_per_second'])} entries/s"

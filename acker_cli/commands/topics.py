@@ -95,7 +95,7 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
     ("acker topics acls my_module:topology --role viewer", "for top, dashboard, trace and doctor"),
     (
         "acker topics acls my_module:topology --principal 'User:CN={topology}.{role},O=Example'",
-        "for users who are known by their certificates",
+        "for users with certificates",
     ),
     ("acker topics acls my_module:topology --json", "the same for programs"),
 )
@@ -106,7 +106,7 @@ def acls(
     principal: str = option("TEMPLATE", "Who each role is.", default="User:{topology}.{role}"),
     operator: str | None = option("PRINCIPAL", "Who creates the topics; by the template unless given."),
     command_config: Path = option(
-        "FILE", "Properties with which kafka-acls gets in.", default=Path("admin.properties")
+        "FILE", "The file with the client properties of kafka-acls.", default=Path("admin.properties")
     ),
     before_2_8: bool = flag("--before-2.8", "For brokers older than Kafka 2.8: allow idempotent writes as well."),
     json_: bool = JSON,

@@ -23,7 +23,7 @@ _NAME = argument("NAME", "The topology's name in acker.topologies.")
 
 @command(
     "list",
-    ("acker topologies list", "all topologies, and who works for them"),
+    ("acker topologies list", "all topologies, and their acker workers"),
     ("acker topologies list --json", "the same for programs"),
 )
 def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
@@ -49,11 +49,11 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
 
 @command(
     "show",
-    ("acker topologies show word-count", "its components, and how far its topics are read"),
+    ("acker topologies show word-count", "its components, and the lags of its topics"),
     ("acker topologies show word-count --json", "the same for programs, partition by partition"),
 )
 def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
-    """Show a topology: its components and how they are connected, and how far its topics are read.
+    """Show a topology: its components, their subscriptions, and the lags of its topics.
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """

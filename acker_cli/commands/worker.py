@@ -6,16 +6,16 @@ from acker_cli.settings import LoadedSettings
 
 @command(
     "worker",
-    ("acker worker", "serve all topologies of the cluster, and those that come"),
+    ("acker worker", "serve all topologies of the cluster, also those that are published later"),
     ("acker worker --topology word-count", "only one; start it on as many machines as you like"),
-    ("acker worker --topology word-count --json", "with its numbers, twice a second"),
+    ("acker worker --topology word-count --json", "with its statistics, twice a second"),
     ("acker worker --metrics-port 9464", "with metrics at 127.0.0.1:9464/metrics, and /health"),
     flags={"metrics.port": (int | None, METRICS_PORT)},
 )
 def worker(
     loaded: LoadedSettings,
     topology: str | None = option("NAME", "The only topology to serve, by its name in acker.topologies."),
-    json_: bool = flag("--json", "Print its numbers as lines of JSON."),
+    json_: bool = flag("--json", "Print its statistics as lines of JSON."),
 ) -> None:
     """Run an acker worker: track the tuple trees of topologies and notify their spouts of the outcomes.
 

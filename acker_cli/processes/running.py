@@ -70,10 +70,10 @@ class RunPlan:
         if component is not None:
             topology.factory(component)
             if processes:
-                raise SettingsError("--component runs in this process: take --processes out, or run it several times")
+                raise SettingsError("--component runs in this process: remove --processes, or run it several times")
         if ackers and not topology.manifest.acking:
             raise SettingsError(
-                f"topology {topology.name} promises at_most_once, so it has no ackers: take --ackers out"
+                f"topology {topology.name} has the guarantee at_most_once, so it has no ackers: remove --ackers"
             )
         tasks = {each.name: each.tasks for each in topology.manifest.components if not each.external}
         counts = dict(map(_process_count, processes))
@@ -175,7 +175,7 @@ class TopologyProcesses:
         """Raises a `ProcessError` if an acker worker cannot run, or all components have ended."""
         self.ackers.check()
         if self.components.wait(0):
-            raise ProcessError("all components have ended by themselves: the lines above say why")
+            raise ProcessError("all components have ended by themselves: see the log above")
 
     def snapshot(self) -> TopologySnapshot:
         return self._snapshots.of(self.components.stats())
@@ -256,11 +256,11 @@ def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: flo
         try:
             members = ClusterStatus(kafka).members([group])[group]
         except ClusterError as error:
-            _log.warning("whether an acker worker is at work is not known: %s", error)
+            _log.warning("it is not known whether an acker worker is running: %s", error)
             return
         if members == 0 and not timer.finished.is_set():  # which it is if it was cancelled meanwhile
             _log.warning(
-                "no acker worker is at work for topology %s (consumer group %s has no members): its trees are neither "
+                "no acker worker is running for topology %s (consumer group %s has no members): its trees are neither "
                 "acked nor failed until there is one. Start one: acker worker --topology %s, or add --ackers 1 to "
                 "acker run",
                 *(manifest.topology, group, manifest.topology),

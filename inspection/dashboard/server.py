@@ -189,7 +189,7 @@ class Guard:
             message = f"{host!r} is no name of the dashboard: use an address, or list the name in dashboard.names"
             return JSONResponse({"error": message}, 421)
         if request.method not in _METHODS:
-            message = f"{request.method} is refused: the dashboard only shows, it changes nothing"
+            message = f"{request.method} is refused: the dashboard is read-only"
             return JSONResponse({"error": message}, 405, {"allow": ", ".join(_METHODS)})
         if opens or self._is_known(request):
             return None

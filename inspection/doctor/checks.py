@@ -130,7 +130,7 @@ def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
         )
     elif any(component.external for component in facts.manifest.components):
         yield Check("ackers", topology).warning(
-            f"Topology {topology} has no acker worker: if its Spark jobs run, which the doctor cannot know, no tree "
+            f"Topology {topology} has no acker worker: if its Spark jobs run, which the doctor cannot check, no tree "
             "completes.",
             remedy,
         )

@@ -106,7 +106,7 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
         return [record.getMessage() for record in caplog.records if record.name == "acker_cli.processes.running"]
 
     (warning,) = warnings_logged()
-    assert f"no acker worker is at work for topology {name}" in warning
+    assert f"no acker worker is running for topology {name}" in warning
     assert f"Start one: acker worker --topology {name}, or add --ackers 1" in warning
     member = Consumer({**kafka, "group.id": acker_group(name)})
     try:

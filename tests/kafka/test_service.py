@@ -290,7 +290,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             assert (notifier.notices, notifier.undeliverable) == (0, 0)
             # The tree is due, so the worker requests the end of the log, while its loop turns.
             clock.ahead_s += 600
-            is_logged(caplog, f"{log.topic}[0]: the clock stands")
+            is_logged(caplog, f"{log.topic}[0]: the clock does not advance")
             before = service.snapshots
             eventually(lambda: service.snapshots > before + 1, "the loop to turn")
             assert 2 not in log.read_notices()

@@ -132,7 +132,7 @@ export const tables = (find) => ({
       figure("seen_seconds_ago", "Seen (s ago)", seconds),
     ],
     ({ name }) => name,
-    "No acker worker is at work.",
+    "No acker worker is running.",
   ),
   failures: new Table(
     find("failures-table"),

@@ -191,7 +191,7 @@ def test_progress_is_limited_to_the_retained_log() -> None:
         assert "Retention is too short" in str(loss)
     usable, loss = progress.within(0, 99)
     assert usable is None
-    assert "made anew" in str(loss)
+    assert "created again" in str(loss)
 
 
 def test_a_recreated_log_ends_the_rebuild() -> None:

@@ -64,7 +64,7 @@ def test_errors_are_in_the_view() -> None:
         assert part in text
     idle = "\n".join(drawn(TopologyView(manifest())))
     assert "0/2" in idle
-    assert "no acker worker is at work" in idle
+    assert "no acker worker is running" in idle
 
 
 def test_the_only_topology_need_not_be_named() -> None:
