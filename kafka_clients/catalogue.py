@@ -44,12 +44,16 @@ class Catalogue:
     """
 
     def __init__(
-        self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP, first_s: float = FIRST_S
+        self,
+        kafka: KafkaSettings,
+        contact_s: float = CONTACT_S,
+        group: str = CATALOGUE_GROUP,
+        first_s: float | None = None,
     ) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
         self._group = group
-        self._first_s = first_s
+        self._first_s = FIRST_S if first_s is None else first_s
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._errors: list[KafkaError] = []
         settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._errors.append}
