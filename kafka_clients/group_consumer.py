@@ -78,6 +78,10 @@ class GroupConsumer:
             raised, self._raised = self._raised, None
             raise raised
 
+    def serve(self) -> None:
+        """Handles the answers to commits, for a consumer that reads nothing."""
+        self._consumer.poll(0)
+
     def commit_changed(self, offsets: Iterable[TopicPartition], *, again: bool = False) -> None:
         """Commits in the background what differs from the last commit, or all `again`; the next has what has failed."""
         changed = [each for each in offsets if again or self._last_commits.get(_place(each)) != _commit(each)]

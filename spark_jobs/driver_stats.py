@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pyspark import Accumulator, SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from kafka_clients.client_settings import for_admin
+from kafka_clients.client_settings import for_admin, for_group
+from kafka_clients.group_consumer import GroupConsumer
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 from tuple_tree.latency import LatencyHistogram
@@ -158,8 +159,6 @@ class DriverStats(Collector):
         self._progress = progress
         self._is_running = is_running
         self._began = time.monotonic()
-        self._committed: EndOffsets | None = None
-        self._cannot_commit = False
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stats of {self._group}", daemon=True)
 
@@ -178,37 +177,30 @@ class DriverStats(Collector):
             admin = forgettable(AdminClient)({**for_admin(self._kafka), "log_level": 2})
             topology, component = self._labels
             publisher = StatsPublisher(topology, "component", component, producer, admin, self._began)
+            # Not by the AdminClient: where a request to a coordinator fails, librdkafka may abort the process
+            # (https://github.com/confluentinc/librdkafka/issues/4605).
+            settings = {**for_group(self._kafka, self._group), "log_level": 2}
+            consumer = GroupConsumer(settings, f"{self._group}, for its lag,")
             while not self._ending.wait(_LOOK_SECONDS) and self._is_running():
                 publisher.look(time.monotonic(), self._counts)
-                self._commit(admin)
+                consumer.commit_changed(self._offsets())
+                consumer.serve()
             publisher.end(time.monotonic(), self._counts())
-            self._commit(admin)
+            if offsets := self._offsets():
+                consumer.commit_and_wait(offsets, LAST_SECONDS)
+            consumer.close()
         except Exception as error:  # noqa: BLE001 - whatever it is, the query does not need it
             logger.warning("acker top and the dashboard will not show %s: %s", self._group, error)
 
-    def _commit(self, admin: AdminClient) -> None:
-        """Commits where the last micro-batch of a bolt ended. Only the first failure is logged."""
+    def _offsets(self) -> list[TopicPartition]:
+        """Where the last micro-batch of a bolt ended."""
         progress = self._progress()
         ends = end_offsets(progress) if progress is not None and self._is_bolt else None
-        if ends is None or ends == self._committed:
-            return
-        offsets = [
+        return [
             TopicPartition(topic, int(number), offset)
-            for topic, partitions in ends.items()
+            for topic, partitions in (ends or {}).items()
             for number, offset in partitions.items()
         ]
-        try:
-            asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group, offsets)])
-            for each in asked[self._group].result().topic_partitions:
-                if each.error is not None:
-                    raise KafkaException(each.error)
-        except KafkaException as error:
-            if not self._cannot_commit:
-                text = "the lag of %s will not be shown, its offsets cannot be committed: %s"
-                logger.warning(text, self._group, error)
-            self._cannot_commit = True
-        else:
-            self._committed, self._cannot_commit = ends, False
 
     def collect(self) -> Iterator[Metric]:
         """One family for each count that is known."""

@@ -17,6 +17,7 @@ from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, next_id, pairs_of, topology_name
 from tests.spark.topologies import manifest_of, subscription
+from tests.waiting import eventually
 from tuple_tree.anchors import pack_anchors
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.names import tuples_topic
@@ -205,6 +206,8 @@ def test_a_repeated_micro_batch_and_a_retried_task(spark: SparkSession, bootstra
     assert failed.exists()
     assert stage.outcome().acked == set(roots) - long
     assert stage.anchored() == long
+    # Its statistics are not waited for any longer than two seconds.
+    eventually(lambda: all(at == end for at, end in stage.progress("split").values()), "Kafka's tools to show no lag")
 
     before = len(stage.received())
     forget_commit(stage.checkpoint)
