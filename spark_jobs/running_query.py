@@ -93,10 +93,14 @@ class BatchRunner(StreamingQueryListener):
         self.written[batch_id] = result
         self.written.pop(batch_id - _REMEMBERED, None)
 
-    def end(self) -> None:
-        """Removes the listener when the last micro-batch is logged; may be called again."""
+    def await_last(self) -> None:
+        """Waits until the listener has the last micro-batch of a query that has ended."""
         if self._query_id:
             self._ended.wait(_LAST_SECONDS)
+
+    def end(self) -> None:
+        """Removes the listener when the last micro-batch is logged; may be called again."""
+        self.await_last()
         self._streams.removeListener(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - of Spark
@@ -198,7 +202,10 @@ class RunningQuery:
         return ended
 
     def _is_active(self) -> bool:
-        return bool(self.query.isActive)
+        if self.query.isActive:
+            return True
+        self._runner.await_last()
+        return False
 
     def _stop(self) -> None:
         py4j = logging.getLogger("py4j.clientserver")
@@ -213,8 +220,8 @@ class RunningQuery:
             py4j.removeFilter(_is_no_interruption)
 
     def _end(self) -> None:
-        self._stats.end()
         self._runner.end()
+        self._stats.end()
 
     def _wait(self, seconds: float | None) -> bool:
         end = math.inf if seconds is None else time.monotonic() + seconds
