@@ -33,18 +33,15 @@ from tuple_tree.names import component_group, tuples_topic
 GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
 OURS: Final = "kafka-acker"
 PEERS: Final = ("plain", "quixstreams", "bytewax")
-BOLTS: Final[dict[str, dict[str, Any]]] = {
+BOLTS: Final[dict[str, dict[str, Any]]] = {  # settings of our bolt → what differs in its plan
     **{guarantee: {"guarantee": guarantee} for guarantee in GUARANTEES},
     "at_least_once, columns": {"columns": True},
     "at_least_once, 1 ack partition": {"ack_partitions": 1},
 }
-"""Of our bolt: settings → what differs in its plan."""
 _SOURCE: Final = "bench.source"
+# Of an inbox for each record of a source: a bolt takes packs faster than peers take records, and both take seconds.
 _TUPLES_A_RECORD: Final = 3
-"""Of an inbox for each record of a source: a bolt takes packs faster than peers take records, and both take seconds."""
-_FIRST: Final = 0.1
-_LAST: Final = 0.95
-"""Of what arrived, the part between these shares counts: the rest shows how something starts and ends."""
+_FIRST, _LAST = 0.1, 0.95  # of what arrived, the part between these shares counts: the rest is start and end
 
 
 def flow(

@@ -24,8 +24,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 _PARTS: Final = (("tests/unit", "-n", "3"), ("tests/kafka", "-n", "3"), ("tests/spark",))
 _AT_A_TIME: Final = 2
-_FAILED: Final = 1
-"""Pytest's exit code when tests ran and some failed; others mean that the check itself is broken."""
+_FAILED: Final = 1  # pytest's exit code when tests ran and some failed; others mean that the check itself is broken
 
 
 @dataclass(frozen=True)
