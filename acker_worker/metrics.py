@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from acker_worker.stats import METRIC, PartitionStats, WorkerStats
 
 SERVING: Final = "acker_serving"
-"""1 while the worker of a topology is at work or starting, 0 while it cannot be; only where a process serves all."""
+"""1 while the worker of a topology runs or starts, 0 while it waits for a retry; only where a process serves all."""
 
 _Families = dict[str, CounterMetricFamily | GaugeMetricFamily]
 
@@ -62,7 +62,7 @@ class WorkerCollector(Collector):
 
 
 class ServingCollector(Collector):
-    """Shows, by topology, whether its worker is at work; `serving` is called as above."""
+    """Shows, by topology, whether its worker runs; `serving` is called as above."""
 
     def __init__(self, serving: Callable[[], Mapping[str, bool]]) -> None:
         self._serving = serving

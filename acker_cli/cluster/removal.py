@@ -79,7 +79,7 @@ class Removal:
         self._admin = status.catalogue.admin
 
     def check_unused(self) -> None:
-        """An error if a process of a component is at work; acker workers leave by themselves."""
+        """An error if a process of a component is running; acker workers leave by themselves."""
         topology = self._remains.topology
         components = set(self._remains.groups) - {acker_group(topology)}
         used = {group: count for group, count in self._status.members(components).items() if count}
@@ -103,8 +103,8 @@ class Removal:
                     return
                 raise CliError(
                     f"{topology} is withdrawn, but {_listed({group: count})} after {self._leave_s:g} s. Stop the "
-                    f"acker workers that were started with --topology {topology}, and repeat this command, which goes "
-                    "on where it ended; --force does not wait for them"
+                    f"acker workers that were started with --topology {topology}, and repeat this command, which "
+                    "continues where it ended; --force does not wait for them"
                 )
             if not notified:
                 self._show(f"waiting for {count} acker workers to leave …")

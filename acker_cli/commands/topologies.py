@@ -80,7 +80,7 @@ def delete(
     loaded: LoadedSettings,
     name: str = _NAME,
     yes: bool = flag("--yes", "Skip the prompt."),
-    force: bool = flag("--force", "Delete it even if its components or acker workers are at work."),
+    force: bool = flag("--force", "Delete it even if its components or acker workers are running."),
     keep_topics: bool = flag("--keep-topics", "Only withdraw the manifest; keep topics and consumer groups."),
     json_: bool = JSON,
 ) -> None:
