@@ -18,7 +18,7 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 _BEGIN: Final = "<!-- word count -->"
 _END: Final = "<!-- end of word count -->"
 _TITLES: Final = {
-    "word_count": "A word count, ours beside others",
+    "word_count": "A word count, compared with others",
     "ledger": "The ledger, and memory",
     "worker": "One acker worker",
     "worker_curve": "Workers by batches, partitions and processes",

@@ -11,7 +11,7 @@ from acker_cli.settings import LoadedSettings
 @command(
     "submit",
     ("acker spark submit my_module:topology --component lines", "a spout, in Spark on this machine"),
-    ("acker spark submit my_module:topology --component split", "a bolt, beside it"),
+    ("acker spark submit my_module:topology --component split", "a bolt, in the same way"),
     (
         "acker spark submit my_module:topology --component split --available-now",
         "the records that are in the topics now, as from cron",

@@ -139,12 +139,17 @@ class Trees(RuleBasedStateMachine):
         for root in {root for _, root, _ in batch}:
             self._check_not_silent(self.trees[root])
 
-    @precondition(lambda self: self.delivered)
+    def _recent(self) -> list[LogRecord]:
+        """Batches of writers that are not forgotten yet: a writer without batches for a whole window is."""
+        since = self.log.now_ms - SETTINGS.max_age_ticks * TICK_MS
+        return [record for record in self.delivered if record.append_ms >= since]
+
+    @precondition(lambda self: self._recent())
     @rule()
     def repeat(self) -> None:
         """The same batch again: recognised as a repeat, so there is no effect."""
         before = self.fold.counters.repeated_batches
-        value = self.random.choice(self.delivered).value
+        value = self.random.choice(self._recent()).value
         assert outcomes(self.fold.apply([self.log.append_bytes(value)])) == []
         assert self.fold.counters.repeated_batches == before + 1
 
