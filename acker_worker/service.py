@@ -27,7 +27,7 @@ from tuple_tree.timing import Interval
 
 _log = logging.getLogger(__name__)
 _TURN_S: Final = 0.2
-_LOOK_S: Final = 0.5  # between two looks at the end of `acker.topologies`
+_LOOK_S: Final = 0.5  # between two requests for the end of `acker.topologies`
 _CONTACT_S: Final = 4.0  # how long a broker may take to answer, in seconds: the loop waits
 _STOP_S: Final = 25.0  # how long all workers together may take to commit and leave, in seconds
 _READER: Final = Role(

@@ -106,7 +106,7 @@ def bolt(
         # Bolts of the SDK may write in transactions, and do again what they abort: no setting changes this.
         "kafka.isolation.level": "read_committed",
         "startingOffsets": "earliest",
-        # Offsets out of range were not acked, so their trees are replayed; the query goes on.
+        # Offsets out of range were not acked, so their trees are replayed; the query continues.
         "failOnDataLoss": "false",
         **({"maxOffsetsPerTrigger": str(max_rows)} if max_rows else {}),
         **(options or {}),

@@ -97,7 +97,7 @@ def planned_offsets(spark: SparkSession, checkpoint: str, topic: str) -> dict[in
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointRefusedError(
             f"offsets of batch {max(batches)} in checkpoint {checkpoint} cannot be read ({error!r}): give the query a "
-            "fresh directory, it goes on from the offsets of its group"
+            "fresh directory, it continues from the offsets of its group"
         ) from error
     except KeyError:
         raise CheckpointRefusedError(

@@ -153,7 +153,7 @@ class Outcomes:
             self._changed.notify_all()
 
     def tick(self) -> None:
-        """Gives up what had no outcome for too long."""
+        """Fails trees that had no outcome for too long."""
         with self._changed:
             if (now := self._clock()) < self._tick_at:
                 return

@@ -1,5 +1,5 @@
 """What users write against.
 
 - `components`: spouts and bolts; `tuples`: the tuple, as a bolt receives it.
-- `context`: what a task knows about itself and its topology, and hooks.
+- `context`: what a task is given about itself and its topology, and hooks.
 """

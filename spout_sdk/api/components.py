@@ -88,7 +88,7 @@ class Bolt(ABC):
     _window_progress = ""
 
     def _resume_windows(self, progress: str, offset: int) -> None:
-        """Goes on where an earlier instance was when it committed; reading begins at the offset."""
+        """Continues where an earlier instance was when it committed; reading begins at the offset."""
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""

@@ -118,7 +118,7 @@ class BoltTask(Task):
         return commit_metadata(_READ, f"{read}:{self._holding._window_progress}")
 
     def resume(self, offset: int, metadata: str | None) -> None:
-        """Goes on from a committed offset and its metadata, before the first record is read."""
+        """Continues from a committed offset and its metadata, before the first record is read."""
         if self._holding is not None and (progress := read_commit_metadata(_READ, offset, metadata)) is not None:
             read, _, windows = progress.partition(":")
             self.collector.dead_letters.kept_to = int(read)

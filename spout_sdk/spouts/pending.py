@@ -39,7 +39,7 @@ class Pending:
         self._trees.update(zip(roots, zip(message_ids, repeat(now)), strict=False))
 
     def tick(self, now: float) -> None:
-        # At most one cohort a call: a process that was stopped for long reads its notices before it gives up the next.
+        # At most one cohort a call: a process that was stopped for long reads its notices before the next one is lost.
         if now >= self._rotate_at:
             self._rotate_at = now + self._period
             for message_id, _ in self._trees.rotate().values():
