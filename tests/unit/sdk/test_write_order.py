@@ -1,0 +1,229 @@
+"""The order in which a bolt's task writes: all children of an input are in the log before the ack of that input."""
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    BasicBolt,
+    BasicCollector,
+    BatchBolt,
+    Bolt,
+    OutputCollector,
+    Spout,
+    Stream,
+    TaskContext,
+    TaskHook,
+    TopologyBuilder,
+    Tuple,
+    Window,
+    WindowedBolt,
+    declare,
+    tumbling,
+)
+from tests.packs import packed, tuples_of
+from tests.seeds import each_seed
+from tests.unit.sdk.bolt_rig import Sink
+from tests.unit.sdk.memory import Bench, MemorySink, Sent
+from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.messages import decode_ack_batch
+
+CHILD = declare({"n": int})
+RAW = declare(["raw"], name="raw", codec="bytes")
+
+
+class Numbers(Spout):
+    streams = (declare({"n": int}),)
+
+    def next_tuple(self) -> None:
+        """Emits nothing."""
+
+
+class Fails(Exception):  # noqa: N818 - raised by a bolt of these tests
+    """Raised for one in eleven inputs, after their emits."""
+
+
+def children(n: int) -> range:
+    if n % 11 == 10:
+        raise Fails(n)
+    return range(n % 4)
+
+
+class Manual(Bolt):
+    """Acks in two orders: an input at once, or with the next."""
+
+    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector, self.waiting = collector, list[Tuple]()
+
+    def execute(self, tuple_: Tuple) -> None:
+        for n in children(tuple_["n"]):
+            self.collector.emit((n,), anchors=tuple_)
+            self.collector.emit((b"raw",), anchors=tuple_, stream="raw")
+        self.waiting.append(tuple_)
+        if tuple_["n"] % 3:
+            for each in self.waiting[::-1]:
+                self.collector.ack(each)
+            self.waiting.clear()
+
+    def cleanup(self) -> None:
+        self.collector.ack_all(self.waiting)
+
+
+class Basic(BasicBolt):
+    streams = (CHILD, RAW)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for n in children(tuple_["n"]):
+            collector.emit((n,))
+            collector.emit((b"raw",), stream="raw")
+
+
+class Batched(BatchBolt):
+    streams = (CHILD, RAW)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        for tuple_ in tuples:
+            for n in children(tuple_["n"]):
+                self.collector.emit((n,), anchors=tuple_)
+            self.collector.ack(tuple_)
+
+
+class Arrow(ArrowBolt):
+    streams = (CHILD,)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        collector.emit(batch)
+        children(batch.column("n")[0].as_py())
+        collector.emit(batch)
+        collector.ack()
+
+
+class Windowed(WindowedBolt):
+    window = tumbling(count=5)
+    streams = (CHILD, RAW)
+
+    def execute_window(self, window: Window) -> None:
+        for tuple_ in window.tuples:
+            for n in children(tuple_["n"]):
+                self.collector.emit((n,), anchors=tuple_)
+
+
+@dataclass
+class Crowded(MemorySink):
+    """A log in the order of its writes, which has no room now and then: reports are served in the middle of a send."""
+
+    chance: random.Random = field(default_factory=random.Random)
+    log: list[Sent] = field(default_factory=list)
+    unreported: list[Sent] = field(default_factory=list)
+
+    def send(self, *record: Any) -> None:
+        self._write(record)
+
+    def send_reported(self, *record: Any) -> None:
+        self.unreported.append(self._write(record))
+
+    def serve(self, most: int) -> None:
+        for _ in range(min(most, len(self.unreported))):
+            self.unreported.pop(0).deliver()
+
+    def _write(self, record: Any) -> Sent:
+        self.serve(self.chance.choice((0, 0, 1, 5)))
+        self.log.append(Sent(*record))
+        return self.log[-1]
+
+
+def check(log: Sequence[Sent], edges: dict[int, int]) -> set[int]:
+    """Checks that no ack precedes a child of its input, or lacks one; returns the roots that were acked.
+
+    Each input is alone in its tree: root → its edge.
+    """
+    written: dict[int, int] = defaultdict(int)
+    acked: set[int] = set()
+    for sent in log:
+        if ".tuples." in sent.topic:
+            stream = RAW if sent.header[SOURCE_HEADER] == b"middle/raw" else CHILD
+            for _, child in tuples_of(sent.value or b"", sent.headers, stream):
+                for root, edge in child.items():
+                    assert root not in acked, f"a child of {root} was written after the ack of its input"
+                    written[root] ^= edge
+        elif sent.topic.endswith(".acks"):
+            batch = decode_ack_batch(sent.value)
+            for root, val in zip(batch.ack_roots.tolist(), batch.ack_vals.tolist(), strict=True):
+                assert val == edges[root] ^ written[root], f"the ack of {root} is not that of the children in the log"
+                assert root not in acked
+                acked.add(root)
+    return acked
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.parametrize("bolt", [Manual, Basic, Batched, Arrow, Windowed])
+def test_children_are_in_the_log_before_the_ack_of_their_input(bolt: Any, hooked: bool) -> None:
+    each_seed(lambda seed: run(bolt, random.Random(seed), hooked=hooked))
+
+
+def run(bolt: Any, chance: random.Random, *, hooked: bool) -> None:
+    builder = TopologyBuilder("order", ack_partitions=2)
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("middle", bolt).shuffle_grouping("numbers")
+    streams = {stream.name for stream in bolt.streams}
+    for name in ("first", "second")[: chance.choice((1, 2))]:
+        for stream in streams:
+            builder.set_bolt(f"{name}-{stream}", Sink, tasks=2).shuffle_grouping("middle", stream)
+    if hooked:
+        builder.add_hook(TaskHook)
+    bench = Bench(builder.build(), sink=(sink := Crowded(chance=chance)), pack_tuples=chance.choice((1, 3, 1_000)))
+    task = bench.bolt("middle")
+    edges: dict[int, int] = {}
+    numbers = 0
+    for _ in range(20):
+        size = chance.choice((1, 3, 9, 40))
+        pairs = [{chance.getrandbits(64): chance.getrandbits(64)} for _ in range(size)]
+        for pair in pairs:
+            edges |= pair
+        headers = [*anchor_headers(pairs), (SOURCE_HEADER, b"numbers/default")]
+        payload = packed(Numbers.streams[0], *[(numbers + index,) for index in range(size)])
+        numbers += size
+        record = bench.raw("middle", payload, headers)
+        if task.takes_columns:
+            task.execute_batch(task.read_columns(record))
+        elif task.takes_batches:
+            task.execute_batch(task.read(record))
+        else:
+            assert task.execute(iter(task.read(record)), math.inf)
+        match chance.randrange(4):
+            case 0:
+                task.flush()
+            case 1:
+                bench.clock.advance(0.004)
+                task.tick(bench.clock.now)
+            case 2:
+                sink.serve(3)
+    task.cleanup()
+    task.flush()
+    acked = check(sink.log, edges)
+    failed = {
+        root
+        for sent in sink.log
+        if sent.topic.endswith(".acks")
+        for root in decode_ack_batch(sent.value).fail_roots.tolist()
+    }
+    assert acked
+    assert acked | failed >= edges.keys() - held(task)
+
+
+def held(task: Any) -> set[int]:
+    """Roots of what an open window holds."""
+    fold = getattr(task.bolt, "_fold", None)
+    return set() if fold is None else {root for tuple_ in fold.held for root in tuple_.roots}
