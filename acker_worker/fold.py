@@ -23,9 +23,9 @@ from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress, decode_ack_batch
 
 _MARGIN_TICKS: Final = 1
-"""How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
+"""Ticks before the birth of the oldest open record at which a rebuild begins: its ack may precede its init."""
 MESSAGE_CHARACTERS: Final = 500
-"""How much of a bolt's message is kept for the notice: many of them have to fit into one."""
+"""Characters of a bolt's message that a notice keeps: a batch of notices must fit a record."""
 FULL: Final = 8_192
 """Entries at which they are applied: enough for the call not to be noticed, little enough for the caches."""
 _NOTHING: Final = ("", "")
@@ -85,7 +85,7 @@ class SpoutOutcomes:
 
 @dataclass(slots=True)
 class Step:
-    """What folding some records gave: outcomes to be sent, by spout task, and records for the dead letters."""
+    """Result of folding records: outcomes to send, by spout task, and records for the dead letters."""
 
     outcomes: dict[SpoutAddress, SpoutOutcomes] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
@@ -170,7 +170,7 @@ class PartitionFold:
 
     @property
     def progress(self) -> Progress:
-        """What to commit once all notices so far are delivered."""
+        """Offset and metadata to commit once all notices of the records folded before are delivered."""
         if self._committed is not None:
             # Still rebuilding: the earlier owner was ahead, so its commit stands.
             return self._committed

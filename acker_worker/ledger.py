@@ -83,7 +83,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """What a step of the ledger decided, in columns of shape `(n,)`."""
+    """Decisions of a step of the ledger, in columns of shape `(n,)`."""
 
     roots: NDArray[np.uint64]
     spouts: NDArray[np.uint32]  # indices for `Ledger.spout`

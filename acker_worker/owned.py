@@ -46,12 +46,12 @@ class Owned:
             self._read_at = now
 
     def now_ms(self, now: float) -> int:
-        """What the ledger's clock would show: its last reading and what has passed since."""
+        """Time of the ledger's clock now, in milliseconds: its last reading plus the time since then."""
         # A whole number of milliseconds may come out a little smaller as a float: a nanosecond makes up for that.
         return self._clock_ms + int((now - self._read_at) * 1000 + 1e-6)
 
     def clock_lag_ms(self, wall_ms: float) -> int:
-        """How far the ledger's clock is behind the wall, 0 where everything is read."""
+        """Milliseconds by which the ledger's clock lags the wall clock; 0 if everything is read."""
         if self.at_end or not self.fold.counters.records:
             return 0
         return max(0, int(wall_ms - self.fold.clock_ms))

@@ -1,7 +1,7 @@
 """The commit of a partition of the ack log: the offset up to which notices were delivered, and its metadata.
 
 The metadata is a JSON object, `{"v": 1, "rebuild_from": offset, "clock_ms": milliseconds, "opened": {writer:
-sessions}}`, where sessions are hexadecimal, comma-separated: the one that opened, and those that it superseded.
+sessions}}`, where sessions are hexadecimal, comma-separated: the session that opened last, then the superseded ones.
 """
 
 import json
@@ -27,7 +27,7 @@ class Progress:
     opening stands last."""
 
     def metadata(self) -> str:
-        """What is committed beside the offset; the earliest openings are left out where they don't fit."""
+        """Metadata of a committed offset; the earliest openings are left out if they do not fit."""
         values = {"v": _VERSION, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}
         kept = [(writer, ",".join(key.hex() for key in keys)) for writer, keys in self.opened.items()]
         while True:

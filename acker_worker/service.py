@@ -188,7 +188,7 @@ class Served:
 
 
 class AckerService:
-    """Follows the tuple trees of all topologies of a cluster, and of those that come while it runs.
+    """Tracks the tuple trees of all topologies of a cluster, including topologies created while it runs.
 
     `on_stats` is called in the threads of workers, `on_turn` a few times a second by the loop that supervises them.
     """
@@ -242,7 +242,7 @@ class AckerService:
         _log.info("acker worker of all topologies stopped")
 
     def topologies(self) -> Mapping[str, Served]:
-        """What is served, or should be; from any thread."""
+        """Topologies that are served or about to be; callable from any thread."""
         return dict(self._served)
 
     def heartbeat_ages(self) -> dict[str, float]:

@@ -17,7 +17,7 @@ _KEY_BYTES: Final = 8  # the part of a session that is unique among those of its
 
 
 class Standing(Enum):
-    """What a batch is, judged by its writer, session and sequence number."""
+    """Verdict on a batch, by its writer, session and sequence number."""
 
     CURRENT = auto()
     REPEATED = auto()
@@ -36,7 +36,7 @@ class _Writer:
 class _Opening:
     offset: int
     sessions: tuple[bytes, ...]
-    """The session that opened, and those that it superseded, the latest first."""
+    """The session that opened last, then the superseded ones, the latest first."""
 
 
 class Sessions:

@@ -1,4 +1,4 @@
-"""What an acker worker has done and holds: each number once, with the metric that shows it to Prometheus.
+"""Counters and gauges of an acker worker, each declared once, with its Prometheus metric.
 
 Apart from the fold, so that reading statistics does not load the ledger's compiler.
 """
@@ -36,7 +36,7 @@ def _shown(
 
 @dataclass(slots=True)
 class Counters:
-    """What a fold has seen and done since it began."""
+    """Counters of a fold since it began."""
 
     records: int = _shown("acker_records_total", "Records of the ack log that were read.")
     # What spouts and bolts sent; repeats that were dropped are not among them.
@@ -151,7 +151,7 @@ class WorkerStats(Counters):
         return self.stalled_ms / 1000, self.stalled_by
 
     def retired(self) -> "WorkerStats":
-        """What remains true after the worker has ended: what it did, but nothing that it holds."""
+        """The snapshot of a worker that has ended: counters stay, gauges are zero."""
         held: dict[str, Any] = dict.fromkeys(("partitions", "pending", "orphans", "clock_lag_ms", "stalled_ms"), 0)
         return dataclasses.replace(self, **held, stalled_by="", by_partition=())
 
@@ -166,7 +166,7 @@ class WorkerStats(Counters):
         return cls(**{**filter_known_fields(stats, cls()), "by_partition": partitions})
 
     def sentence(self, before: "WorkerStats") -> str:
-        """What is held now, and what was done since an earlier snapshot."""
+        """Gauges as they are now, and counters since an earlier snapshot."""
         dropped = self.repeated_batches + self.superseded_batches
         dropped_before = before.repeated_batches + before.superseded_batches
         failed = (f"{getattr(self, name) - getattr(before, name)} {reason.word}" for reason, name in FAILS.items())

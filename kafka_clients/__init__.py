@@ -1,4 +1,4 @@
-"""What talks to Kafka, for acker workers, the SDK, Spark jobs and the commands alike.
+"""Access to Kafka for acker workers, the SDK, Spark jobs and the commands.
 
 - `client_settings`: which librdkafka properties are for whom; log lines of clients, without repeats.
 - `catalogue`: requests to a cluster, topics and manifests; no answer and refusals become our errors.

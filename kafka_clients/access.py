@@ -42,7 +42,7 @@ class Operation(Enum):
 Operations = tuple[Operation, ...]
 Resource = Literal["topic", "group", "transactional-id", "cluster"]
 Source = str | Sequence[str] | None
-"""What a spout reads: one topic or several; None where that is decided elsewhere, or where it reads none."""
+"""Topics that a spout reads: one or several; None if it reads none, or if they are configured elsewhere."""
 
 CLUSTER: Final = "kafka-cluster"  # the one name that a resource of kind cluster has
 _CREATES: Final[Operations] = (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
@@ -58,7 +58,7 @@ _DONE: Final[Mapping[Operation, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What may be done with one resource, or with all whose names begin alike."""
+    """Permitted operations on one resource, or on all resources with a name prefix."""
 
     resource: Resource
     name: str
@@ -204,7 +204,7 @@ def remedy(role: str | None = None) -> str:
 
 
 def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
-    """What a user lacks for a topic, as half a sentence about the topic; empty if nothing, or if it is not known."""
+    """Permissions that a user lacks for a topic, as half a sentence about it; empty if none, or if not known."""
     if allowed is None:
         return ""
     may = set(allowed)

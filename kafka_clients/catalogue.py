@@ -37,7 +37,7 @@ _LOOK_S: Final = 0.2
 
 
 class Catalogue:
-    """What the cluster knows about topologies.
+    """The topologies that a cluster has: manifests and topics.
 
     Manifests are read in the name of a group, because the user may have an ACL for no other; it is not joined. A broker
     may take `contact_s` to answer, `first_s` for the first time.
@@ -111,7 +111,7 @@ class Catalogue:
         return None
 
     def described(self, topics: Iterable[str]) -> dict[str, TopicDescription | KafkaError]:
-        """What Kafka answers about topics: the description, that there is none, or that this user may not know."""
+        """Kafka's answer for each topic: its description, that it does not exist, or that access is denied."""
         names = list(topics)
         if not names:
             return {}
@@ -125,7 +125,7 @@ class Catalogue:
             }
 
     def await_brokers(self, count: int, seconds: float) -> None:
-        """Waits until so many brokers are up: a topic cannot have more replicas than there are brokers."""
+        """Waits until enough brokers are up: a topic cannot have more replicas than there are brokers."""
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
@@ -171,7 +171,7 @@ class Catalogue:
         return [*new]
 
     def problems(self, specs: list[TopicSpec]) -> list[TopicError]:
-        """What is wrong with topics; empty if they are as they have to be."""
+        """Problems of the topics; empty if they match the manifest."""
         existing = self.topics()
         allowed = self.allowed(spec.name for spec in specs if spec.name not in existing)
         configs = self._configs([spec.name for spec in specs if existing.get(spec.name) == spec.partitions])

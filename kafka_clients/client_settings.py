@@ -98,12 +98,12 @@ def for_transactions(kafka: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def consumers(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user has set of a consumer's properties, for a client that is not librdkafka's."""
+    """The consumer properties that the user has set, for a client other than librdkafka."""
     return _without(kafka, _PRODUCER_ONLY)
 
 
 def producers(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user has set of a producer's properties, for a client that is not librdkafka's."""
+    """The producer properties that the user has set, for a client other than librdkafka."""
     return _without(kafka, _CONSUMER_ONLY)
 
 

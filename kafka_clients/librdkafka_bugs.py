@@ -1,4 +1,4 @@
-"""What protects a process against bugs of librdkafka.
+"""Workarounds for bugs of librdkafka.
 
 A call that is running when a broker fails may ignore its timeout
 (https://github.com/confluentinc/librdkafka/issues/5456, https://github.com/confluentinc/librdkafka/issues/5511), and

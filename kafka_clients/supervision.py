@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 
 def read_launch() -> dict[str, Any] | None:
-    """What the supervisor writes first; None if the supervisor is gone."""
+    """Reads the launch line that the supervisor writes first; None if the supervisor is gone."""
     # Byte by byte, because nothing may be buffered of what `stop_with_supervisor` watches.
     line = b""
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):
@@ -184,7 +184,7 @@ class Backoff:
         self._healthy = healthy
 
     def after(self, ran_s: float) -> float:
-        """Seconds until the next start, after a run of so many."""
+        """Seconds until the next start, after a run of `ran_s` seconds."""
         pause = self._first if ran_s >= self._healthy else self._pause
         self._pause = min(self._longest, 2 * pause)
         return pause
@@ -260,7 +260,7 @@ class Supervisor(ABC, Generic[S]):
             thread.start()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Stops all processes cleanly, and kills what has not ended after so many seconds."""
+        """Stops all processes cleanly, and kills those still running after `seconds`."""
         self.request_stop()
         with self._changed:
             self._changed.notify_all()

@@ -26,7 +26,7 @@ _one_pair: Final = struct.Struct(">QQ")
 
 
 class Anchor(Protocol):
-    """What is used of a tuple that a child is anchored to: `edges` is root id → edge id of its delivery."""
+    """A tuple that children are anchored to: `edges` is root id → edge id of its delivery."""
 
     out: int
 
@@ -130,7 +130,7 @@ class AnchorColumns(NamedTuple):
 
     @classmethod
     def read(cls, anchors: bytes | None, counts: bytes | None, tuples: int) -> "AnchorColumns":
-        """Those of a record with so many tuples; a root that stands twice in a tuple is XORed together.
+        """Reads the anchors of a record with `tuples` tuples; the edges of a root that a tuple has twice are XORed.
 
         Raises `WireError` if the headers do not go together, or with the number of tuples.
         """
@@ -167,7 +167,7 @@ class AnchorColumns(NamedTuple):
             return self.roots[rows], self.edges[rows], None
         begins = self.starts[rows]
         counts = self.starts[rows + 1] - begins
-        # Positions of the anchors: from each tuple's first, so many.
+        # Positions of the anchors: `counts` consecutive ones from the first of each tuple.
         before = np.cumsum(counts) - counts
         places = np.arange(counts.sum()) + np.repeat(begins - before, counts)
         return self.roots[places], self.edges[places], counts

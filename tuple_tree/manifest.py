@@ -36,7 +36,7 @@ NEED_CODE: Final = ("custom", "direct", "partial_key")
 """Groupings that only code of the emitting component can follow: its own, or what it remembers of its emits."""
 
 Guarantee = Literal["at_most_once", "at_least_once", "exactly_once"]
-"""What a topology promises of each tuple: no trees at all; trees and replays; trees, and bolts that consume, produce,
+"""Guarantee of a topology: no tracking; tracking and replays; tracking, and bolts that consume, produce,
 ack and commit in one Kafka transaction."""
 
 
@@ -190,7 +190,7 @@ class Manifest(_Frozen):
         return [spout for spout in self.spouts if spout.name in seen]
 
     def component(self, name: str) -> Component:
-        """The component of that name. Raises `ValueError` if there is none, naming those that are."""
+        """The component of that name. Raises `ValueError` if there is none, naming the known ones."""
         for component in self.components:
             if component.name == name:
                 return component
@@ -200,7 +200,7 @@ class Manifest(_Frozen):
     def stream(self, component: str, stream: str) -> Stream:
         """A stream of a component.
 
-        Raises `ValueError` if the component or the stream is unknown, naming those that are.
+        Raises `ValueError` if the component or the stream is unknown, naming the known ones.
         """
         streams = self.component(component).streams
         for candidate in streams:

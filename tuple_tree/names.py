@@ -1,4 +1,4 @@
-"""What topologies, components, streams and fields may be called.
+"""Valid names of topologies, components, streams and fields.
 
 The dot separates the parts of a topic's name, so no part may hold one; Kafka allows 249 characters in all.
 """

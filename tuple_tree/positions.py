@@ -50,7 +50,7 @@ Words = NDArray[np.uint64]  # shape `(n,)`
 
 
 def topic_key(topic_id: str) -> int:
-    """What is added to the roots of a source topic: XXH64, seed 42, of its id in ASCII, as Kafka's tools print it.
+    """Offset added to the roots of a source topic: XXH64, seed 42, of its id in ASCII, as Kafka's tools print it.
 
     Kafka gives a topic that is deleted and created again another id, so no message of the new one has a root that may
     still be open for the old one, or for another topic.

@@ -94,7 +94,7 @@ def declare(
     Args:
         fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or one
             name, which are text, or bytes where the codec is bytes.
-        codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, of which each tuple is a record of its own.
+        codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, which write a record for each tuple.
         direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
     """
     if isinstance(fields, str):

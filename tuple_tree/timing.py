@@ -5,7 +5,7 @@ from typing import Final
 
 
 class Interval:
-    """Whether it is time again, after so many seconds of a rising clock."""
+    """Whether the interval has passed since the last time, by a monotonic clock."""
 
     __slots__ = ("_clock", "_next", "_seconds")
 
