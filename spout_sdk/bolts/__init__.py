@@ -2,5 +2,6 @@
 
 - `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the user's bolt.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
+- `pending_writes`: what is to be delivered for a tuple before its ack.
 - `async_bolt`: `AsyncBolt`; `kafka_bolt`: `KafkaBolt`.
 """

@@ -86,6 +86,7 @@ class BoltTask(Task):
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
+        self.collector.settle_written()
         super().tick(now)
         if stale := self.inputs.expire(now, self._input_age):
             self.context.count(EXPIRED_INPUTS, len(stale))
@@ -101,6 +102,11 @@ class BoltTask(Task):
             self._tick_at = now + self._tick_interval
             ticked = tick_tuple()
             self._executor.call(ticked, (ticked,))
+
+    def flush(self) -> None:
+        """Sends all that is buffered, after the acks of tuples whose records are delivered."""
+        self.collector.settle_written()
+        super().flush()
 
     def cleanup(self) -> None:
         """Cleans the bolt up, which may still ack."""

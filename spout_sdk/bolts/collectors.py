@@ -1,7 +1,7 @@
 """The collector of bolts. It belongs to one task and to the thread that runs it."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -9,9 +9,10 @@ from confluent_kafka import KafkaException
 
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
+from spout_sdk.bolts.pending_writes import PendingWrites, Report
 from spout_sdk.emitting.emitter import Delivery, Emitter
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from spout_sdk.errors import DeliveryError, SpoutSdkError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import ack_vals, new_child
 from tuple_tree.messages import FailReason
@@ -31,6 +32,8 @@ class OutputCollector(Emitter):
         self._add_to_ack = task.acks.add_to_ack
         self._timed: dict[Tuple, float] = {}
         self._has_warned = False
+        self._writes = PendingWrites(self._ack_written, self._not_written)
+        self._unwritten = self._writes.undelivered
 
     def emit(
         self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
@@ -146,19 +149,25 @@ class OutputCollector(Emitter):
 
     def late_emit(self, anchor: Tuple) -> TupleAlreadyDoneError:
         """Called by the SDK: the error of an emit after the ack. The tree fails, because the child is missing in it."""
-        error = anchor.pack.already_done("emit anchored to")
-        for root, edge in anchor.edges.items():
-            self._acks.fail_acked(root, edge ^ anchor.out, f"{self._component}: {error}")
+        return self._too_late("emit anchored to", anchor)
+
+    def _too_late(self, action: str, tuple_: Tuple) -> TupleAlreadyDoneError:
+        error = tuple_.pack.already_done(action)
+        for root, edge in tuple_.edges.items():
+            self._acks.fail_acked(root, edge ^ tuple_.out, f"{self._component}: {error}")
         return error
 
     def ack(self, tuple_: Tuple) -> None:
-        """Acks a tuple: it was processed.
+        """Acks a tuple: it was processed. The ack waits until all records that were written for it are delivered.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        if tuple_.settled:
+        if tuple_.settled or (self._unwritten and tuple_ in self._writes.acked):
             raise tuple_.pack.already_done("ack")
+        if self._unwritten and tuple_ in self._unwritten:
+            self._writes.acked.add(tuple_)
+            return
         root, pack = tuple_.root, tuple_.pack
         if root is not None:
             self._add_to_ack(root)
@@ -231,7 +240,9 @@ class OutputCollector(Emitter):
     ) -> None:
         """Writes a record to a topic that is not the topology's, and acks the tuple when that is delivered.
 
-        If it is not, the tuple's trees fail. With `exactly_once` the record is part of the transaction.
+        A tuple for which several records are written is acked when all are delivered; if one is not, its trees fail.
+        Write all of them in one call of `execute`: the tuple may be acked after it. With `exactly_once` the records are
+        part of the transaction.
 
         Args:
             tuple_: an input.
@@ -242,30 +253,56 @@ class OutputCollector(Emitter):
             partition: -1 for that of the key's hash, or any if there is none.
 
         Raises:
-            TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then.
+            TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then, and its trees fail
+                unless they were acked already.
         """
-        if tuple_.settled:
-            raise tuple_.pack.already_done("write a record for")
-        send = self._sink.send_reported if self._is_tracked else self._sink.send
-        send(topic, partition, key, value, list(headers), partial(self._written, tuple_, topic))
-        if not self._is_tracked:
+        if tuple_.settled or (self._unwritten and tuple_ in self._writes.acked):
+            raise self._too_late("write a record for", tuple_)
+        writes, tracked = self._writes, self._is_tracked
+        send = self._sink.send_reported if tracked else self._sink.send
+        writes.expect(tuple_)
+        try:
+            send(topic, partition, key, value, list(headers), partial(writes.report, tuple_, topic))
+        except BaseException:
+            writes.withdraw(tuple_)
+            raise
+        if not tracked:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
-            self.ack(tuple_)
+            writes.report(tuple_, topic)
 
-    def _written(self, tuple_: Tuple, topic: str, error: Any, message: Any) -> None:
-        if error is None:
-            if not tuple_.settled:
-                self.ack(tuple_)
-            return
+    def await_delivery(self, tuple_: Tuple) -> Callable[[], None]:
+        """Called by the SDK: a tuple is acked when something more is delivered for it; the result is called then."""
+        self._writes.expect(tuple_)
+        return partial(self._writes.report, tuple_, "")
+
+    def settle_written(self) -> None:
+        """Called by the SDK between two calls of the bolt: acks and fails tuples by the delivery reports so far."""
+        self._writes.handle()
+
+    def _ack_written(self, tuple_: Tuple) -> None:
+        if not tuple_.settled:
+            self._settle_guarded(partial(self.ack, tuple_))
+
+    def _not_written(self, report: Report, is_pending: bool) -> None:
+        tuple_, topic, error, message = report
         self._counters.undelivered += 1
         failure = f"a record for topic {topic} was not delivered: {error}"
         what = (self._component, self._context.task, failure)
         self._reported.log(logger, logging.ERROR, KafkaException(error), "%s/%d: %s", *what, about=topic)
-        if not tuple_.settled:
-            self.fail(tuple_, failure)
+        if is_pending and not tuple_.settled:
+            self._settle_guarded(partial(self.fail, tuple_, failure))
         if self._is_tracked and message is not None and is_refused(error):
             # Each replay would end like this one.
             self._acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
+
+    def _settle_guarded(self, settle: Callable[[], None]) -> None:
+        """Settles a tuple outside of a call of the bolt: what a hook raises is counted and logged."""
+        try:
+            settle()
+        except SpoutSdkError:
+            raise
+        except Exception as error:  # noqa: BLE001 - any exception of a user's hook
+            self.report_error(error)
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.
@@ -283,6 +320,7 @@ class OutputCollector(Emitter):
         if tuple_.settled:
             raise tuple_.pack.already_done("fail")
         tuple_.settled = True
+        self._writes.forget(tuple_)
         self._timed.pop(tuple_, None)
         self._counters.count_failed(FailReason.FAILED)
         for root in tuple_.edges:

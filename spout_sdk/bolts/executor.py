@@ -86,15 +86,9 @@ class ExecuteFailures:
             logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
 
     def _keep(self, tuple_: Tuple, error: Exception) -> None:
-        """Makes a dead letter of a tuple, which is acked once that is delivered."""
-
-        def delivered() -> None:
-            if not tuple_.settled:
-                self._settle(partial(self._collector.ack, tuple_))
-
-        self._collector.dead_letters.send_tuple(
-            tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered
-        )
+        """Makes a dead letter of a tuple, which is acked once that is delivered, and all records written for it."""
+        raised = WireError("exception", f"{type(error).__name__}: {error}")
+        self._collector.dead_letters.send_tuple(tuple_, raised, self._collector.await_delivery(tuple_))
 
 
 class Executor:

@@ -128,6 +128,7 @@ def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
     execute(task, *(bench.record("publish", ROWS[0], edges, source="counts/default") for _ in range(100)))
     for record in bench.sink.to("out"):
         record.deliver(KafkaError(KafkaError._UNKNOWN_TOPIC))
+    task.flush()
     (line,) = caplog.messages
     assert line.startswith("publish/0: a record for topic out was not delivered: ")
     assert "_UNKNOWN_TOPIC" in line
