@@ -22,10 +22,13 @@ _invalidate_caches = zipimporter.invalidate_caches
 
 
 def prepare_worker() -> None:
-    """Makes tasks begin sooner in this process, if it is a worker; called once, when all modules are imported."""
-    read_changed_archives_only()
+    """Makes tasks begin sooner in this process, if it is a worker; called once, when all modules are imported.
+
+    Any other process, such as a driver or a notebook, is left as it is.
+    """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name in ("pyspark.daemon", "pyspark.worker"):
+        read_changed_archives_only()
         # The first conversion imports pandas, where it is installed: 27,000 objects, so 20 ms after each task.
         pa.array([0])
         # What modules hold lives as long as the process, so the collector may skip it.

@@ -50,6 +50,7 @@ def demo(
     log_to_stderr(log_level, brief=True)
     console = standard_error() if json_ else standard_output()
     with interruptible(), ExitStack() as cleaning:
+        view = cleaning.enter_context(open_view(console))
         directory = cleaning.enter_context(demo_directory(keep))
         cleaning.callback(end_waiting)
         name = "word-count" if settings.is_embedded else f"word-count-{secrets.token_hex(4)}"
@@ -58,14 +59,13 @@ def demo(
         plan = options.plan()
         if settings.is_embedded:
             plan.start_early()
-            console.print("starting Apache Kafka …")
-            kafka = cleaning.enter_context(embedded_kafka(loaded, standard_error()))
+            view.note("starting Apache Kafka …")
+            kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
         else:
             kafka = loaded.cluster()
             Catalogue(kafka).reach()
             plan.start_early()
-        console.print(f"counting words as topology {name} on {kafka['bootstrap.servers']}")
-        view = cleaning.enter_context(open_view(console))
+        view.note(f"counting words as topology {name} on {kafka['bootstrap.servers']}")
         report = run_demo(kafka, plan, options, view)
     for line in report.in_words():
         console.print(line)

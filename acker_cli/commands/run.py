@@ -38,7 +38,7 @@ def run(
 
     from acker_cli.cluster.local import create_topics, embedded_kafka, feeding, feeds_of
     from acker_cli.commands.dashboard import check_dashboard_port, dashboard_served
-    from acker_cli.console import log_to_stderr, standard_error, standard_output
+    from acker_cli.console import log_to_stderr, standard_output
     from acker_cli.errors import SettingsError
     from acker_cli.interruption import interruptible
     from acker_cli.processes.metrics_server import check_port
@@ -63,23 +63,22 @@ def run(
     check_port(loaded.settings.metrics)
     if dashboard:
         check_dashboard_port(loaded.settings.dashboard)
-    console = standard_output()
     with interruptible(is_service=True), ExitStack() as cleaning:
+        view = cleaning.enter_context(open_view(standard_output()))
         if local:
             if component is None:
                 cleaning.callback(end_waiting)
                 plan.start_early()
-            kafka = cleaning.enter_context(embedded_kafka(loaded, standard_error()))
+            kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
             create_topics(kafka, topology, loaded.settings.topics.replication_factor)
-            cleaning.enter_context(feeding(kafka, feeds, console))
+            cleaning.enter_context(feeding(kafka, feeds, view.console))
         else:
             kafka = loaded.cluster()
             check_cluster(kafka, topology.manifest, component)
-        console.print(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")
+        view.note(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")
         if dashboard:
             served = cleaning.enter_context(dashboard_served(kafka, loaded.settings.dashboard, topology.name))
-            console.print(f"dashboard at {served.address}")
-        view = cleaning.enter_context(open_view(console))
+            view.note(f"dashboard at {served.address}")
         if plan.needs_ackers:
             cleaning.enter_context(warned_without_ackers(kafka, topology.manifest))
         run_plan = run_topology if component is None else run_component

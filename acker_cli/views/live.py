@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -16,13 +16,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from acker_cli.console import standard_error
 from acker_worker.stats import WorkerStats
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.timing import Interval
 
 PLAIN_SECONDS: Final = 2.0
+_STDOUT: Final = 1
 _STDERR: Final = 2
+_READ_BYTES: Final = 1 << 16
+_LAST_SECONDS: Final = 1.0
 _REPLAYED: Final = "replayed"
 """The counter of a spout for what it has emitted again."""
 
@@ -57,64 +61,103 @@ class TopologySnapshot:
 
 
 class View:
-    """Lines every few seconds, or a table that is drawn again and again, with notes above it."""
+    """Lines every few seconds, or a table that is drawn again and again, with all other output above it.
 
-    def __init__(self, console: Console, live: Live | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console
+    Attributes:
+        console: for results and notes, in this thread or another.
+        progress: for the progress of what is done before the first figures.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        live: Live | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        progress: Console | None = None,
+    ) -> None:
+        self.console = console
+        self.progress = progress or console
         self._live = live
         self._lines = Interval(PLAIN_SECONDS, clock)
 
     def show(self, snapshot: TopologySnapshot) -> None:
         if self._live is not None:
             self._live.update(drawn(snapshot))
+            self._live.start(refresh=True)
         elif self._lines.due():
-            self._console.print(in_words(snapshot))
+            self.console.print(in_words(snapshot))
 
     def note(self, text: str) -> None:
-        self._console.print(text)
+        self.console.print(text, soft_wrap=True)
 
 
 @contextmanager
 def open_view(console: Console) -> Iterator[View]:
+    """A view, which is a table if the console is a terminal.
+
+    Then it is entered before any process is started, because a process keeps the standard output and error that it was
+    started with: what all of them write there appears above the table, a line at a time.
+    """
     if not console.is_terminal or console.is_dumb_terminal:
-        yield View(console)
+        yield View(console, progress=standard_error())
         return
-    # On a descriptor of its own, because standard error is captured and the console may be on it.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # On a descriptor of its own, because those of the console are captured.
     with open(os.dup(console.file.fileno()), "w", encoding="utf-8") as screen:
         own = Console(file=screen, force_terminal=True, markup=False, highlight=False, emoji=False)
-        with Live(console=own, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False) as live:
-            view = View(own, live)
-            with _captured_stderr(view.note):
+        live = Live(console=own, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False)
+        view = View(own, live)
+        try:
+            with _captured([each for each in (_STDOUT, _STDERR) if os.isatty(each)], view.note):
                 yield view
+        finally:
+            live.stop()
 
 
 @contextmanager
-def _captured_stderr(on_line: Callable[[str], None]) -> Iterator[None]:
-    """Redirects the file descriptor, so that child processes and C libraries are caught as well.
+def _captured(descriptors: Sequence[int], on_text: Callable[[str], None]) -> Iterator[None]:
+    """Redirects standard output or error as file descriptors, so that child processes and C libraries are caught too.
 
-    `on_line` is called for each line, in a thread of its own; it must not write to standard error itself.
+    `on_text` is called with one or more whole lines, in a thread of its own; it must not write to them itself.
     """
-    sys.stderr.flush()
-    original = os.dup(_STDERR)
+    originals = {each: os.dup(each) for each in descriptors}
     incoming, outgoing = os.pipe()
-    os.dup2(outgoing, _STDERR)
+    for each in descriptors:
+        os.dup2(outgoing, each)
     os.close(outgoing)
+    lock, ended = threading.Lock(), False
+
+    def pass_on(text: bytes) -> None:
+        with lock:
+            if ended:
+                os.write(_STDERR, text)
+            elif text:
+                on_text(text.rstrip(b"\n").decode(errors="replace"))
 
     def read() -> None:
-        # A child that outlives the view holds the pipe open, so the thread is a daemon and is not waited for long.
-        with open(incoming, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                on_line(line.rstrip("\n"))
+        unfinished = b""
+        while chunk := os.read(incoming, _READ_BYTES):
+            # A progress bar goes back to the beginning of its line; each state of it becomes a line.
+            whole, newline, unfinished = (unfinished + chunk.replace(b"\r", b"\n")).rpartition(b"\n")
+            pass_on(whole + newline)
+        pass_on(unfinished)
+        os.close(incoming)
 
-    reader = threading.Thread(target=read, name="captured-stderr", daemon=True)
+    # A process that outlives the view holds the pipe open, so the thread is a daemon and is not waited for long.
+    reader = threading.Thread(target=read, name="captured-output", daemon=True)
     reader.start()
     try:
         yield
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
-        os.dup2(original, _STDERR)
-        os.close(original)
-        reader.join(1.0)
+        for each, original in originals.items():
+            os.dup2(original, each)
+            os.close(original)
+        reader.join(_LAST_SECONDS)
+        with lock:
+            ended = True
 
 
 def by_reason(failed: Mapping[str, int]) -> str:

@@ -54,14 +54,25 @@ def test_a_deleted_archive_is_no_error(archive: Path) -> None:
     assert importlib.util.find_spec("zipped_first") is None
 
 
+def fresh(main: str | None, then: str) -> str:
+    """The output of an interpreter that imports `spark_jobs`, as the module `main` if it is one."""
+    begun = (
+        "import gc, sys, zipimport; from importlib.machinery import ModuleSpec\n"
+        f"if {main!r}: sys.modules['__main__'].__spec__ = ModuleSpec({main!r}, None)\n"
+        "original = zipimport.zipimporter.invalidate_caches\n"
+        "import spark_jobs, pyarrow as pa\n"
+    )
+    return subprocess.run([sys.executable, "-c", begun + then], check=True, capture_output=True, text=True).stdout
+
+
+def test_only_a_worker_of_spark_has_another_way_to_read_archives() -> None:
+    """Not a driver or a notebook, whose own imports it would change."""
+    replaced = "print(zipimport.zipimporter.invalidate_caches is not original)"
+    assert fresh(None, replaced) == "False\n"
+    assert fresh("pyspark.daemon", replaced) == f"{sys.version_info < (3, 12)}\n"
+
+
 def test_the_collector_skips_what_a_worker_has_imported() -> None:
     """PySpark collects after each task. What a task imports, as pyarrow does pandas, would count each time."""
-    task = (
-        "import gc, sys; from importlib.machinery import ModuleSpec\n"
-        "sys.modules['__main__'].__spec__ = ModuleSpec('pyspark.daemon', None)\n"
-        "import spark_jobs, pyarrow as pa\n"
-        "pa.record_batch({'n': [1], 'text': ['a'], 'raw': [b'']})\n"
-        "print(len(gc.get_objects()))"
-    )
-    tracked = subprocess.run([sys.executable, "-c", task], check=True, capture_output=True, text=True).stdout
-    assert int(tracked) < 2_000
+    task = "pa.record_batch({'n': [1], 'text': ['a'], 'raw': [b'']})\nprint(len(gc.get_objects()))"
+    assert int(fresh("pyspark.daemon", task)) < 2_000
