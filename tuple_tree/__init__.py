@@ -6,7 +6,7 @@
 - `names`: what topologies, components and topics may be called.
 - `manifest`: what a topology is, as published in `acker.topologies`, and its topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples.
-- `streams`: declared streams; `payloads`: their codecs, packs among them.
+- `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs, packs among them.
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a source.
 - `process_stats`: the statistics of a process, sent once a second; `latency`: durations; `timing`: time in loops.
 - `headers`: headers of dead letters and of traces.

@@ -10,118 +10,17 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 
 from tuple_tree.errors import WireError
+from tuple_tree.fields import Column, all_fit, plain
 from tuple_tree.streams import Stream, Values
 
 MAX_ROWS: Final = 1_000  # tuples of a pack at most
 MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
-
-
-class _Type(NamedTuple):
-    """The column of an Avro type."""
-
-    arrow: Any
-    classes: Any  # of the values that it takes
-    fits: str = "False"  # an expression: whether it takes a value as it is
-
-
-_TYPES: Final[dict[Any, _Type]] = {
-    "string": _Type(pa.string(), str, "{0}.__class__ is str and ({0}.isascii() or is_text({0}))"),
-    "bytes": _Type(pa.binary(), bytes, "{0}.__class__ is bytes"),
-    "int": _Type(pa.int32(), Integral, "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff"),
-    "long": _Type(pa.int64(), Integral, "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff"),
-    "float": _Type(pa.float32(), Real, "{0}.__class__ is float"),
-    "double": _Type(pa.float64(), Real, "{0}.__class__ is float"),
-    "boolean": _Type(pa.bool_(), (bool, np.bool_), "{0}.__class__ is bool"),
-    ("long", "timestamp-millis"): _Type(pa.timestamp("ms", "UTC"), datetime.datetime),
-    ("long", "timestamp-micros"): _Type(pa.timestamp("us", "UTC"), datetime.datetime),
-    ("int", "date"): _Type(pa.date32(), datetime.date),
-}
-_AVRO_BODY: Final = _Type(pa.binary(), bytes)
-
-
-def _type_of(avro_type: Any) -> _Type | None:
-    if isinstance(avro_type, dict):
-        logical = avro_type.get("logicalType")
-        avro_type = avro_type.get("type") if logical is None else (avro_type.get("type"), logical)
-    return _TYPES.get(avro_type) if isinstance(avro_type, str | tuple) else None
-
-
-class _Column:
-    """How the values of one field go into a column; a value whose Avro type Arrow lacks is an Avro body of its own."""
-
-    def __init__(self, name: str, avro_type: Any) -> None:
-        type_ = _type_of(avro_type)
-        self._nullable = False
-        if type_ is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
-            type_ = _type_of(next(branch for branch in avro_type if branch != "null"))
-            self._nullable = type_ is not None
-        self._avro = fastavro.parse_schema(avro_type) if type_ is None else None
-        self._type = type_ or _AVRO_BODY
-        self.field = pa.field(name, self._type.arrow, nullable=self._nullable)
-
-    def value(self, value: Any) -> Any:
-        if self._avro is not None:
-            out = io.BytesIO()
-            fastavro.schemaless_writer(out, self._avro, value)
-            return out.getvalue()
-        if value is None and self._nullable:
-            return None
-        arrow, classes, _ = self._type
-        wrong = isinstance(value, bool) and classes in (Integral, Real)
-        if wrong or not isinstance(value, classes):
-            raise TypeError(f"field {self.field.name!r} takes {arrow}, not {type(value).__name__}")
-        if classes is Integral:
-            number, limit = int(value), 1 << arrow.bit_width - 1
-            if not -limit <= number < limit:
-                raise OverflowError(f"field {self.field.name!r} takes {arrow}, and {number} does not fit")
-            return number
-        if classes is Real:
-            return float(value)
-        if classes is str:
-            value.encode()
-        return value
-
-    def fits(self, value: str) -> str:
-        """An expression: whether the column takes a value as it is."""
-        fits = self._type.fits.format(value)
-        return f"({value} is None or {fits})" if self._nullable else fits
-
-    def values(self, column: Any) -> list[Any]:
-        """The values of a received column. Raises an error of fastavro or Arrow if one of them cannot be read."""
-        if self._avro is None:
-            return column.to_pylist()  # type: ignore[no-any-return]
-        return [self._read(body) for body in column.to_pylist()]
-
-    def _read(self, body: bytes) -> Any:
-        stream = io.BytesIO(body)
-        value = fastavro.schemaless_reader(stream, self._avro, None)  # type: ignore[arg-type]
-        if stream.tell() != len(body):
-            raise ValueError(f"{len(body) - stream.tell()} bytes follow the value of field {self.field.name!r}")
-        return value
-
-
-def _is_text(value: str) -> bool:
-    """Whether UTF-8 can carry it: a text may have half of a surrogate pair."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _all_fit(columns: Sequence[_Column]) -> Callable[[Values], bool]:
-    """A check whether a tuple is a row as it is: one expression, because it is evaluated for each tuple."""
-    tests = [f"len(row) == {len(columns)}", *(column.fits(f"row[{at}]") for at, column in enumerate(columns))]
-    made: Callable[[Values], bool] = eval(f"lambda row: {' and '.join(tests)}", {"is_text": _is_text})  # noqa: S307
-    return made
 
 
 class PackCodec:
@@ -130,10 +29,10 @@ class PackCodec:
     max_rows = MAX_ROWS
 
     def __init__(self, stream: Stream) -> None:
-        self._columns = [_Column(field.name, field.type) for field in stream.fields]
+        self._columns = [Column(name, type_) for name, type_ in stream.field_types.items()]
         self._fields = [column.field for column in self._columns]
         # Whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.
-        self.is_row = _all_fit(self._columns)
+        self.is_row = all_fit(self._columns)
         self.schema = pa.schema(self._fields)
 
     def row(self, values: Sequence[Any]) -> Values:
@@ -160,13 +59,17 @@ class PackCodec:
     def batch(self, data: Any) -> Any:
         """A record batch of the stream with the columns of any table.
 
-        Raises an error of Arrow if a column is missing or its values do not fit.
+        Raises an error of Arrow, or as `Column.cast`, if a column is missing or its values do not fit.
         """
         table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
         if table.schema != self.schema:
-            table = table.select(self.schema.names).cast(self.schema)
+            table = table.select(self.schema.names)
+            columns = [column.cast(given) for column, given in zip(self._columns, table.columns, strict=True)]
+            table = type(table).from_arrays(columns, schema=self.schema)
         if isinstance(table, pa.Table):
             batches = table.combine_chunks().to_batches()
+            if len(batches) > 1:
+                raise ValueError("a column has more than 2 GiB of text or bytes: emit the rows in parts")
             table = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
         self._check_nulls(table)
         return table
@@ -257,6 +160,7 @@ class _SingleCodec(ABC):
 
     def __init__(self, stream: Stream) -> None:
         self._names = stream.field_names
+        self._columns = [Column(name, type_) for name, type_ in stream.field_types.items()]
 
     @abstractmethod
     def row(self, values: Sequence[Any]) -> bytes: ...
@@ -286,8 +190,11 @@ class _AvroCodec(_SingleCodec):
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
         self._schema = fastavro.parse_schema(stream.avro_schema())
+        self._fit = all_fit(self._columns)
 
     def row(self, values: Sequence[Any]) -> bytes:
+        if not self._fit(values):  # type: ignore[arg-type]
+            values = [column.checked(value) for column, value in zip(self._columns, values, strict=True)]
         out = io.BytesIO()
         fastavro.schemaless_writer(out, self._schema, dict(zip(self._names, values, strict=True)))
         return out.getvalue()
@@ -305,9 +212,11 @@ class _AvroCodec(_SingleCodec):
 
 class _JsonCodec(_SingleCodec):
     def row(self, values: Sequence[Any]) -> bytes:
+        for column, value in zip(self._columns, values, strict=True):
+            column.check_limits(value)
         # NaN and infinity are no JSON.
         record = dict(zip(self._names, values, strict=True))
-        return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+        return json.dumps(record, separators=(",", ":"), allow_nan=False, default=_json_value).encode()
 
     def _values(self, payload: bytes) -> Values:
         try:
@@ -315,6 +224,15 @@ class _JsonCodec(_SingleCodec):
             return tuple(record[name] for name in self._names)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise WireError("bad-payload", f"not a JSON object with the stream's fields: {error!r}") from error
+
+
+def _json_value(value: Any) -> Any:
+    """A value that JSON has no type for as one that it has, if it is one of numpy's scalars."""
+    if (made := plain(value)) is not value:
+        return made
+    if isinstance(value, datetime.date):
+        raise TypeError("JSON has no type for times: pass text, such as value.isoformat(), or use codec arrow or avro")
+    raise TypeError(f"JSON has no type for a {type(value).__name__}")
 
 
 class _BytesCodec(_SingleCodec):

@@ -14,6 +14,7 @@ import numpy as np
 import xxhash
 
 from tuple_tree.anchors import Rows
+from tuple_tree.fields import plain
 from tuple_tree.manifest import Subscription
 from tuple_tree.payloads import PackCodec
 
@@ -69,6 +70,8 @@ def _key_part(value: object) -> bytes:
         return b"%d" % value
     if value is None:
         return b""
+    if (made := plain(value)) is not value:
+        return _key_part(made)
     raise TypeError(
         f"a {type(value).__name__} cannot be grouped by: a grouping field is text, bytes, an integer, a boolean or null"
     )
@@ -281,7 +284,9 @@ def _keys(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Row
     for position in positions[1:]:
         more, values = codec.distinct(batch, position)
         parts.append(values)
-        _, first, codes = np.unique(codes * len(values) + more, return_index=True, return_inverse=True)
+        # Arrow's codes have 32 bits; a pair of them needs 64.
+        pairs = codes.astype(np.int64) * len(values) + more
+        _, first, codes = np.unique(pairs, return_index=True, return_inverse=True)
     if len(parts) == 1:
         return codes, [value if value.__class__ is bytes else grouping_key((value,)) for value in parts[0]]
     rows = batch.take(first)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 import fastavro
+from fastavro.schema import UnknownType
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from tuple_tree.names import check_field, check_name
@@ -75,6 +76,20 @@ class Stream(BaseModel):
         """The names of the fields, in order."""
         return tuple(field.name for field in self.fields)
 
+    @property
+    def field_types(self) -> dict[str, Any]:
+        """The Avro type of each field, complete on its own: one that an earlier field names is spelled out."""
+        named: dict[str, Any] = {}
+        schema = cast(dict[str, Any], fastavro.parse_schema(self.avro_schema(), named))
+        types = {}
+        for field, parsed in zip(self.fields, schema["fields"], strict=True):
+            try:
+                fastavro.parse_schema(field.type)
+                types[field.name] = field.type
+            except UnknownType:
+                types[field.name] = _spelled_out(parsed["type"], named, set())
+        return types
+
     def avro_schema(self) -> dict[str, Any]:
         """The Avro schema of the payload."""
         return {
@@ -82,6 +97,23 @@ class Stream(BaseModel):
             "name": "Tuple",
             "fields": [{"name": field.name, "type": field.type} for field in self.fields],
         }
+
+
+def _spelled_out(avro_type: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
+    """A parsed type in which each named type is defined where it occurs first."""
+    if isinstance(avro_type, str):
+        return avro_type if avro_type in seen or avro_type not in named else _spelled_out(named[avro_type], named, seen)
+    if isinstance(avro_type, list):
+        return [_spelled_out(branch, named, seen) for branch in avro_type]
+    if "name" in avro_type:
+        seen.add(avro_type["name"])
+    made = dict(avro_type)
+    for key in ("items", "values"):
+        if key in made:
+            made[key] = _spelled_out(made[key], named, seen)
+    if "fields" in made:
+        made["fields"] = [{**field, "type": _spelled_out(field["type"], named, seen)} for field in made["fields"]]
+    return made
 
 
 def declare(

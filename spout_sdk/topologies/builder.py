@@ -17,10 +17,10 @@ from spout_sdk.topologies.checks import (
     check_kafka_spout,
     check_source,
     check_ticks,
-    check_windows,
     default_tick_ms,
 )
 from spout_sdk.topologies.topology import BoltOptions, Factory, OnException, Topology
+from spout_sdk.topologies.window_checks import check_windows
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
     TREE_AGE_TIMEOUTS,

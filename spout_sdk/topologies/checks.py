@@ -1,6 +1,5 @@
-"""Checks of the builder: streams, groupings, tick intervals, guarantees, external components, windows."""
+"""Checks of the builder: streams, groupings, tick intervals, guarantees, external components."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any, Final
@@ -14,17 +13,13 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.windows.bolt import WindowedBolt
-from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
 from tuple_tree.streams import Stream
 
-logger = logging.getLogger("spout_sdk.windows")
-
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _LONGEST_TICK_MS: Final = 1_000
-_INTEGERS: Final = ("int", "long")
 
 
 def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
@@ -193,106 +188,3 @@ def check_function(kind: str, name: str, given: Any, wanted: str) -> None:
         )
     if not callable(given):
         raise TopologyError(f"{kind} {name!r} is external and given a {type(given).__name__}: pass {wanted}")
-
-
-def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
-    """Checks the windows of every bolt against the spouts whose tuples reach it; raises `TopologyError`.
-
-    `made` has an instance of each bolt with windows. Returns whether some of them ack what is emitted for a tuple
-    before they ack the tuple (ADR 26).
-    """
-    acks_ahead = False
-    for bolt in manifest.bolts:
-        spec = _spec(bolt.name, made[bolt.name])
-        if spec is None:
-            continue
-        acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
-        if spec.timestamp is not None:
-            _check_event_time(manifest, bolt, spec)
-        elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
-            raise TopologyError(
-                f"bolt {bolt.name!r} with {spec} goes by when its task executes a tuple, which is another time after a "
-                "restart, so that tuples would be in other windows again: with exactly_once, take the time from the "
-                "tuples, with_timestamp_field(), or use tumbling windows or windows of a count"
-            )
-        if manifest.acking:
-            spouts = manifest.spouts_upstream(bolt.name)
-            for spout in spouts:
-                _check_timeout(bolt.name, spec, spout)
-            _warn_if_never_full(manifest, bolt.name, spec, spouts)
-    return acks_ahead
-
-
-def _spec(name: str, bolt: Any) -> WindowSpec | None:
-    """The windows of a bolt; None if it is no `WindowedBolt`."""
-    if not isinstance(bolt, WindowedBolt):
-        return None
-    spec = getattr(bolt, "window", None)
-    if not isinstance(spec, WindowSpec):
-        raise TopologyError(
-            f"bolt {name!r} is a WindowedBolt without windows: declare them in its class, "
-            "such as window = tumbling(count=100)"
-        )
-    return spec
-
-
-def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:
-    late: tuple[str, ...] = ()
-    if spec.late_stream is not None:
-        streams = {stream.name: stream.field_names for stream in bolt.streams}
-        if spec.late_stream not in streams:
-            raise TopologyError(
-                f"bolt {bolt.name!r} with {spec} sends late tuples to stream {spec.late_stream!r}, which it does not "
-                f"declare: add declare({{…}}, name={spec.late_stream!r}) to its streams, with fields of its inputs"
-            )
-        late = streams[spec.late_stream]
-    for subscription in bolt.subscriptions:
-        stream = manifest.stream(subscription.source, subscription.stream)
-        where = f"stream {subscription.stream!r} of {subscription.source!r}"
-        types: dict[str, Any] = {field.name: field.type for field in stream.fields}
-        if missing := [field for field in late if field not in types]:
-            raise TopologyError(
-                f"bolt {bolt.name!r} sends late tuples to stream {spec.late_stream!r} with field {missing[0]!r}, which "
-                f"{where} does not have: declare fields that all its inputs have"
-            )
-        if isinstance(spec.timestamp, str) and types.get(spec.timestamp) not in _INTEGERS:
-            raise TopologyError(
-                f"bolt {bolt.name!r} takes the time from field {spec.timestamp!r}, and {where} has "
-                f"{', '.join(f'{name}: {type_}' for name, type_ in types.items())}: it must have that field, with "
-                "milliseconds since the epoch, an int; or use with_timestamp_extractor()"
-            )
-
-
-def _check_timeout(bolt: str, spec: WindowSpec, spout: SpoutManifest) -> None:
-    hold = spec.longest_hold
-    timeout = spout.timeout_ms / 1000
-    if hold is not None and hold >= timeout:
-        lag = "" if spec.timestamp is None else ", its lag"
-        raise TopologyError(
-            f"bolt {bolt!r} with {spec} holds a tuple for up to {hold:g} seconds (its length{lag}, and what a window "
-            f"may close late), but tuples of spout {spout.name!r} reach it, which time out after {timeout:g} seconds: "
-            f"shorten the window, or set a message_timeout above {hold:g} seconds"
-        )
-
-
-def _warn_if_never_full(manifest: Manifest, bolt: str, spec: WindowSpec, spouts: list[SpoutManifest]) -> None:
-    """Warns of a window by count that is larger than what spouts may have open, if only spouts feed the bolt.
-
-    Then each open tree has one tuple for a task. It is no error, because untracked tuples are not counted as open.
-    """
-    fed_by = {subscription.source for subscription in getattr(manifest.component(bolt), "subscriptions", ())}
-    if spec.count is None or spec.flush_after is not None or fed_by != {spout.name for spout in spouts}:
-        return
-    room = sum(spout.tasks * spout.max_pending for spout in spouts)
-    # By the clock, a window lets a tuple go when one more comes than it holds.
-    needed = spec.count + 1 if spec.every_count is None else spec.count
-    if needed > room:
-        logger.warning(
-            "bolt %r with %s waits for %d tuples, but its spouts may have only %d open: unless they emit untracked "
-            "tuples it waits until some have timed out; make the window smaller, raise max_spout_pending%s",
-            bolt,
-            spec,
-            needed,
-            room,
-            ", or set flush_after" if spec.is_tumbling else "",
-        )

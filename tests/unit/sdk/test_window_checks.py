@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import TopologyBuilder, TopologyError, sliding, tumbling
+from spout_sdk import TopologyBuilder, TopologyError, declare, sliding, tumbling
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.windowed_bolt_rig import Numbers, Total
 
@@ -21,6 +21,14 @@ class Minute(Total):
 
     def __init__(self) -> None:
         """Has the window of its class."""
+
+
+class Text(Total):
+    streams = (declare({"n": str}), declare({"n": str}, name="text"))
+
+
+class Wider(Total):
+    streams = (declare({"n": ["null", "long", "string"]}), declare({"n": float}, name="float"))
 
 
 class Windowless(Total):
@@ -73,6 +81,12 @@ def test_a_window_below_the_timeout_or_without_trees_is_accepted(caplog: pytest.
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("stream", ["default", "float"])
+def test_a_late_stream_may_have_a_wider_type(stream: str) -> None:
+    spec = tumbling(seconds=2).with_timestamp_field("n").with_late_tuple_stream(stream)
+    held(builder(), partial(Wider, spec)).build()
+
+
 def test_every_spout_upstream_counts_however_far_and_no_other() -> None:
     made = builder(message_timeout=20)
     made.set_spout("slow", Numbers, message_timeout=100)
@@ -114,6 +128,11 @@ def test_invalid_bolts_are_rejected() -> None:
             partial(Total, tumbling(seconds=2).with_timestamp_field("n").with_late_tuple_stream("default")),
             "at_least_once",
             r"'default' with field 'total', which stream 'default' of 'numbers' does not have",
+        ),
+        (
+            partial(Text, tumbling(seconds=2).with_timestamp_field("n").with_late_tuple_stream("text")),
+            "at_least_once",
+            r"stream 'text', whose field 'n' is of type string, and stream 'default' of 'numbers' has n: long: declare",
         ),
         (
             partial(Total, tumbling(seconds=20).with_timestamp_field("n").with_lag(10)),

@@ -1,0 +1,142 @@
+"""Values of fields: each codec takes and refuses the same, at any depth."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tuple_tree.payloads import PackCodec, decode_tuples, encode_tuples, payload_codec
+from tuple_tree.routing import fields_task, grouping_key
+from tuple_tree.streams import declare
+
+_MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+_COLOR = {"type": "enum", "name": "Color", "namespace": "paint", "symbols": ["red", "blue"]}
+_CODECS = ("arrow", "avro", "json")
+
+
+def _around(avro_type: Any) -> list[tuple[Any, Any]]:
+    """A type alone and inside others, each with what makes a value of it."""
+    record = {"type": "record", "name": "Part", "fields": [{"name": "part", "type": avro_type}]}
+    return [
+        (avro_type, lambda value: value),
+        (["null", avro_type], lambda value: value),
+        (["null", "string", avro_type], lambda value: value),
+        ({"type": "array", "items": avro_type}, lambda value: [value]),
+        ({"type": "map", "values": ["null", avro_type]}, lambda value: {"a": None, "b": value}),
+        ({"type": "array", "items": record}, lambda value: [{"part": value}]),
+        (["null", record, "string"], lambda value: ("Part", {"part": value})),
+    ]
+
+
+@pytest.mark.parametrize("codec", _CODECS)
+def test_a_naive_datetime_is_refused_by_every_codec(codec: str) -> None:
+    for avro_type, wrapped in _around(_MILLIS):
+        encoder = payload_codec(declare({"at": avro_type}, codec=codec))
+        with pytest.raises(TypeError, match=r"'at' takes a time with a time zone.*replace\(tzinfo=UTC\)"):
+            encoder.row((wrapped(datetime(2026, 1, 1, 12)),))
+        if codec != "json":
+            encode_tuples(encoder, [(wrapped(datetime(2026, 1, 1, 12, tzinfo=UTC)),)])
+
+
+def test_json_has_no_times() -> None:
+    for type_ in (str, _MILLIS):
+        with pytest.raises(TypeError, match=r"JSON has no type for times: pass text, such as value\.isoformat\(\)"):
+            payload_codec(declare({"at": type_}, codec="json")).row((datetime(2026, 1, 1, tzinfo=UTC),))
+
+
+def test_a_naive_column_is_refused_and_one_with_a_zone_is_cast() -> None:
+    codec = PackCodec(declare({"at": _MILLIS}))
+    with pytest.raises(TypeError, match="'at' takes a time with a time zone"):
+        codec.batch({"at": [datetime(2026, 1, 1, 12)]})
+    batch = codec.batch({"at": pa.array([datetime(2026, 1, 1, 12)], pa.timestamp("us", "Europe/Berlin"))})
+    assert batch.column("at").type == pa.timestamp("ms", "UTC")
+
+
+@pytest.mark.parametrize("codec", _CODECS)
+def test_a_number_that_is_infinite_in_32_bits_is_refused_by_every_codec(codec: str) -> None:
+    for avro_type, wrapped in _around("float"):
+        encoder = payload_codec(declare({"x": avro_type}, codec=codec))
+        for number in (1e300, -1e300, 2.0**128, np.float64(1e39), 10**39):
+            with pytest.raises(OverflowError, match=r"'x' takes a 32-bit float.*declare a double"):
+                encoder.row((wrapped(number),))
+        encode_tuples(encoder, [(wrapped(3.4028235677973362e38),)])
+
+
+def test_what_a_32_bit_float_has_passes_and_is_a_row_as_it_is() -> None:
+    codec = PackCodec(declare({"x": "float"}))
+    for number in (float("inf"), float("-inf"), 0.0, 3.4028235677973362e38):
+        assert codec.is_row((number,))
+        assert decode_tuples(codec, codec.encode([(number,)])) == [(np.float32(number),)]
+    assert codec.is_row((float("nan"),))
+    assert not codec.is_row((1e300,))
+
+
+def test_a_column_that_is_infinite_in_32_bits_is_refused() -> None:
+    codec = PackCodec(declare({"x": ["null", "float"]}))
+    with pytest.raises(OverflowError, match="'x' takes a 32-bit float"):
+        codec.batch({"x": [1.0, None, 1e300]})
+    assert codec.batch({"x": [1.0, None, float("inf")]}).column("x").to_pylist() == [1.0, None, float("inf")]
+
+
+_SCALARS: list[tuple[Any, Any, Any]] = [
+    ("long", np.int64(-7), -7),
+    ("long", np.uint8(7), 7),
+    ("int", np.int16(7), 7),
+    ("boolean", np.bool_(True), True),
+    ("string", np.str_("grün"), "grün"),
+    (["null", "long"], np.int32(3), 3),
+    ("double", np.float32(1.5), 1.5),
+    ("float", np.float64(1.5), 1.5),
+    ("double", np.longdouble(1.5), 1.5),
+    ({"type": "array", "items": ["boolean", "long"]}, [np.int64(1)], [1]),
+]
+
+
+@pytest.mark.parametrize("codec", _CODECS)
+@pytest.mark.parametrize(("avro_type", "scalar", "value"), _SCALARS)
+def test_a_numpy_scalar_is_the_value_of_python_in_every_codec_and_key(
+    codec: str, avro_type: Any, scalar: Any, value: Any
+) -> None:
+    encoder = payload_codec(declare({"a": avro_type}, codec=codec))
+    payload = encode_tuples(encoder, [(scalar,)])
+    assert payload == encode_tuples(encoder, [(value,)])
+    assert decode_tuples(encoder, payload) == [(value,)]
+    if not isinstance(value, float | list):
+        assert grouping_key((scalar,)) == grouping_key((value,))
+        assert grouping_key((scalar, 1)) == grouping_key((value, 1))
+        assert fields_task(grouping_key((scalar,)), 1000) == fields_task(grouping_key((value,)), 1000)
+
+
+def test_what_numpy_has_and_python_has_not_is_refused_everywhere() -> None:
+    for codec in _CODECS:
+        for scalar in (np.timedelta64(5, "ns"), np.datetime64("2026-01-01", "ns"), np.complex128(1)):
+            with pytest.raises(TypeError):
+                payload_codec(declare({"a": int}, codec=codec)).row((scalar,))
+    with pytest.raises(TypeError, match=r"a numpy\.timedelta64 is no number"):
+        grouping_key((np.timedelta64(5, "ns"),))
+
+
+def test_arrow_and_avro_refuse_the_same_values() -> None:
+    unfit = [("long", 1.5), ("long", True), ("int", 2**31), ("boolean", 1), ("boolean", "x"), (_MILLIS, 5)]
+    for codec in ("arrow", "avro"):
+        for avro_type, value in unfit:
+            with pytest.raises((TypeError, OverflowError)):
+                payload_codec(declare({"a": avro_type}, codec=codec)).row((value,))
+
+
+@pytest.mark.parametrize("codec", ["arrow", "avro"])
+def test_a_field_may_have_a_type_that_an_earlier_field_names(codec: str) -> None:
+    tree = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "color", "type": "paint.Color"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    fields = {"a": _COLOR, "b": "paint.Color", "c": {"type": "array", "items": "paint.Color"}, "d": tree, "e": "Node"}
+    encoder = payload_codec(declare(fields, codec=codec))
+    leaf = {"color": "red", "next": None}
+    row = ("red", "blue", ["red", "blue"], {"color": "blue", "next": leaf}, leaf)
+    assert decode_tuples(encoder, encode_tuples(encoder, [row])) == [row]
+    with pytest.raises(Exception, match="green"):
+        encoder.row(("red", "green", [], leaf, leaf))
