@@ -26,6 +26,11 @@ _READ: Final = "read"
 _MOST_UNCOMMITTED: Final = 1_000_000
 
 
+def progress_metadata(read: int, windows: str) -> str:
+    """The metadata of a commit of a bolt that holds inputs: the last offset that was read, and the state of windows."""
+    return commit_metadata(_READ, f"{read}:{windows}")
+
+
 class BoltTask(Task):
     """Executes the records of one partition of a bolt's inbox.
 
@@ -121,7 +126,7 @@ class BoltTask(Task):
         if self._holding is None:
             return ""
         read = max(self.inputs.last_started, self.collector.dead_letters.kept_to)
-        return commit_metadata(_READ, f"{read}:{self._holding._window_progress}")
+        return progress_metadata(read, self._holding._window_progress)
 
     def resume(self, offset: int, metadata: str | None) -> None:
         """Continues from a committed offset and its metadata, before the first record is read."""

@@ -13,6 +13,7 @@ from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdk
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 
 ANSWER_SECONDS: Final = 10.0
+LARGEST_METADATA: Final = 4_096  # bytes of the metadata of a committed offset that Kafka takes unless set otherwise
 _METADATA_VERSION: Final = "1"  # of the metadata of a committed offset: a version, a name, and a text
 
 _FINAL: Final = FINAL | {KafkaError.UNKNOWN_TOPIC_OR_PART}
@@ -191,7 +192,7 @@ class KafkaReader(GroupConsumer):
 
 
 def commit_metadata(name: str, text: str) -> str:
-    """The metadata of a committed offset; Kafka accepts 4,096 bytes."""
+    """The metadata of a committed offset, of `LARGEST_METADATA` bytes at most."""
     return f"{_METADATA_VERSION}:{name}={text}"
 
 

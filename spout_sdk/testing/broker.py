@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk.errors import SpoutSdkError
+from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
 from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
 from tuple_tree.manifest import TopicSpec
@@ -133,9 +134,23 @@ class MemoryBroker:
         return 0 <= partition < len(self._logs.get(topic, ()))
 
     def commit(self, group: str, offsets: Iterable[TopicPartition]) -> None:
-        """Commits offsets and their metadata for a group."""
+        """Commits offsets and their metadata for a group.
+
+        Raises:
+            KafkaException: if metadata have more than the 4,096 bytes that Kafka takes by default; nothing is
+                committed then.
+        """
+        offsets = list(offsets)
+        self.check_metadata(offsets)
         for at in offsets:
             self._commits[group, at.topic, at.partition] = at
+
+    def check_metadata(self, offsets: Iterable[TopicPartition], **options: bool) -> None:
+        """Raises the error of `commit`, with options of `KafkaError`."""
+        for at in offsets:
+            if (size := len((at.metadata or "").encode())) > LARGEST_METADATA:
+                text = f"{size} bytes of metadata for {at.topic}[{at.partition}], and Kafka takes {LARGEST_METADATA}"
+                raise KafkaException(KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE, text, **options))
 
     def committed(self, group: str, topic: str, partition: int) -> TopicPartition | None:
         """What a group has committed; None if it has not."""

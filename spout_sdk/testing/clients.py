@@ -123,9 +123,15 @@ class MemoryConsumer:
             messages.append(MemoryRecord(*at, end, error_=_EOF))
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
-        self._broker.commit(self._group, offsets)
+        error = None
+        try:
+            self._broker.commit(self._group, offsets)
+        except KafkaException as refused:
+            if not asynchronous:
+                raise
+            error = refused.args[0]
         if asynchronous:
-            self._on_commit(None, offsets)
+            self._on_commit(error, offsets)
         return offsets
 
     def committed(self, partitions: Iterable[TopicPartition], **_timeout: float) -> list[TopicPartition]:
@@ -212,6 +218,7 @@ class MemoryProducer:
         self._transaction = []
 
     def send_offsets_to_transaction(self, offsets: Sequence[TopicPartition], group: str, _seconds: float) -> None:
+        self._broker.check_metadata(offsets, txn_requires_abort=True)
         self._offsets = group, offsets
 
     def commit_transaction(self, _seconds: float) -> None:

@@ -4,8 +4,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from spout_sdk.bolts.bolt_task import progress_metadata
 from spout_sdk.errors import TopologyError
+from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
 from spout_sdk.windows.bolt import WindowedBolt
+from spout_sdk.windows.fold import longest_progress
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 
@@ -31,6 +34,8 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
         if spec is None:
             continue
         acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
+        if manifest.guarantee == "exactly_once":
+            _check_metadata(bolt, spec)
         if spec.timestamp is not None:
             _check_event_time(manifest, bolt, spec)
         elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
@@ -58,6 +63,18 @@ def _spec(name: str, bolt: Any) -> WindowSpec | None:
             "such as window = tumbling(count=100)"
         )
     return spec
+
+
+def _check_metadata(bolt: BoltManifest, spec: WindowSpec) -> None:
+    """Rejects windows whose state may not fit beside a committed offset."""
+    sources = [(each.source, each.stream) for each in bolt.subscriptions]
+    size = len(progress_metadata(2**63 - 1, longest_progress(spec, sources)).encode())
+    if size > LARGEST_METADATA:
+        raise TopologyError(
+            f"bolt {bolt.name!r} with {spec} receives {len(sources)} streams: with exactly_once the metadata of its "
+            f"commits may have {size:,} bytes, and Kafka takes {LARGEST_METADATA:,} (OFFSET_METADATA_TOO_LARGE). Merge "
+            "streams in a bolt before it, shorten the names of their components and streams, or use at_least_once"
+        )
 
 
 def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:

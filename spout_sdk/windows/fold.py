@@ -7,10 +7,10 @@ are in no further window were settled, and all others were held.
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
@@ -24,6 +24,10 @@ logger = logging.getLogger("spout_sdk.windows")
 Position = tuple[int, int]  # a tuple's place in the inbox: offset and index
 NOWHERE: Final[Position] = (-1, 0)  # before the first
 Source = tuple[str, str]  # a stream that the bolt receives: component and stream
+
+
+_LAST: Final[Position] = (2**63 - 1, 2**31 - 1)
+_EARLIEST: Final = -(2**63) * 10**6  # nanoseconds, of a timestamp of 64 bits
 
 
 class WindowFold:
@@ -208,3 +212,14 @@ class WindowFold:
         if manager.unseen:
             effects.unseen(manager.unseen)
             manager.unseen = 0
+
+
+def longest_progress(spec: WindowSpec, sources: Collection[Source]) -> str:
+    """The longest `progress` of a fold of these windows over these streams."""
+    fold = WindowFold(spec, cast(Any, None), sources, 0)
+    fold._resumed_at = _LAST
+    fold._latest = dict.fromkeys(sources, _EARLIEST)
+    fold._watermark = _EARLIEST
+    fold._manager.gone = (_EARLIEST, *_LAST)
+    fold._manager.trigger = _EARLIEST
+    return fold.progress

@@ -102,8 +102,10 @@ class WindowSpec:
         """The timestamp of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is no whole number."""
         source = self.timestamp
         millis = tuple_[source] if isinstance(source, str) else source(tuple_)  # type: ignore[misc]  # there is one
-        if not isinstance(millis, int):
-            raise TypeError(f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number")
+        if not isinstance(millis, int) or not -(2**63) <= millis < 2**63:
+            raise TypeError(
+                f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number of 64 bits"
+            )
         return millis * _MILLISECOND
 
     @property

@@ -1,0 +1,141 @@
+"""The metadata of commits: windows never need more than Kafka takes, and the kit refuses as Kafka does."""
+
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from spout_sdk import (
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Window,
+    WindowedBolt,
+    WindowSpec,
+    declare,
+    tumbling,
+)
+from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
+from spout_sdk.testing import MemoryBroker, SimulatedCluster
+from spout_sdk.testing.clients import MemoryClients
+from spout_sdk.windows.fold import WindowFold, longest_progress
+from tests.unit.sdk.test_window_fold import SOURCES, Effects, tuples_of
+from tuple_tree.manifest import Guarantee, TopicSpec
+
+EVENT_TIME = tumbling(seconds=5).with_timestamp_field("at").with_watermark_interval(0.1)
+
+
+class Times(Spout):
+    streams = (declare({"at": int}),)
+
+    def next_tuple(self) -> None:
+        """Is mocked."""
+
+
+class Count(WindowedBolt):
+    streams = (declare({"n": int}),)
+
+    def __init__(self, window: WindowSpec) -> None:
+        self.window = window
+
+    def execute_window(self, window: Window) -> None:
+        self.collector.emit((len(window.tuples),))
+
+
+def names(number: int) -> list[str]:
+    return [f"sensor-{at:02}-{'x' * 40}" for at in range(number)]
+
+
+def topology(streams: int, window: WindowSpec = EVENT_TIME, guarantee: Guarantee = "exactly_once") -> Topology:
+    builder = TopologyBuilder("streams", guarantee=guarantee, ack_partitions=1)
+    bolt = None
+    for name in names(streams):
+        builder.set_spout(name, Times)
+    bolt = builder.set_bolt("count", partial(Count, window))
+    for name in names(streams):
+        bolt.shuffle_grouping(name)
+    return builder.build()
+
+
+def test_windows_over_more_streams_than_metadata_have_room_for_are_rejected() -> None:
+    with pytest.raises(TopologyError) as raised:
+        topology(60)
+    assert str(raised.value) == (
+        "bolt 'count' with tumbling(seconds=5).with_timestamp_field('at') receives 60 streams: with exactly_once the "
+        "metadata of its commits may have 5,554 bytes, and Kafka takes 4,096 (OFFSET_METADATA_TOO_LARGE). Merge "
+        "streams in a bolt before it, shorten the names of their components and streams, or use at_least_once"
+    )
+    topology(60, guarantee="at_least_once")
+    topology(60, tumbling(count=5))
+
+
+def largest() -> int:
+    """How many streams `build()` accepts."""
+    for streams in count(1):
+        try:
+            topology(streams + 1)
+        except TopologyError:
+            return streams
+    raise AssertionError("no end")
+
+
+def test_as_many_streams_as_build_accepts_are_committed() -> None:
+    streams = largest()
+    assert streams > 20
+    with SimulatedCluster(topology(streams), sources={name: [] for name in names(streams)}, seed=1) as cluster:
+        for at in (-(2**62), 2**62, 2**62 + 5_000, 2**62 + 10_000):
+            for name in names(streams):
+                cluster.feed(name, (at,), at)
+        cluster.advance(1)
+        committed = cluster.broker.committed("streams.count", "streams.tuples.count", 0)
+        assert committed is not None
+        assert LARGEST_METADATA / 2 < len(committed.metadata or "") <= LARGEST_METADATA
+
+
+def test_progress_is_never_longer_than_its_bound() -> None:
+    for spec in (EVENT_TIME, EVENT_TIME.with_lag(3), tumbling(count=2), tumbling(seconds=1)):
+        fold = WindowFold(spec, Effects(), SOURCES, 0)  # type: ignore[arg-type]
+        for tuple_ in tuples_of([-(2**63 // 1000), 0, (2**63 - 1) // 1000], streams=2):
+            fold.take(tuple_, 10**15)
+            fold.tick(10**16)
+            assert len(fold.progress) <= len(longest_progress(spec, SOURCES))
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    return MemoryBroker([TopicSpec("in", 1)], lambda: 0)
+
+
+@pytest.fixture
+def reports() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def clients(broker: MemoryBroker, reports: list[Any]) -> dict[Any, Any]:
+    classes = MemoryClients(broker, [0]).settings
+    (made,) = (value for value in classes.values() if isinstance(value, dict))
+    settings = {"group.id": "group", "on_commit": lambda error, _offsets: reports.append(error)}
+    return {Consumer: made[Consumer](settings), Producer: made[Producer]({})}
+
+
+def test_the_broker_in_memory_refuses_metadata_that_kafka_refuses(
+    broker: MemoryBroker, clients: dict[Any, Any], reports: list[Any]
+) -> None:
+    fits, too_large = (TopicPartition("in", 0, 1, "x" * size) for size in (LARGEST_METADATA, LARGEST_METADATA + 1))
+    consumer, producer = clients[Consumer], clients[Producer]
+    with pytest.raises(KafkaException) as raised:
+        consumer.commit(offsets=[too_large], asynchronous=False)
+    assert raised.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
+    consumer.commit(offsets=[too_large], asynchronous=True)
+    assert [error.code() for error in reports] == [KafkaError.OFFSET_METADATA_TOO_LARGE]
+    producer.begin_transaction()
+    with pytest.raises(KafkaException) as raised:
+        producer.send_offsets_to_transaction([too_large], "group", 1)
+    assert raised.value.args[0].txn_requires_abort()
+    assert broker.committed("group", "in", 0) is None
+    consumer.commit(offsets=[fits], asynchronous=False)
+    assert broker.committed("group", "in", 0) is fits
