@@ -34,6 +34,9 @@ _EVERY: Final[dict[str, Any]] = {
     "reconnect.backoff.max.ms": 1_000,
     # A broker that hangs, or a machine that is gone, answers nothing: by default a request waits for 60 s.
     _SOCKET: 10_000,
+    # Topics are there before clients use them, so one that a broker does not know does not exist: by default a record
+    # for it waits for 30 s, as long as a message timeout, and longer than a transaction may be open.
+    "topic.metadata.propagation.max.ms": 5_000,
     "socket.connection.setup.timeout.ms": 10_000,
 }
 SESSION_MS: Final = 10_000

@@ -28,7 +28,8 @@ class KafkaBolt(Bolt):
     Records with a key go to the partition of its murmur2 hash, as those of Kafka's own clients; others to any.
 
     Args:
-        topic: its name, or a function that makes it of a tuple. It has to exist.
+        topic: its name, or a function that makes it of a tuple. It has to exist: a tuple for one that does not fails
+            after some seconds, and those that follow at once.
         key: a field of text or bytes, or a function of the tuple that returns either; None for records without keys.
         value: the fields of the record's value, in order, or a function of the tuple that returns text or bytes, or
             None for a tombstone; all fields of the tuple unless given.
@@ -89,6 +90,11 @@ class KafkaBolt(Bolt):
         if tuple_.is_tick:
             return
         topic = self.topic(tuple_) if callable(self.topic) else self.topic
+        if not isinstance(topic, str):
+            raise TypeError(
+                f"topic= of a KafkaBolt returned {topic!r}: return the name of a topic that exists, or drop the tuple "
+                "in a bolt before this one"
+            )
         headers = [(name, _part(part, tuple_)) for name, part in self._headers.items()]
         key = _part(self._key, tuple_)
         self._collector.write(tuple_, topic, self._encoded(tuple_), key=key, headers=headers)

@@ -127,15 +127,11 @@ class KafkaSource(GroupConsumer):
                 return self._checked(messages)
         return messages, ()
 
-    def lag(self) -> int:
-        """Messages that are there and were not read, as far as is known without asking."""
-        behind = 0
-        for position in self._consumer.position([TopicPartition(*at) for at in self._started]):
-            at = SourcePartition(position.topic, position.partition)
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(*at), cached=True)
-            if end >= 0:
-                behind += max(0, end - (position.offset if position.offset >= 0 else self._started[at]))
-        return behind
+    def lag(self, at: SourcePartition) -> int:
+        """Messages of a partition that are there and were not read, as far as is known without asking."""
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(*at), cached=True)
+        (position,) = self._consumer.position([TopicPartition(*at)])
+        return max(0, end - (position.offset if position.offset >= 0 else self._started[at]))
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
         """Begins to read offsets by position, in rising order for each partition; not while others are read so."""

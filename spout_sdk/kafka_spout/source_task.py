@@ -109,7 +109,9 @@ class SourceTask:
             self._source.commit(self._commits(), again=True)
 
     def is_due(self, now: float) -> bool:
-        return self._replays.is_due(now) or (self._is_started and self._source.lag() + len(self._buffer) > 0)
+        """Whether there is a message to emit now; those of a partition with too many uncommitted offsets are not."""
+        readable = (each for each in self._partitions if self._room(each) > 0)
+        return bool(self._buffer) or self._replays.is_due(now) or any(self._source.lag(each.at) for each in readable)
 
     def acked(self, keys: Sequence[int]) -> None:
         if self._tracked and self._replays.is_empty:
@@ -134,7 +136,8 @@ class SourceTask:
     @property
     def progress(self) -> SourceProgress:
         uncommitted = sum(each.offsets.uncommitted_count for each in self._partitions)
-        return SourceProgress(self._source.lag() + len(self._buffer), uncommitted, len(self._replays))
+        lag = sum(self._source.lag(each.at) for each in self._partitions)
+        return SourceProgress(lag + len(self._buffer), uncommitted, len(self._replays))
 
     # Beginning
 
@@ -187,7 +190,7 @@ class SourceTask:
             return False
         limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
         for each in self._partitions:
-            room = self._settings.max_uncommitted_offsets - each.offsets.uncommitted_count
+            room = self._room(each)
             if room > 0:
                 limit = min(limit, room)
             if each.is_paused != (room <= 0):
@@ -204,6 +207,9 @@ class SourceTask:
                 each = self._partitions.named[name]
                 self._held[each.at] = Commit(last + 1, each.next_attempt)
         return bool(records)
+
+    def _room(self, of: OwnedPartition) -> int:
+        return self._settings.max_uncommitted_offsets - of.offsets.uncommitted_count
 
     def _roots(self, records: Sequence[Record]) -> list[int]:
         """The root of each message's first delivery; all of a read at once, which is cheaper."""

@@ -67,6 +67,9 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._reader = self._read(inbox, from_end=False)
         self._guarantee.attach(self._reader, self.tasks)
 
+    def join(self) -> None:
+        self._reader.read(0)
+
     def close(self) -> None:
         self._cleaned_up(tuple(self.tasks))
         self._guarantee.close()

@@ -58,6 +58,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         else:
             self._assigned(self._fixed_tasks)
 
+    def join(self) -> None:
+        self._handle_notices(0)
+
     def close(self) -> None:
         self._lost(tuple(self.tasks))
         if self._reader is not None:

@@ -41,7 +41,7 @@ class ComponentProcess:
 class TaskLoop(ABC, Generic[T]):
     """Runs the tasks of a component; `in_flight` returns how many records are undelivered.
 
-    `run` does it all; the testing kit calls `start`, `turn` and `end` itself.
+    `run` does it all; the testing kit calls `start`, `join`, `turn` and `end` itself.
     """
 
     def __init__(self, process: ComponentProcess, in_flight: Callable[[], int]) -> None:
@@ -65,6 +65,10 @@ class TaskLoop(ABC, Generic[T]):
     @abstractmethod
     def start(self) -> None:
         """Joins the group."""
+
+    @abstractmethod
+    def join(self) -> None:
+        """Prepares the tasks that the group assigns at once, and does nothing else; for the testing kit."""
 
     @abstractmethod
     def turn(self) -> bool:

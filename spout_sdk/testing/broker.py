@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk.errors import SpoutSdkError
@@ -16,9 +17,9 @@ from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
 from tuple_tree.manifest import TopicSpec
 
-LARGEST_RECORD: Final = 1_048_588
-"""Bytes of a record that Kafka takes by default."""
-_RECORD_OVERHEAD: Final = 70
+LARGEST_BATCH: Final = 1_048_588
+"""Bytes of a record batch that Kafka takes by default, `max.message.bytes`: compressed, as it is sent."""
+_BATCH_HEADER: Final = 61
 _LOG_APPEND_TIME: Final = 2
 _CREATE_TIME: Final = 1
 _ANY_PARTITION: Final = -1
@@ -78,21 +79,26 @@ class MemoryBroker:
         return list(self._logs)
 
     def append(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        compression: str = "none",
     ) -> MemoryRecord:
         """Appends a record, and returns it.
 
-        Without a partition, -1, it is one of a topic outside of the topology, which is created if there is none; the
-        key picks the partition.
+        Without a partition, -1, the key picks it. The compression only counts for the largest size.
 
         Raises:
             SimulationError: if there is no such topic and partition, or the record is too large.
         """
         if partition == _ANY_PARTITION:
-            partition = zlib.crc32(key or b"") % len(self._logs.setdefault(topic, [[]]))
+            partition = zlib.crc32(key or b"") % self.partitions(topic)
         log = self._log(topic, partition)
         stamp = (self._time_type.get(topic, _CREATE_TIME), self._now_ms())
-        if refused := self.refusal(topic, partition, key, value, headers):
+        if refused := self.refusal(topic, partition, key, value, headers, compression):
             raise SimulationError(f"the record does not fit into {topic}: {refused.str()}")
         record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
         log.append(record)
@@ -100,18 +106,24 @@ class MemoryBroker:
         return record
 
     def refusal(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        compression: str = "none",
     ) -> KafkaError | None:
-        """Why a record would not be appended, as it is too large; None if it would.
-
-        Raises:
-            SimulationError: if there is no such topic and partition.
-        """
-        if partition != _ANY_PARTITION:
-            self._log(topic, partition)
-        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-        size += sum(len(name) + len(of or b"") for name, of in headers or ())
-        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if size > LARGEST_RECORD else None
+        """Why a record is not appended: its topic or partition does not exist, or it is too large; None if it is."""
+        if topic not in self._logs:
+            return KafkaError(KafkaError._UNKNOWN_TOPIC)
+        if partition != _ANY_PARTITION and not self.has(topic, partition):
+            return KafkaError(KafkaError._UNKNOWN_PARTITION)
+        size = _BATCH_HEADER + record_size(key, value, headers)
+        if size > LARGEST_BATCH and compression != "none":
+            whole = b"".join((key or b"", value or b"", *(of for _, of in headers or () if isinstance(of, bytes))))
+            size = _BATCH_HEADER + len(pa.compress(whole, codec=compression))
+        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if size > LARGEST_BATCH else None
 
     def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
         """The records from an offset on, `limit` at most."""
@@ -167,3 +179,24 @@ class MemoryBroker:
         if logs is None:
             raise SimulationError(f"there is no topic {topic!r}: there is {', '.join(self._logs)}")
         return logs
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
+    """Bytes of a record as the first of a batch, uncompressed."""
+    body = 3 + _sized(key) + _sized(value) + _varint(len(headers or ())) + headers_size(headers)
+    return _varint(body) + body
+
+
+def headers_size(headers: Headers | None) -> int:
+    """Bytes of the headers of a record."""
+    return sum(_sized(name) + _sized(value) for name, value in headers or ())
+
+
+def _sized(part: str | bytes | None) -> int:
+    size = 0 if part is None else len(part.encode() if isinstance(part, str) else part)
+    return _varint(size) + size
+
+
+def _varint(number: int) -> int:
+    """Bytes of a number as Kafka writes it, in zigzag: one has room for six bits, each further one for seven."""
+    return 1 + (number.bit_length()) // 7

@@ -1,6 +1,7 @@
 """Clients on a broker in memory, in place of the consumers, producers and admin clients of confluent-kafka.
 
-They have what spouts, bolts and ackers call of the real ones. No call waits, and none fails.
+They have what spouts, bolts and ackers call of the real ones. No call waits, and none fails but for a record that
+Kafka or its client would refuse.
 """
 
 from collections import deque
@@ -24,10 +25,13 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_clients.client_settings import CLIENT_CLASSES
 from kafka_clients.librdkafka_bugs import forgettable
-from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, headers_size
 
 _NEVER_MS: Final = 10**12  # the timeout of a transaction
 _EOF: Final = KafkaError(KafkaError._PARTITION_EOF)
+_LARGEST: Final = 1_000_000
+"""Bytes of a record that librdkafka takes unless `message.max.bytes` is set: uncompressed, with the most overhead."""
+_MOST_OVERHEAD: Final = 36
 
 
 @dataclass(slots=True)
@@ -169,7 +173,8 @@ class MemoryProducer:
     def __init__(self, broker: MemoryBroker, settings: Mapping[str, Any]) -> None:
         self._broker = broker
         self._reports_all = not settings.get("delivery.report.only.error")
-        self._limits_size = "message.max.bytes" not in settings  # otherwise it is the broker that does
+        self._largest = settings.get("message.max.bytes", _LARGEST)
+        self._compression = settings["compression.type"]
         self._reports: deque[Any] = deque()
         self._transaction: list[tuple[Any, ...]] | None = None
         self._offsets: tuple[str, Sequence[TopicPartition]] = ("", ())
@@ -188,15 +193,19 @@ class MemoryProducer:
         _unused: int = 0,
         headers: Any = None,
     ) -> None:
-        record = (topic, partition, key, value, headers)
+        if not isinstance(topic, str):
+            raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+        if _MOST_OVERHEAD + len(key or b"") + len(value or b"") + headers_size(headers) > self._largest:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        record = (topic, partition, key, value, headers, self._compression)
         refused = self._broker.refusal(*record)
-        if refused and self._limits_size:
+        if refused and refused.code() != KafkaError.MSG_SIZE_TOO_LARGE:
             raise KafkaException(refused)
         if self._transaction is not None:
             self._transaction.append(record)
             return
         message = MemoryRecord(topic, partition, None, value) if refused else self._broker.append(*record)
-        if self._reports_all:
+        if refused or self._reports_all:
             self._reports.append(partial(on_delivery, refused, message))
 
     def poll(self, _seconds: float = 0.0) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final
 
@@ -39,8 +40,8 @@ class SimulatedCluster(Readable):
         seed: of everything that is left to chance: the order of turns, and all ids.
         sources: spouts to be mocked, and what they emit: values, or `FixedTuple`s. What fails is not emitted again.
         bolts: bolts to be replaced, external ones for instance, by another class or callable.
-        topics: other topics than the topology's own, and their partitions; those that its `KafkaSpout`s read have one
-            unless given.
+        topics: other topics than the topology's own, and their partitions. Those that a `KafkaSpout` reads, and the one
+            that a `KafkaBolt` names, have one unless given; a topic that a function chooses exists only if it is given.
         paused: components that do nothing until `resume`d; `acker` is one of them.
         step: how far `advance` moves the time at once, in seconds.
 
@@ -64,8 +65,8 @@ class SimulatedCluster(Readable):
         self.topology = replaced(topology, self._sources, bolts or {})
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
-        read = {topic: 1 for names in self.topology.kafka_sources.values() for topic in names}
-        others = [TopicSpec(name, partitions, {}) for name, partitions in {**read, **(topics or {})}.items()]
+        known = dict.fromkeys(chain(self.topology.kafka_targets.values(), *self.topology.kafka_sources.values()), 1)
+        others = [TopicSpec(name, partitions, {}) for name, partitions in {**known, **(topics or {})}.items()]
         self.broker = MemoryBroker([*topic_specs(manifest), *others], lambda: self.clock.broker_ms)
         self._step_ms = _millis("step", step)
         self._closed = False
@@ -158,7 +159,8 @@ class SimulatedCluster(Readable):
     ) -> int:
         """Appends a message to a topic that a `KafkaSpout` reads, and returns its offset; text becomes UTF-8.
 
-        It is delivered when the cluster works.
+        It is delivered when the cluster works. A spout begins to read its topics then, too: what is appended before
+        the cluster has worked is there before the spout's first poll.
 
         Raises:
             SimulationError: if there is no such topic and partition, or the message is too large for it.

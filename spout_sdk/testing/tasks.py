@@ -47,7 +47,7 @@ class SimulatedProcess:
         self._linger = 1 if topology.manifest.guarantee == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush
         self._loop.start()
-        self._loop.turn()  # with no room for records: the task is assigned and prepared
+        self._loop.join()
         self._task: SpoutTask | BoltTask = self._loop.tasks[task]
 
     @property

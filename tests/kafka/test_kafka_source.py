@@ -85,7 +85,7 @@ def test_reading_skips_deleted_offsets(topic: Topic, source: KafkaSource) -> Non
     source.start({topic.at: 10})
     assert read(source, 99) == (list(range(60, 100)), [OffsetOutOfRange(topic.at, 10, 60)])
     assert source.bounds(topic.at) == (60, 100)
-    assert source.lag() == 0
+    assert source.lag(topic.at) == 0
 
 
 def test_reading_beyond_the_end_is_rejected(topic: Topic, source: KafkaSource) -> None:

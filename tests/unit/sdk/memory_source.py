@@ -155,8 +155,8 @@ class MemorySource(KafkaSource):
                     self.positions[at] = offset + 1
         return records, out_of_range
 
-    def lag(self) -> int:
-        return sum(max(0, self.topics.end(at) - position) for at, position in self.positions.items())
+    def lag(self, at: SourcePartition) -> int:
+        return max(0, self.topics.end(at) - self.positions[at])
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
         assert self.wanted is None

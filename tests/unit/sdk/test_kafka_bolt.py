@@ -35,7 +35,8 @@ def topology(bolt: Callable[[], KafkaBolt], guarantee: Guarantee = "at_least_onc
 
 def published(bolt: Callable[[], KafkaBolt], *, guarantee: Guarantee = "at_least_once") -> list[Any]:
     """The records of `ROWS`, by key."""
-    with SimulatedCluster(topology(bolt, guarantee), sources={"counts": ROWS}, topics={"out": 3}) as cluster:
+    topics = {"out": 3, "elsewhere": 1}
+    with SimulatedCluster(topology(bolt, guarantee), sources={"counts": ROWS}, topics=topics) as cluster:
         cluster.run_until_idle()
         if guarantee != "at_most_once":
             assert sorted(cluster.acked("counts")) == [0, 1]

@@ -9,7 +9,13 @@ from confluent_kafka import KafkaError, KafkaException
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import Task, open_sessions
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, consumer_settings, transactional_settings
+from spout_sdk.kafka.kafka_settings import (
+    TRANSACTION_MS,
+    ack_producer_settings,
+    consumer_settings,
+    transactional_settings,
+    tuple_producer_settings,
+)
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from tests.waiting import eventually
 
@@ -188,3 +194,8 @@ def test_at_most_once_records_never_expire_in_the_producer() -> None:
     eventually(given_up, "a tuple to be given up")
     assert not reports[True]
     assert sinks[True].flush(0.3) == 1, "it still waits for a broker"
+
+
+def test_a_record_for_a_missing_topic_is_refused_before_a_transaction_or_a_tree_times_out() -> None:
+    for settings in (tuple_producer_settings({}), ack_producer_settings({}), transactional_settings({}, "id")):
+        assert settings["topic.metadata.propagation.max.ms"] < TRANSACTION_MS
