@@ -174,7 +174,7 @@ class MemoryProducer:
         self._broker = broker
         self._reports_all = not settings.get("delivery.report.only.error")
         self._largest = settings.get("message.max.bytes", _LARGEST)
-        self._compression = settings["compression.type"]
+        self._compression = settings.get("compression.type", "none")
         self._reports: deque[Any] = deque()
         self._transaction: list[tuple[Any, ...]] | None = None
         self._offsets: tuple[str, Sequence[TopicPartition]] = ("", ())
