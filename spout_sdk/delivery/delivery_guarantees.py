@@ -52,6 +52,7 @@ class DeliveryGuarantee:
     """
 
     tuples_a_read = _TUPLES_A_READ
+    commits_first = False  # whether records are committed before they are executed
 
     def __init__(self, environment: TaskEnvironment, sink: Any, component: str) -> None:
         self.environment = environment  # of its tasks
@@ -76,7 +77,7 @@ class DeliveryGuarantee:
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None: ...
     # Records were polled, and are executed next.
     def on_polled(self, records: Sequence[Message]) -> None: ...
-    # The process stops before it executes these records.
+    # The process stops, or tasks are revoked, before these records are executed.
     def on_unexecuted(self, records: Sequence[Message]) -> None: ...
     # Every few milliseconds, between two records.
     def on_tick(self, now: float) -> None: ...
@@ -134,6 +135,7 @@ class AtMostOnce(AtLeastOnce):
     """Commits records before they are executed: records may be lost, and none is executed twice."""
 
     tuples_a_read = _TUPLES_A_COMMITTED_READ
+    commits_first = True
 
     def on_polled(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.
@@ -141,11 +143,20 @@ class AtMostOnce(AtLeastOnce):
         Raises:
             RolledBackError: if it is not known to be done; the records must not be executed then.
         """
-        self._commit({record.partition(): (record.offset() or 0) + 1 for record in records})
+        offsets = self._known({record.partition(): (record.offset() or 0) + 1 for record in records})
+        if not self._reader.commit_now(offsets, FLUSH_SECONDS):
+            raise RolledBackError(f"the offsets of tasks {sorted(offsets)} could not be committed")
+        self._failures.clear()
 
     def on_unexecuted(self, records: Sequence[Message]) -> None:
-        """Commits the offsets of unexecuted records, so that a clean stop loses nothing."""
-        self._commit({record.partition(): record.offset() or 0 for record in reversed(records)})
+        """Commits the offsets of unexecuted records, so that a clean stop and a task that moves lose nothing."""
+        offsets = self._known({record.partition(): record.offset() or 0 for record in reversed(records)})
+        if not self._reader.commit_now(offsets, FLUSH_SECONDS):
+            logger.warning(
+                "%s: up to %d records of tasks %s are lost: their offsets were committed before they were executed, "
+                "and could not be set back",
+                *(self._component, len(records), sorted(offsets)),
+            )
 
     def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
         self._sink.poll()
@@ -153,11 +164,8 @@ class AtMostOnce(AtLeastOnce):
     def on_revoked(self, partitions: Sequence[int]) -> None:
         flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
 
-    def _commit(self, offsets: Mapping[int | None, int]) -> None:
-        known = {at: offset for at, offset in offsets.items() if at is not None and at in self._tasks}
-        if not self._reader.commit_now(known, FLUSH_SECONDS):
-            raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")
-        self._failures.clear()
+    def _known(self, offsets: Mapping[int | None, int]) -> dict[int, int]:
+        return {at: offset for at, offset in offsets.items() if at is not None and at in self._tasks}
 
 
 class ExactlyOnce(DeliveryGuarantee):

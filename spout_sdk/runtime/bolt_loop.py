@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Message
 
@@ -21,6 +21,7 @@ logger = logging.getLogger("spout_sdk.bolt")
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
 _MOST_RECORDS: Final = 10_000  # of a read
+_READ_SECONDS: Final = 0.5  # a read that takes longer than this to execute is made smaller
 # A batch that takes longer than this is made smaller, and between tuples the group is polled as often as this.
 _SLOW_SECONDS: Final = 1.0
 _FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
@@ -40,7 +41,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
         self._batch = 1
         self._unbegun: deque[Message] = deque()
-        self._read_at = 0.0
+        # The tuples of the record, or the records, that are being executed, and their task.
+        self._rest: Any = None
+        self._begun: BoltTask | None = None
+        self._polled_at = 0.0
+        self._is_held = False  # whether reading is paused until what was read is executed
         self._stop_at = float("inf")
         self._takes_batches = False
         self._executed = 0
@@ -93,6 +98,9 @@ class BoltLoop(TaskLoop[BoltTask]):
             logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
 
     def _turn(self) -> bool:
+        if self._is_held:
+            self._is_held = False
+            self._reader.resume(self.tasks.keys() - self._paused)
         records = self._reader.read(self._limit)
         if not records:
             seconds = self._flush_timing.wait_seconds(self._executed)
@@ -101,11 +109,13 @@ class BoltLoop(TaskLoop[BoltTask]):
             records = self._reader.wait(seconds or _WAIT_SECONDS)
             if not records:
                 return False
-        self._read_at = self._clock()
+        read_at = self._polled_at = self._clock()
         self._guarantee.on_polled(records)
         tuples = self._execute(records)
         self._executed += tuples
         fitting = self._guarantee.tuples_a_read * len(records) // (tuples or 1)
+        if (seconds := self._clock() - read_at) > _READ_SECONDS:
+            fitting = min(fitting, int(len(records) * _READ_SECONDS / seconds))
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
         return True
 
@@ -122,7 +132,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             elif not self._takes_batches:
                 tuples = task.read(unbegun.popleft())
                 read += len(tuples)
-                rest = iter(tuples)
+                self._begun, self._rest = task, (rest := iter(tuples))
                 while not task.execute(rest, self._tick_at):
                     self._between(self._clock())
                     if not self._may_execute(task, partition):
@@ -134,6 +144,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                     rows = self._execute_batch(task, rows)
             else:
                 read += self._execute_batches(task, partition)
+            self._begun = None
             if self._stopping():
                 self._guarantee.on_unexecuted(unbegun)
                 unbegun.clear()
@@ -143,7 +154,12 @@ class BoltLoop(TaskLoop[BoltTask]):
         """Executes the tuples of the next records, all of a task, in batches, and returns how many there were."""
         read, tuples = 0, list[Tuple]()
         unbegun = self._unbegun
-        while unbegun and _partition(unbegun[0]) == partition and not self._stopping():
+        while (
+            unbegun
+            and _partition(unbegun[0]) == partition
+            and self.tasks.get(partition) is task
+            and not self._stopping()
+        ):
             more = task.read(unbegun.popleft())
             read += len(more)
             tuples += more
@@ -157,7 +173,14 @@ class BoltLoop(TaskLoop[BoltTask]):
         return self.tasks.get(partition) is task and not self._is_overdue(partition)
 
     def _execute_batch(self, task: BoltTask, tuples: B) -> B:
+        """Executes a batch of tuples, and returns those that are left."""
+        now = self._execute_one(task, tuples)
+        self._between(now)
+        return self._rest  # type: ignore[no-any-return]
+
+    def _execute_one(self, task: BoltTask, tuples: B) -> float:
         batch = tuples[: self._batch]
+        self._begun, self._rest = task, tuples[len(batch) :]
         began = self._clock()
         task.execute_batch(batch)
         now = self._clock()
@@ -166,25 +189,45 @@ class BoltLoop(TaskLoop[BoltTask]):
         elif now - began < _SLOW_SECONDS / 4 and len(batch) == self._batch:
             # How long a full batch takes is not known from one that was not full.
             self._batch = min(LARGEST_BATCH, 2 * self._batch)
-        self._between(now)
-        return tuples[len(batch) :]
+        return now
 
     def _between(self, now: float) -> None:
-        """What is to be done between tuples: a tick, and a poll of the group if the last one was long ago."""
+        """What is to be done between tuples: a tick, and a poll of the group if the last one was long ago.
+
+        Then reading is paused until all that was read is executed. Not longer, and only once: each time the client
+        drops the records that it has fetched ahead, and fetches them again.
+        """
         self._tick(now)
-        if now - self._read_at < _SLOW_SECONDS:
+        if now - self._polled_at < _SLOW_SECONDS:
             return
-        self._read_at = now
-        partitions = self.tasks.keys() - self._paused
-        self._reader.pause(partitions)
-        try:
-            # Nothing but of partitions that were assigned in this call.
-            records = self._reader.read(1)
-        finally:
-            self._reader.resume(partitions & self.tasks.keys())
-        if records:
+        self._polled_at = now
+        if not self._is_held:
+            self._is_held = True
+            self._reader.pause(self.tasks.keys() - self._paused)
+        if records := self._reader.read(1):
+            # None but of partitions that were assigned in this call, before they were paused.
             self._guarantee.on_polled(records)
             self._unbegun.extend(records)
+
+    def _finish(self, partitions: Sequence[int]) -> None:
+        """Executes the rest of what was begun, for `_FINISH_SECONDS`, if its task is revoked and it is committed."""
+        task = self._begun
+        begun = [partition for partition in partitions if self.tasks[partition] is task]
+        if task is None or not begun or not self._guarantee.commits_first:
+            return
+        deadline = min(self._stop_at, self._clock() + _FINISH_SECONDS)
+        if self._takes_batches:
+            while self._rest and self._clock() < deadline:
+                self._execute_one(task, self._rest)
+            left = len(self._rest)
+        else:
+            left = 0 if task.execute(self._rest, deadline) else sum(1 for _ in self._rest)
+        if left:
+            logger.warning(
+                "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, whose "
+                "offset is committed, are lost",
+                *(self._component, begun[0], _FINISH_SECONDS, left),
+            )
 
     def _is_overdue(self, partition: int) -> bool:
         """Whether it was to stop so long ago that it does so even in the middle of a record."""
@@ -218,7 +261,8 @@ class BoltLoop(TaskLoop[BoltTask]):
                 self.tasks[partition].open_inputs,
             )
         self._reader.pause(full - self._paused)
-        self._reader.resume((self._paused - full) & self.tasks.keys())
+        if not self._is_held:
+            self._reader.resume((self._paused - full) & self.tasks.keys())
         self._paused = full
 
     def _assigned(self, partitions: Sequence[int]) -> None:
@@ -233,6 +277,8 @@ class BoltLoop(TaskLoop[BoltTask]):
             task.prepare()
             self.tasks[partition] = task
             self._takes_batches = task.takes_batches or task.takes_columns
+        if self._is_held:
+            self._reader.pause(partitions)
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
@@ -241,14 +287,17 @@ class BoltLoop(TaskLoop[BoltTask]):
             return
         unbegun = [record for record in self._unbegun if record.partition() in held]
         self._drop_read(held)
-        for partition in held:
-            self.tasks[partition].cleanup()
         self._guarantee.on_unexecuted(unbegun)
         try:
-            self._guarantee.on_revoked(held)
+            self._finish(held)
         finally:
             for partition in held:
-                del self.tasks[partition]
+                self.tasks[partition].cleanup()
+            try:
+                self._guarantee.on_revoked(held)
+            finally:
+                for partition in held:
+                    del self.tasks[partition]
         logger.info("%s released tasks %s", self._component, held)
 
     def _lost(self, partitions: Sequence[int]) -> None:
@@ -262,6 +311,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         # First, as what they still ack or emit must be undone too.
         self._cleaned_up(partitions)
         self._guarantee.on_rolled_back(why)
+        self._is_held = False
         self._reader.rewind(partitions)
         self._assigned(partitions)
 

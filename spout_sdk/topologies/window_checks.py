@@ -33,6 +33,12 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
         spec = _spec(bolt.name, made[bolt.name])
         if spec is None:
             continue
+        if not manifest.acking:
+            raise TopologyError(
+                f"bolt {bolt.name!r} with {spec} holds tuples whose offsets are committed before, with at_most_once: "
+                "each restart of a process, and each task that moves, would lose what its windows hold. Build the "
+                'topology with guarantee="at_least_once" or "exactly_once"'
+            )
         acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
         if manifest.guarantee == "exactly_once":
             _check_metadata(bolt, spec)
@@ -44,11 +50,10 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
                 "restart, so that tuples would be in other windows again: with exactly_once, take the time from the "
                 "tuples, with_timestamp_field(), or use tumbling windows or windows of a count"
             )
-        if manifest.acking:
-            spouts = manifest.spouts_upstream(bolt.name)
-            for spout in spouts:
-                _check_timeout(bolt.name, spec, spout)
-            _warn_if_never_full(manifest, bolt.name, spec, spouts)
+        spouts = manifest.spouts_upstream(bolt.name)
+        for spout in spouts:
+            _check_timeout(bolt.name, spec, spout)
+        _warn_if_never_full(manifest, bolt.name, spec, spouts)
     return acks_ahead
 
 

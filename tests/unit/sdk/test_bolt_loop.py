@@ -31,7 +31,7 @@ class Message(MemoryRecord):
 
 
 class Consumer:
-    """Has partition 0 from its first read on, with `there` records a read."""
+    """Has partition 0 from its first read on, with `there` records a read unless it is paused."""
 
     def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = (), rows: int = 1) -> None:
         self.there = [*there]
@@ -47,6 +47,7 @@ class Consumer:
         self.limits: list[int] = []
         self.commits: list[int] = []
         self.assigned: list[int] = []
+        self.is_paused = False
         self.paused: list[int] = []
         self.resumed: list[int] = []
 
@@ -72,7 +73,7 @@ class Consumer:
         self.limits.append(limit)
         self.read_at.append(self.clock())
         first = self.position
-        if self.there:
+        if self.there and not self.is_paused:
             read = min(limit, self.there[0])
             self.position += read
             self.there[0] -= read
@@ -86,9 +87,11 @@ class Consumer:
         self.position = 0
 
     def pause(self, partitions: list[TopicPartition]) -> None:
+        self.is_paused |= bool(partitions)
         self.paused += [each.partition for each in partitions]
 
     def resume(self, partitions: list[TopicPartition]) -> None:
+        self.is_paused &= not partitions
         self.resumed += [each.partition for each in partitions]
 
     def poll(self, seconds: float) -> None:
@@ -225,7 +228,50 @@ def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record(monkeypatch: pyte
     rig.loop.run()
     assert rig.executed == [0] * 500 + [1] * 500
     assert max(later - earlier for earlier, later in pairwise(rig.consumer.read_at)) < 3
-    assert rig.consumer.paused
+
+
+@pytest.mark.parametrize("bolt", [Works, WorksInBatches])
+def test_a_slow_bolt_pauses_reading_once_for_each_read(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
+    """Each time, the client drops the records that it has fetched ahead."""
+    rig = Rig(monkeypatch, [1, 1, 1] + [0] * 100, bolt=bolt, rows=50)
+    rig.seconds = lambda _: 0.6
+    rig.loop.run()
+    assert rig.executed == [0] * 50 + [1] * 50 + [2] * 50
+    assert len(rig.consumer.limits) > 80
+    assert rig.consumer.paused == [0] * 3
+    assert rig.consumer.resumed == [0] * 4, "the first is that of the assignment"
+
+
+def test_a_slow_bolt_reads_no_more_than_it_executes_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, [10_000], guarantee="at_least_once")
+    rig.seconds = lambda _: 0.02
+    rig.stopping = lambda: len(rig.executed) >= 2_000
+    rig.loop.run()
+    assert max(rig.consumer.limits) <= 50
+    assert min(rig.consumer.limits[10:]) >= 20
+    assert not rig.consumer.paused
+
+
+class Joining(Consumer):
+    """Assigns another partition while reading is paused."""
+
+    calls = 0
+
+    def consume(self, limit: int, timeout: float) -> list[Message]:
+        self.calls += 1
+        if self.calls == 3:
+            self.limits.append(limit)
+            self.on_assign(self, [TopicPartition(self.partitions[0].topic, 1)])
+            return []
+        return super().consume(limit, timeout)
+
+
+def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, [1] + [0] * 30, rows=10, consumer=Joining)
+    rig.seconds = lambda _: 0.6
+    rig.loop.run()
+    assert rig.consumer.paused == [0, 1]
+    assert sorted(rig.consumer.resumed) == [0, 0, 1, 1], "when they are assigned, and when all is executed"
 
 
 @pytest.mark.parametrize(("rows", "in_flight"), [(10, 0), (10, 1), (40, 0)])
@@ -263,9 +309,38 @@ def test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset(
     if guarantee == "at_least_once":
         assert 40 < counts[1] < 80, "the record that was begun is executed again"
     else:
-        assert 0 < counts[1] < 40, "the rest of the record that was begun is lost, and no other record"
+        assert counts[1] == 40, "it is committed, so the record that was begun is executed before the task is revoked"
     assert rig.consumer.commits[-1] == 3
     assert set(rig.consumer.paused) <= set(rig.consumer.resumed)
+
+
+@pytest.mark.parametrize("bolt", [Works, WorksInBatches])
+def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bolt: Any
+) -> None:
+    rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, rows=400, consumer=Regrouping)
+    rig.seconds = lambda offset: 1.0 if offset == 1 else 0.0
+    rig.loop.run()
+    counts = Counter(rig.executed)
+    assert counts[0] == counts[2] == 400
+    assert 5 < counts[1] < 400
+    assert (
+        f"b/0 is revoked, and did not execute the record that it had begun within 5 s: {400 - counts[1]}" in caplog.text
+    )
+
+
+def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(monkeypatch, [1, 2] + [0] * 20, rows=20)
+
+    def stop() -> bool:
+        rig.consumer.refused = len(rig.executed) == 40
+        return len(rig.executed) == 40
+
+    rig.stopping = stop
+    rig.loop.run()
+    assert "b: up to 1 records of tasks [0] are lost" in caplog.text
 
 
 def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:

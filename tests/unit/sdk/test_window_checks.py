@@ -64,7 +64,7 @@ def test_a_window_longer_than_the_message_timeout_is_rejected() -> None:
         )
 
 
-def test_a_window_below_the_timeout_or_without_trees_is_accepted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_window_below_the_timeout_is_accepted(caplog: pytest.LogCaptureFixture) -> None:
     for spec in (
         tumbling(seconds=28),
         sliding(seconds=20, every=9.9),
@@ -73,7 +73,6 @@ def test_a_window_below_the_timeout_or_without_trees_is_accepted(caplog: pytest.
         tumbling(count=10_000, flush_after=28),
     ):
         held(builder(), partial(Total, spec)).build()
-    held(builder(guarantee="at_most_once", message_timeout=1), Minute).build()
     for spec in (tumbling(seconds=2), tumbling(count=2), sliding(count=2, every=1), sliding(count=2, every_seconds=1)):
         held(builder(guarantee="exactly_once"), partial(Total, spec)).build()
     timed = sliding(seconds=2, every=1).with_timestamp_field("n").with_late_tuple_stream("each")
@@ -106,6 +105,7 @@ def test_invalid_bolts_are_rejected() -> None:
         (Minute, "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
         (lambda: Minute(), "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
         (partial(Minute), "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
+        (partial(Total, tumbling(count=2)), "at_most_once", "each task that moves, would lose what its windows hold"),
         (Windowless, "at_least_once", r"bolt 'held' is a WindowedBolt without windows: declare .* tumbling"),
         (Total, "at_least_once", r"component 'held' cannot be made .* missing .* 'window'; what it needs"),
         (

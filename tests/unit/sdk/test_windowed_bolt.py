@@ -111,14 +111,11 @@ def test_failed_windows_may_stop_the_component() -> None:
         rig.feed(3)
 
 
-def test_untracked_tuples_are_in_windows_and_with_at_most_once_all_are() -> None:
+def test_untracked_tuples_are_in_windows() -> None:
     rig = Rig(partial(Total, tumbling(count=2)))
     rig.feed(1, tracked=False)
     rig.feed(2)
     assert (rig.acked(), rig.task.committable, [set(edges) for edges in rig.edges()]) == ([2], 2, [{1002}])
-    rig = Rig(partial(Total, tumbling(count=2)), guarantee="at_most_once")
-    rig.feed(1, 2, 3)
-    assert (rig.totals(), rig.task.committable, rig.edges(), rig.bench.sink.reported) == ([3], 2, [{}], [])
 
 
 def test_a_prepare_without_super_fails_with_a_remedy() -> None:
