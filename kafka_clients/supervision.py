@@ -284,8 +284,8 @@ class Supervisor(ABC, Generic[S]):
     def heartbeat_ages(self) -> dict[str, float]:
         """Name → seconds since the latest heartbeat of its process that has the oldest one.
 
-        A process sends one about twice a second, from its loop: not while its component blocks it, and not if it ends
-        again and again before it has started.
+        A process sends one about twice a second, from its loop, or while an `execute` takes long: not while its
+        component blocks it in another method, and not if it ends again and again before it has started.
         """
         now = time.monotonic()
         longest: dict[str, float] = {}

@@ -1,6 +1,7 @@
 """The bolt side, and bolts that users derive or declare.
 
-- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the user's bolt.
+- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the user's bolt;
+  `running_call`: the call that has not returned.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
 - `async_bolt`: `AsyncBolt`; `kafka_bolt`: `KafkaBolt`.

@@ -9,6 +9,7 @@ from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.arrow_collector import check_packed
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import ExecuteFailures, Executor
+from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
@@ -148,6 +149,15 @@ class BoltTask(Task):
     @property
     def open_inputs(self) -> int:
         return self.inputs.open_count
+
+    @property
+    def running(self) -> RunningCall | None:
+        """The call of `execute` that runs now, for another thread."""
+        return self._executor.running
+
+    def is_open(self, offset: int) -> bool:
+        """Whether the record at an offset was not read, or is not settled; for another thread."""
+        return offset > self.inputs.last_started or self.inputs.is_open(offset)
 
     def oldest_input(self, now: float) -> tuple[float, str]:
         """The input that is open for longest: for how many seconds, to within one, and its position."""

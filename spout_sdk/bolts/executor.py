@@ -11,6 +11,7 @@ from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooManyFailuresError
 from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import SAMPLE
@@ -105,6 +106,7 @@ class Executor:
         self._clock = task.environment.clock
         self._is_tracked = task.topology.manifest.acking
         self._is_basic = isinstance(bolt, BasicBolt)
+        self._running: RunningCall | None = None
         self._stride = 1
         self._untimed = 0
         self._user_execute: Any = bolt.execute_batch if isinstance(bolt, BatchBolt | ArrowBolt) else bolt.execute
@@ -130,6 +132,7 @@ class Executor:
         started = began = self._clock()
         try:
             while several:
+                self._running = RunningCall(began, several)
                 count = len(several)
                 self._counters.executed += count
                 self._load.executed += count
@@ -148,8 +151,17 @@ class Executor:
         finally:
             if together:
                 self._basic.settle()
+            self._running = None
             self._load.busy_seconds += self._clock() - started
         return True
+
+    @property
+    def running(self) -> RunningCall | None:
+        """The call that runs now, for another thread."""
+        running, one = self._running, self._basic.input
+        if running is None or not running.tuples:  # the first of several is timed, and taken from them
+            return None
+        return running.of(one) if one is not None and one in running.tuples else running
 
     def _is_together(self, pack: InputPack) -> bool:
         """Whether a `BasicBolt` executes the tuples of a record, one tree each, and acks them together (ADR 25)."""
@@ -204,12 +216,15 @@ class Executor:
 
     def call(self, given: Any, tuples: Sequence[Tuple] | ArrowInput) -> None:
         """Calls the bolt with `given`, which consists of these tuples, and takes no time."""
+        outer, self._running = self._running, RunningCall(self._clock(), tuples)
         try:
             self._run(given)
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             self._handle(tuples, error)
         else:
             self._failures.in_a_row = 0
+        finally:
+            self._running = outer
 
     def _handle(self, tuples: Sequence[Tuple] | ArrowInput, error: Exception) -> None:
         self._failures.handle(tuples.taken_over() if isinstance(tuples, ArrowInput) else tuples, error)

@@ -49,6 +49,10 @@ class InputOffsets(OffsetManager):
             if not self._traces or self._traces[-1][1] != emitted:
                 self._traces.append((pack.offset, emitted))
 
+    def is_open(self, offset: int) -> bool:
+        """Whether the record at an offset was opened, and is not settled."""
+        return offset in self._packs
+
     def settle(self, packs: Sequence[InputPack]) -> None:
         """Closes records that are done."""
         for pack in packs:

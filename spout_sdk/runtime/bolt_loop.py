@@ -12,6 +12,7 @@ from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
 from spout_sdk.errors import RolledBackError
+from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT
 from tuple_tree.names import tuples_topic
@@ -35,6 +36,8 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def __init__(self, process: ComponentProcess, guarantee: DeliveryGuarantee) -> None:
         super().__init__(process, guarantee.in_flight)
+        # Beyond it the client leaves the group by itself; what watches the calls of `execute` ends the process there.
+        self._kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **self._kafka}
         self._guarantee = guarantee
         self._paused: set[int] = set()
         self._limit = 1

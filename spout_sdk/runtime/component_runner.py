@@ -2,8 +2,10 @@
 
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from confluent_kafka import KafkaException, Producer
@@ -18,8 +20,10 @@ from spout_sdk.kafka.kafka_settings import KafkaSettings, checked, watching_clie
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy
 from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.execute_watch import ExecuteWatch, Limits, end_process
 from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
+from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.statistics.stats import NO_INPUT, Counters, Stats
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import SpoutManifest
@@ -28,6 +32,7 @@ from tuple_tree.timing import BROKERS, Stall
 logger = logging.getLogger("spout_sdk.runner")
 
 STATS_SECONDS: Final = 0.5
+_WATCH_SECONDS: Final = 5.0  # how long the end waits for the thread that watches
 
 _SLOT_BYTES: Final = 8
 
@@ -41,7 +46,10 @@ class ComponentRunner:
         topology: whose.
         component: name of a spout or bolt.
         kafka: librdkafka properties; they override the SDK's, but for the group.
-        on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`.
+        on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`; in another one
+            while an `execute` takes more than two seconds, but never in both at a time.
+        on_hanging: called with the reason before the process is ended because an `execute` takes longer than
+            `max.poll.interval.ms`, 30 minutes unless set.
         tasks: which tasks of a spout to run with `at_most_once`, where there is no group; all unless given.
         slot: with `exactly_once`, the end of a bolt's transactional id. A process that is given that of one which died
             ends its transaction at once, instead of after its time-out; two that run at a time must not share one.
@@ -61,6 +69,7 @@ class ComponentRunner:
         kafka: KafkaSettings,
         *,
         on_stats: Callable[[Stats], None] | None = None,
+        on_hanging: Callable[[str], None] | None = None,
         tasks: Sequence[int] | None = None,
         slot: str | None = None,
         clock: Clock = time.monotonic,
@@ -72,6 +81,8 @@ class ComponentRunner:
             *(topology, component, checked(kafka), clock, entropy, Counters()), *(self._tick, lambda: self._stopped)
         )
         self._on_stats = on_stats
+        self._on_hanging = on_hanging
+        self._reporting = threading.Lock()
         self._tasks = tasks
         self._slot = slot or entropy(_SLOT_BYTES).hex()
         self._loop: SpoutLoop | BoltLoop | None = None
@@ -109,7 +120,8 @@ class ComponentRunner:
             loop = self._loop = component_loop(process, self._tasks, self._slot)
             logger.info("%s of %s started", component, topology.name)
             try:
-                loop.run()
+                with self._watched(loop):
+                    loop.run()
             finally:
                 self._report()
                 self._publisher.end(process.clock(), self.stats.to_dict())
@@ -145,9 +157,9 @@ class ComponentRunner:
     def _tick(self, now: float) -> None:
         if now >= self._stats_at:
             self._stats_at = now + STATS_SECONDS
-            self._look_for_stall(now)
-            self._report()
-            self._publisher.look(now, lambda: self.stats.to_dict())
+            with self._reporting:
+                self._look_for_stall(now)
+                self._report(now)
             if problem := self._watch.look(now):
                 raise TopicsError("topic {} {}".format(*problem))
 
@@ -160,9 +172,50 @@ class ComponentRunner:
         )
         self._stalled = longest if longest[0] else (0.0, "")
 
-    def _report(self) -> None:
+    def _report(self, now: float | None = None) -> None:
+        """Reports the statistics, and at a time other than the end publishes them."""
         if self._on_stats is not None:
             self._on_stats(self.stats)
+        if now is not None:
+            self._publisher.look(now, lambda: self.stats.to_dict())
+
+    @contextmanager
+    def _watched(self, loop: SpoutLoop | BoltLoop) -> Iterator[None]:
+        """Watches the calls of a bolt inside the block, see `execute_watch`."""
+        process, manifest = self._process, self._process.topology.manifest
+        if isinstance(loop, SpoutLoop):
+            yield
+            return
+        declared = manifest.component(process.component)
+        resets = TimeoutResets(manifest, declared.name, process.kafka, process.entropy) if manifest.acking else None
+        watch = ExecuteWatch(
+            declared.name,
+            Limits.of(manifest, declared.name, process.kafka),
+            loop.tasks,
+            resets,
+            self._report_running,
+            self._end_hanging,
+            process.clock,
+            threading.get_ident(),
+        )
+        stopped = threading.Event()
+        thread = threading.Thread(target=watch.run, args=(stopped,), name="execute-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join(_WATCH_SECONDS)
+
+    def _report_running(self, seconds: float, what: str) -> None:
+        with self._reporting:
+            self._stalled = (seconds, what)
+            self._report(self._process.clock())
+
+    def _end_hanging(self, why: str) -> None:
+        if self._on_hanging is not None:
+            self._on_hanging(why)
+        end_process(why)
 
 
 def component_loop(process: ComponentProcess, tasks: Sequence[int] | None, slot: str) -> SpoutLoop | BoltLoop:

@@ -56,6 +56,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             component,
             launch.kafka,
             on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict()}),
+            on_hanging=lambda why: send_report(launch.reports, {"error": why}),
             tasks=launch.tasks,
             slot=launch.slot,
         )

@@ -1,0 +1,182 @@
+"""The watch over calls of `execute` that take long, in a thread of a bolt's process.
+
+It reads what the loop publishes for each call, and calls nothing of the bolt. From a third of the smallest message
+timeout on it keeps the trees alive that wait for the process; beyond the timeout it warns; at `max.poll.interval.ms` it
+ends the process, because nothing can interrupt the call. Until then librdkafka's own thread sends the heartbeats.
+"""
+
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol
+
+from spout_sdk.bolts import executor
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.bolts.running_call import RunningCall
+from spout_sdk.records import Clock
+from spout_sdk.statistics.repetition import Repetition
+from tuple_tree.manifest import Manifest
+
+logger = logging.getLogger("spout_sdk.execute_watch")
+
+MAX_POLL: Final = "max.poll.interval.ms"
+LONGEST_EXECUTE_MS: Final = 1_800_000
+"""`max.poll.interval.ms` of a bolt's process unless it is set: how long one `execute` may take."""
+
+LOOK_SECONDS: Final = 0.5
+_REPORT_SECONDS: Final = 2.0  # calls that take longer are shown while they run
+_MOST_ROOTS: Final = 3  # that are shown
+
+
+class Resets(Protocol):
+    """`TimeoutResets`."""
+
+    def begin(self, tasks: Mapping[int, BoltTask]) -> None: ...
+    def read(self) -> bool: ...
+    def send(self) -> int: ...
+    def end(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds: the smallest message timeout of what reaches the bolt, the largest tree age, of one `execute`."""
+
+    timeout: float
+    tree_age: float
+    execute: float
+
+    @classmethod
+    def of(cls, manifest: Manifest, bolt: str, kafka: Mapping[str, Any]) -> "Limits":
+        spouts = manifest.spouts_upstream(bolt) or manifest.spouts
+        timeout_ms = min((spout.timeout_ms for spout in spouts), default=manifest.max_tree_age_ms)
+        execute_ms = float(kafka.get(MAX_POLL, LONGEST_EXECUTE_MS))
+        return cls(timeout_ms / 1000, manifest.max_tree_age_ms / 1000, execute_ms / 1000)
+
+
+class ExecuteWatch:
+    """Looks at the calls of one process.
+
+    Args:
+        component: whose.
+        limits: see there.
+        tasks: the tasks that the process has, by partition; changed by another thread.
+        resets: keeps trees alive; None where no trees are followed.
+        report: called with for how many seconds a call has been running, and where, while it runs.
+        end: ends the process; called with why.
+        clock: that of the tasks.
+        thread: the identifier of their thread.
+    """
+
+    def __init__(
+        self,
+        component: str,
+        limits: Limits,
+        tasks: Mapping[int, BoltTask],
+        resets: Resets | None,
+        report: Callable[[float, str], None],
+        end: Callable[[str], object],
+        clock: Clock,
+        thread: int = 0,
+    ) -> None:
+        self._component = component
+        self._limits = limits
+        self._tasks = tasks
+        self._resets = resets
+        self._report = report
+        self._end = end
+        self._clock = clock
+        self._thread = thread
+        self._repetition = Repetition(clock)
+        self._since: float | None = None  # of the call that is looked at
+        self._warn_after = 0.0
+        self._reset_after = 0.0
+        self._is_reading = False
+
+    def run(self, stopped: threading.Event) -> None:
+        """Looks twice a second, until it is stopped."""
+        while not stopped.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - of clients, or of the user's `on_stats`; the next look may do
+                self._repetition.log(logger, logging.WARNING, error, "%s: %s", self._component, error)
+        if self._resets is not None:
+            self._resets.close()
+
+    def look(self) -> None:
+        """Looks at the call that runs now, if one does."""
+        task, call = next(
+            ((task, call) for task, each in list(self._tasks.items()) if (call := each.running) is not None), (-1, None)
+        )
+        if call is None or call.since != self._since:
+            self._begin(call)
+        if call is None:
+            return
+        seconds, reset_from = self._clock() - call.since, self._limits.timeout / 3
+        if seconds < min(_REPORT_SECONDS, reset_from):
+            return
+        where = f"at {call.position}{self._line()}"
+        if seconds >= self._limits.execute:
+            self._end(
+                f"{self._component}/{task}: one execute ran for {seconds:.0f} s, longer than {MAX_POLL} allows "
+                f"({self._limits.execute:.0f} s), {where}. The process ends, and its next one executes the inputs that "
+                f"are not acked again. Give what execute waits for a time-out, or raise {MAX_POLL}"
+            )
+        if seconds >= self._warn_after:
+            self._warn(task, call, seconds, where)
+        self._report(seconds, f"execute has not returned, {where}")
+        if self._resets is not None and reset_from <= seconds < self._limits.tree_age:
+            self._reset(self._resets, seconds)
+
+    def _begin(self, call: RunningCall | None) -> None:
+        self._since = None if call is None else call.since
+        self._warn_after, self._reset_after = self._limits.timeout, 0.0
+        if self._is_reading and self._resets is not None:
+            self._is_reading = False
+            self._resets.end()
+
+    def _warn(self, task: int, call: RunningCall, seconds: float, where: str) -> None:
+        self._warn_after *= 2
+        limits = self._limits
+        roots = ", ".join(f"{root:016x}" for root in call.roots[:_MOST_ROOTS]) or "none"
+        if self._resets is None:
+            trees = ""
+        elif seconds < limits.tree_age:
+            trees = f" Its trees and those behind it are kept alive until max_tree_age ({limits.tree_age:g} s)."
+        else:
+            trees = f" Its trees have failed at max_tree_age ({limits.tree_age:g} s) and are replayed: raise that."
+        logger.warning(
+            "%s/%d: one execute has been running for %.0f s, longer than the message timeout of %g s, %s, roots %s. "
+            "Nothing else of this process is executed meanwhile.%s Emit smaller pieces of work, wait in an AsyncBolt, "
+            "or raise message_timeout; the process ends after %.0f s (%s)",
+            *(self._component, task, seconds, limits.timeout, where, roots, trees, limits.execute, MAX_POLL),
+        )
+
+    def _reset(self, resets: Resets, seconds: float) -> None:
+        if not self._is_reading:
+            resets.begin(dict(list(self._tasks.items())))
+            self._is_reading = True
+        has_ended = resets.read()
+        if seconds >= self._reset_after:
+            resets.send()
+            # What is not read yet is not reset yet.
+            self._reset_after = seconds + self._limits.timeout / 3 if has_ended else 0.0
+
+    def _line(self) -> str:
+        """The line of the user's code that runs, as ` (file:line in function)`."""
+        frame = sys._current_frames().get(self._thread)
+        stack = traceback.extract_stack(frame) if frame is not None else []
+        own = max((at for at, each in enumerate(stack) if each.filename == executor.__file__), default=len(stack))
+        shown = [f"{each.filename}:{each.lineno} in {each.name}" for each in stack[own + 1 :]]
+        return f" ({shown[0]})" if shown else ""
+
+
+def end_process(why: str) -> NoReturn:
+    """Ends this process at once, with `why` as the last line of its log."""
+    logger.critical("%s", why)
+    logging.shutdown()
+    os._exit(1)

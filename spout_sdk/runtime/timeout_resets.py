@@ -1,0 +1,138 @@
+"""Reset-timeouts for the trees whose tuples wait for a process while one call of `execute` takes long."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import OFFSET_STORED, Message, Producer
+
+from kafka_clients.client_settings import new_client
+from kafka_clients.errors import GONE, REFUSED
+from kafka_clients.log_reader import LogReader
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings
+from spout_sdk.records import Entropy
+from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES
+from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import SESSION_BYTES, AckBatch, encode_ack_batch
+from tuple_tree.names import acks_topic, component_group, tuples_topic
+
+logger = logging.getLogger("spout_sdk.execute_watch")
+
+_LARGEST: Final = 32_768  # entries of a batch
+_MOST_ROOTS: Final = 1_000_000  # that are kept, 8 bytes each; records behind them are read no more
+_POLL_SECONDS: Final = 0.1
+_MOST_POLLS: Final = 20  # of one `read`
+_SEND_SECONDS: Final = 5.0
+
+
+class TimeoutResets:
+    """Reads what waits in the inboxes of a process, from the first open input on, and resets its trees' time-outs.
+
+    A reset is no effect: it completes no tree, and of a tree that has ended it does nothing. So nothing is shared with
+    the tasks, which may be sending at the same time: the resets have a consumer that joins no group, a producer outside
+    of all transactions, and a writer of their own for each process. The largest tree age remains.
+
+    For one thread, which is not that of the tasks. The clients are made when they are needed first.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        component: str,
+        kafka: KafkaSettings,
+        entropy: Entropy,
+        new_reader: Callable[..., Any] = LogReader,
+    ) -> None:
+        self._kafka = kafka
+        self._component = component
+        self._group = component_group(manifest.topology, component)
+        self._inbox = tuples_topic(manifest.topology, component)
+        self._acks, self._partitions = acks_topic(manifest.topology), np.uint64(manifest.ack_partitions)
+        self._session = entropy(SESSION_BYTES)
+        self._writer = f"{component}/resets-{self._session.hex()[:8]}"
+        self._sequences = [0] * manifest.ack_partitions
+        self._new_reader = new_reader
+        self._reader: Any = None
+        self._producer: Any = None
+        self._tasks: dict[int, BoltTask] = {}
+        self._read: dict[int, list[tuple[int, IdColumn]]] = {}  # task → offsets and the roots of their records
+        self._kept = 0
+
+    def begin(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Begins to read the inboxes of tasks, each from its first open input on."""
+        self._tasks, self._kept = dict(tasks), 0
+        self._read = {partition: [] for partition in tasks}
+        if self._reader is None:
+            self._reader = self._new_reader(self._kafka, group=self._group, role=self._component)
+        starts = {partition: task.committable for partition, task in tasks.items()}
+        # Where a task has read nothing yet, its records begin at the committed offset.
+        self._reader.assign(
+            {(self._inbox, at): OFFSET_STORED if start is None else start for at, start in starts.items()}
+        )
+
+    def read(self) -> bool:
+        """Reads what there is, for two seconds at most; returns whether the ends of all inboxes have been reached."""
+        for _ in range(_MOST_POLLS):
+            messages = self._reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE))
+            for message in messages:
+                self._keep(message)
+            has_ended = len(self._reader.ended) == len(self._tasks) or self._kept >= _MOST_ROOTS
+            if has_ended and not messages:
+                break
+        return has_ended
+
+    def send(self) -> int:
+        """Sends a reset for each tree of the records that are open, and returns how many."""
+        kept = [
+            roots
+            for partition, records in self._read.items()
+            for offset, roots in records
+            if self._tasks[partition].is_open(offset)
+        ]
+        if not kept:
+            return 0
+        roots = np.unique(np.concatenate(kept))
+        if self._producer is None:
+            self._producer = new_client(Producer, ack_producer_settings(self._kafka))
+        owners = (roots % self._partitions).astype(np.intp)
+        for partition in np.unique(owners).tolist():
+            of_partition = roots[owners == partition]
+            for begin in range(0, len(of_partition), _LARGEST):
+                self._send(partition, of_partition[begin : begin + _LARGEST])
+        if left := self._producer.flush(_SEND_SECONDS):
+            logger.warning("%s: %d batches of reset-timeouts were not delivered in time", self._component, left)
+        return len(roots)
+
+    def end(self) -> None:
+        """Reads no more."""
+        self._reader.assign({})
+        self._read.clear()
+        self._tasks.clear()
+
+    def close(self) -> None:
+        if self._reader is not None:
+            with closing(self._reader):
+                self._reader = None
+
+    def _keep(self, message: Message) -> None:
+        headers: Any = message.headers() or ()
+        anchors = dict(headers).get(ANCHORS_HEADER) or b""
+        if anchors:
+            roots = unpack_ids(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES])[::2].astype(np.uint64)
+            self._read[message.partition() or 0].append((message.offset() or 0, roots))
+            self._kept += len(roots)
+
+    def _send(self, partition: int, roots: IdColumn) -> None:
+        batch = AckBatch(self._writer, self._session, self._sequences[partition], reset_roots=roots)
+        self._sequences[partition] += 1
+        try:
+            self._producer.produce(
+                self._acks, encode_ack_batch(batch), None, partition, on_delivery=lambda _error, _message: None
+            )
+        except BufferError:
+            # The next ones, a third of a message timeout later, name all trees again.
+            logger.warning("%s: the queue of reset-timeouts is full, as no broker takes them", self._component)

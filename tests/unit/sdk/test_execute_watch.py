@@ -1,0 +1,295 @@
+"""The watch over calls of `execute` that take long, with a clock that the test moves while a call runs."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import OFFSET_STORED, Producer
+
+from acker_worker.fold import LogRecord, PartitionFold
+from acker_worker.ledger import LedgerSettings
+from kafka_clients.client_settings import CLIENT_CLASSES
+from spout_sdk import BasicCollector, Tuple
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
+from spout_sdk.runtime.timeout_resets import TimeoutResets
+from spout_sdk.testing import MemoryRecord
+from tests.unit.sdk.bolt_rig import Lines, Manual, Split, rig
+from tests.unit.sdk.memory import execute
+from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.messages import AckBatch, SpoutAddress, decode_ack_batch, encode_ack_batch
+from tuple_tree.payloads import encode_tuples, payload_codec
+
+INBOX = "words.tuples.split"
+TIMEOUT, TREE_AGE = 30.0, 300.0
+
+
+class Slow(Manual):
+    """Calls what the test sets, as if that took long."""
+
+    during: Callable[[], object] = staticmethod(lambda: None)
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.during()
+        self.collector.ack(tuple_)
+
+
+class SlowBasic(Split):
+    during: Callable[[Tuple], object]
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.during(tuple_)
+
+
+class Inbox:
+    """A reader that has these records."""
+
+    def __init__(self, *records: MemoryRecord) -> None:
+        self.records = [*records]
+        self.ended: dict[tuple[str, int], int] = {}
+        self.assigned: list[dict[tuple[str, int], int]] = []
+
+    def __call__(self, _kafka: Any, **named: str) -> "Inbox":
+        self.named = named
+        return self
+
+    def assign(self, starts: dict[tuple[str, int], int]) -> None:
+        self.assigned.append(starts)
+        self.ended = dict(starts)
+
+    def poll(self, _seconds: float, *, ignoring: tuple[int, ...]) -> list[MemoryRecord]:
+        records, self.records = self.records, []
+        return records
+
+    def close(self) -> None:
+        """Is not kept."""
+
+
+class Watched:
+    """A task of a bolt, and the watch over its process."""
+
+    def __init__(self, bolt: Any = Slow, inbox: Inbox | None = None, execute_s: float = 1_800.0) -> None:
+        self.bench, self.task, self.bolt = rig(bolt)
+        self.reports: list[tuple[float, str]] = []
+        self.ends: list[str] = []
+        self.sent: list[tuple[str, int, AckBatch]] = []
+        manifest = self.bench.topology.manifest
+        producer = SimpleNamespace(produce=self._produce, flush=lambda _seconds: 0)
+        kafka = {"bootstrap.servers": "none", CLIENT_CLASSES: {Producer: lambda _settings: producer}}
+        self.resets = TimeoutResets(manifest, "split", kafka, lambda n: b"s" * n, inbox) if inbox else None
+        self.tasks: dict[int, BoltTask] = {1: self.task}
+        self.watch = ExecuteWatch(
+            *("split", Limits(TIMEOUT, TREE_AGE, execute_s), self.tasks, self.resets),
+            *(lambda *report: self.reports.append(report), self.ends.append, self.bench.clock, threading.get_ident()),
+        )
+
+    def _produce(self, topic: str, value: bytes, _key: None, partition: int, on_delivery: Any) -> None:
+        self.sent.append((topic, partition, decode_ack_batch(value)))
+
+    def look_after(self, *seconds: float) -> None:
+        """Looks, so many seconds after each other."""
+        for each in seconds:
+            self.bench.clock.advance(each)
+            self.watch.look()
+
+    def resets_of(self, root: int) -> int:
+        return sum(root in batch.reset_roots.tolist() for _, _, batch in self.sent)
+
+
+def test_the_limits_are_those_of_the_manifest_and_of_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    manifest = rig()[0].topology.manifest
+    assert Limits.of(manifest, "split", {}) == Limits(TIMEOUT, TREE_AGE, LONGEST_EXECUTE_MS / 1000)
+    assert Limits.of(manifest, "split", {"max.poll.interval.ms": "600000"}).execute == 600
+    assert not caplog.records
+
+
+def test_a_call_beyond_the_message_timeout_is_logged_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    watched.bolt.during = lambda: watched.look_after(1.9, 28, *[0.5] * 540)
+    with caplog.at_level(logging.WARNING, "spout_sdk.execute_watch"):
+        watched.watch.look()
+        execute(watched.task, watched.bench.record("split", ("a",), {0xAB: 1}, task=1))
+        watched.look_after(60)
+    warnings = [record.getMessage() for record in caplog.records]
+    assert [warning.partition(" for ")[2].partition(",")[0] for warning in warnings] == [
+        "30 s",
+        "60 s",
+        "120 s",
+        "240 s",
+    ]
+    assert (
+        f"split/1: one execute has been running for 30 s, longer than the message timeout of 30 s, at {INBOX}[1] "
+        in (warnings[0])
+    )
+    assert "offset 0 (" in warnings[0]
+    assert "in execute), roots 00000000000000ab." in warnings[0]
+    assert "AsyncBolt, or raise message_timeout; the process ends after 1800 s (max.poll.interval.ms)" in warnings[0]
+    assert "test_execute_watch.py:" in warnings[0]
+    # It is shown from the third second on, and no more once it has returned.
+    assert watched.reports[0][0] == pytest.approx(29.9)
+    assert f"execute has not returned, at {INBOX}[1] offset 0 (" in watched.reports[0][1]
+    assert watched.reports[-1][0] == pytest.approx(1.9 + 28 + 270)
+
+
+def test_each_call_has_a_time_of_its_own() -> None:
+    watched = Watched()
+    watched.bolt.during = lambda: watched.look_after(29)
+    execute(watched.task, *(watched.bench.record("split", ("a",), {0xAB: 1}, task=1) for _ in range(3)))
+    assert [seconds for seconds, _ in watched.reports] == [29, 29, 29]
+
+
+def test_a_process_ends_with_the_reason_when_a_call_exceeds_the_limit() -> None:
+    watched = Watched(execute_s=60)
+    watched.bolt.during = lambda: watched.look_after(59.9, 0.2)
+    execute(watched.task, watched.bench.record("split", ("a",), {0xAB: 1}, task=1))
+    [why] = watched.ends
+    assert why.startswith("split/1: one execute ran for 60 s, longer than max.poll.interval.ms allows (60 s), at ")
+    assert f"{INBOX}[1] offset 0" in why
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
+    watched = Watched(SlowBasic)
+    seen: list[tuple[int, tuple[int, ...]]] = []
+
+    def look(tuple_: Tuple) -> None:
+        running = watched.task.running
+        assert running is not None
+        seen.append((tuple_.root or 0, running.roots))
+
+    watched.bolt.during = look
+    payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
+    headers = [*anchor_headers([{root: 1} for root in range(1, rows + 1)]), (SOURCE_HEADER, b"lines/default")]
+    execute(watched.task, watched.bench.raw("split", payload, headers, task=1))
+    assert seen == [(root, (root,)) for root in range(1, rows + 1)]
+    assert watched.task.running is None
+
+
+def test_a_tick_is_a_call_as_well() -> None:
+    watched = Watched()
+    watched.bolt.tick_interval = 5.0
+    watched.task.prepare()
+    watched.bolt.during = lambda: watched.look_after(40)
+    watched.task.tick(watched.bench.clock.advance(6))
+    [(seconds, what)] = watched.reports
+    assert (seconds, what.partition(" (")[0]) == (40, "execute has not returned, at a tick tuple")
+
+
+def waiting() -> tuple[Watched, Inbox, MemoryRecord]:
+    """A bolt that acked its first record, holds the second in `execute`, and has a third that it did not read."""
+    inbox = Inbox()
+    watched = Watched(inbox=inbox)
+    records = [watched.bench.record("split", ("a",), {root: 1}, task=1) for root in (10, 20, 30)]
+    execute(watched.task, records[0])
+    watched.task.flush()
+    inbox.records = [*records, watched.bench.raw("split", b"", None, task=1)]
+    return watched, inbox, records[1]
+
+
+def test_trees_that_wait_are_reset_at_a_third_of_the_message_timeout() -> None:
+    watched, inbox, second = waiting()
+    watched.bolt.during = lambda: watched.look_after(*[0.5] * 120)
+    execute(watched.task, second)
+    assert inbox.named == {"group": "words.split", "role": "split"}
+    assert inbox.assigned == [{(INBOX, 1): 1}]
+    # At 10 s and then every 10 s, the last at 60 s. The first record is settled.
+    assert (watched.resets_of(10), watched.resets_of(20), watched.resets_of(30)) == (0, 6, 6)
+    assert {(topic, batch.writer, batch.opens) for topic, _, batch in watched.sent} == {
+        ("words.acks", "split/resets-73737373", False)
+    }
+    for partition in range(3):
+        batches = [batch for _, at, batch in watched.sent if at == partition]
+        assert [batch.sequence for batch in batches] == [*range(len(batches))]
+        assert all(int(root) % 3 == partition for batch in batches for root in batch.reset_roots.tolist())
+    watched.look_after(1)
+    assert inbox.assigned[1:] == [{}]
+
+
+def test_a_task_that_has_read_nothing_is_read_from_its_committed_offset() -> None:
+    watched, inbox, second = waiting()
+    watched.tasks[0] = watched.bench.bolt("split", 0)
+    watched.bolt.during = lambda: watched.look_after(11)
+    execute(watched.task, second)
+    assert inbox.assigned == [{(INBOX, 0): OFFSET_STORED, (INBOX, 1): 1}]
+
+
+def test_resets_end_at_the_largest_tree_age(caplog: pytest.LogCaptureFixture) -> None:
+    watched, _, second = waiting()
+    watched.bolt.during = lambda: watched.look_after(290, 20, 300)
+    execute(watched.task, second)
+    assert watched.resets_of(20) == 1
+    assert "kept alive until max_tree_age (300 s)" in caplog.messages[0]
+    assert "have failed at max_tree_age (300 s) and are replayed: raise that" in caplog.messages[1]
+
+
+def test_what_is_read_later_is_reset_at_once() -> None:
+    watched, inbox, second = waiting()
+    first, inbox.records = inbox.records[:2], inbox.records[2:]
+
+    def during() -> None:
+        watched.look_after(10)
+        inbox.ended.clear()
+        assert watched.resets_of(30) == 1
+        inbox.records = first
+        watched.look_after(10)
+        inbox.ended = {(INBOX, 1): 4}
+        watched.look_after(0.5, 0.5)
+
+    watched.bolt.during = during
+    execute(watched.task, second)
+    assert (watched.resets_of(20), watched.resets_of(30)) == (2, 3)
+
+
+def test_fast_calls_need_no_clients() -> None:
+    watched, inbox, second = waiting()
+    watched.bolt.during = lambda: watched.look_after(*[0.5] * 18)
+    execute(watched.task, second)
+    assert not inbox.assigned
+    assert not watched.sent
+
+
+class Log:
+    """An ack partition and its fold, to which batches are appended at times in seconds."""
+
+    def __init__(self) -> None:
+        self.fold = PartitionFold(0, 1, LedgerSettings(1_000, 300_000, 30_000))
+        self._offset = 0
+
+    def append(self, seconds: float, batch: AckBatch) -> list[Any]:
+        record = LogRecord(self._offset, int(seconds * 1000), encode_ack_batch(batch))
+        self._offset += 1
+        step = self.fold.apply([record])
+        assert not step.rejected
+        return [
+            *(("acked", root) for each in step.outcomes.values() for roots in each.acked for root in roots.tolist()),
+            *((failed[1].word, failed[0]) for each in step.outcomes.values() for failed in each.failed),
+        ]
+
+
+def column(*ids: int) -> Any:
+    return np.array(ids, dtype=np.uint64)
+
+
+def batches(**of_each: Any) -> Iterator[AckBatch]:
+    return (AckBatch("split/resets-1", b"s" * 16, number, **of_each) for number in range(10_000))
+
+
+def test_resets_of_a_writer_that_opened_no_session_restart_the_clock_up_to_the_largest_age() -> None:
+    log = Log()
+    spout = SpoutAddress("words.notices.lines", 0, 30_000)
+    init = {"spout": spout, "init_roots": column(1, 2), "init_vals": column(5, 7)}
+    ends = log.append(0, AckBatch("lines/0", b"l" * 16, 0, **init))
+    resets = batches(reset_roots=column(1, 2, 3))
+    for seconds in range(10, 291, 10):
+        ends += log.append(seconds, next(resets))
+    ends += log.append(295, AckBatch("split/1", b"t" * 16, 0, ack_roots=column(1), ack_vals=column(5)))
+    assert ends == [("acked", 1)]
+    for seconds in range(300, 321, 10):
+        ends += log.append(seconds, next(resets))
+    assert ends == [("acked", 1), ("too_old", 2)]
+    # Roots without a record, ended or unknown, have none because of a reset.
+    assert (len(log.fold.ledger), log.fold.ledger.orphans) == (0, 0)
