@@ -5,12 +5,12 @@ go through a thread-safe queue to the task's thread, which emits and acks.
 """
 
 import asyncio
+import logging
 import threading
-import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import takewhile
 from queue import Empty, SimpleQueue
@@ -21,10 +21,14 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_count
 from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.errors import FailTupleError
 from tuple_tree.streams import DEFAULT_STREAM
 
-_FINISH_SECONDS: Final = 5.0
+logger = logging.getLogger("spout_sdk.bolt")
+
+_CLEANUP_SECONDS: Final = 5.0
+_CANCEL_SECONDS: Final = 1.0  # for what a cancelled coroutine does about it
 _LOOK_SECONDS: Final = 0.005
 
 
@@ -52,7 +56,8 @@ class AsyncCollector:
         """
         if self.is_done:
             raise RuntimeError("execute_async() has ended, and its input is acked: await what emits before it returns")
-        self.emits.append((values, stream))
+        # A copy, as the values may be changed before they are sent.
+        self.emits.append((deepcopy(values), stream))
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
@@ -77,7 +82,7 @@ class AsyncBolt(Bolt):
                 collector.emit((tuple_["address"], place["lat"], place["lon"]))
 
     Inputs end in any order, and so do their outputs; with `exactly_once` what a record's inputs emit is sent in the
-    order of the records, when all of them have ended.
+    order of the records, when all of them have ended. The clocks of their trees are restarted while they wait for that.
 
     Attributes:
         concurrency: how many inputs of a task are worked on at a time. In a simulated cluster it is one.
@@ -87,8 +92,9 @@ class AsyncBolt(Bolt):
     tick_interval: float | None = _LOOK_SECONDS
 
     _holds_inputs = True
+    _loop: asyncio.AbstractEventLoop | None = None
     _running = 0
-    _is_ending = False
+    _is_cancelled = False
 
     async def prepare_async(self, context: TaskContext) -> None:
         """Called once, in the event loop, before anything else."""
@@ -110,16 +116,19 @@ class AsyncBolt(Bolt):
         """Called by the SDK: starts the event loop."""
         check_count("concurrency of an AsyncBolt", self.concurrency)
         # Without Kafka time is simulated, and does not wait for threads.
-        self._limit = self.concurrency if context.kafka else 1
+        self._is_simulated = not context.kafka
         self._in_order = context.manifest.guarantee == "exactly_once"
+        self._now = context.now
+        self._reset_every = reset_seconds(context.manifest)
+        self._reset_at = self._now() + self._reset_every
         self._collector = collector
         self._begun: deque[AsyncCollector] = deque()
         self._ended: SimpleQueue[AsyncCollector] = SimpleQueue()
         self._resets: deque[Tuple] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._loop = loop = asyncio.new_event_loop()
         name = f"{context.component}/{context.task} event loop"
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
         self._thread.start()
         try:
             self._await(self.prepare_async(context))
@@ -134,36 +143,53 @@ class AsyncBolt(Bolt):
             work = AsyncCollector(self, tuple_)
             if self._in_order:
                 self._begun.append(work)
-            self._loop.call_soon_threadsafe(self._begin, work)
-            while self._running >= self._limit:
+            self._call(self._begin, work)
+            if self._is_simulated:
                 self._finish(self._ended.get())
         while self._resets:
             self._collector.reset_timeout(self._resets.popleft())
-        with suppress(Empty):
-            while True:
-                self._finish(self._ended.get_nowait())
-        self._settle_in_order()
+        if self._now() >= self._reset_at:
+            self._reset_at = self._now() + self._reset_every
+            for work in self._begun:
+                if work.is_done:
+                    self._collector.reset_timeout(work.input)
+        self._settle_ended()
+
+    @property
+    def _room(self) -> int:
+        """How many inputs it can take now."""
+        return self.concurrency - self._running
+
+    def _wait(self, seconds: float) -> None:
+        """Waits until an input has ended, for so long at most."""
+        if self._running:
+            try:
+                self._finish(self._ended.get(timeout=seconds))
+            except Empty:
+                return
+            self._settle_ended()
 
     def cleanup(self) -> None:
-        """Called by the SDK: waits for what is being executed, and ends the event loop."""
-        if not hasattr(self, "_loop"):
+        """Called by the SDK: cancels what is still being executed, and ends the event loop."""
+        if self._loop is None:
             return
-        self._is_ending = True
-        end = time.monotonic() + _FINISH_SECONDS
-        while self._running and (left := end - time.monotonic()) > 0:
-            try:
-                self._finish(self._ended.get(timeout=left))
-            except Empty:
-                break
-        self._settle_in_order()
         try:
-            self._await(self._cancel(), _FINISH_SECONDS)
-            self._await(self.cleanup_async(), _FINISH_SECONDS)
+            self._settle_ended()
         finally:
-            self._end_loop()
+            # Nothing is settled from here on: what a cancelled coroutine does still is no outcome.
+            try:
+                self._await(self._cancel(), 2 * _CANCEL_SECONDS)
+                self._await(self.cleanup_async(), _CLEANUP_SECONDS)
+            finally:
+                self._end_loop()
+
+    def _settle_ended(self) -> None:
+        while not self._ended.empty():
+            self._finish(self._ended.get())
+        self._settle_in_order()
 
     def _begin(self, work: AsyncCollector) -> None:
-        task = self._loop.create_task(self._execute(work))
+        task = asyncio.ensure_future(self._execute(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -172,16 +198,19 @@ class AsyncBolt(Bolt):
             await self.execute_async(work.input, work)
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             work.error = error
-        except BaseException as error:  # noqa: BLE001 - a cancelled input is not processed, and must not be lost
+        except BaseException as error:
+            if self._is_cancelled:
+                raise  # it has no outcome: the input stays open, and is read again
             work.error = FailTupleError(f"execute_async() ended with {type(error).__name__}")
         work.is_done = True
         self._ended.put(work)
 
     async def _cancel(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
+        self._is_cancelled = True
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CANCEL_SECONDS)
 
     def _finish(self, work: AsyncCollector) -> None:
         self._running -= 1
@@ -204,18 +233,26 @@ class AsyncBolt(Bolt):
             try:
                 for values, stream in work.emits:
                     self._collector.emit(values, anchors=input_, stream=stream)
-            except Exception as refused:  # noqa: BLE001 - what does not fit, or any exception of a user's hook
+            except Exception as refused:  # noqa: BLE001 - what does not fit
                 error = refused
         if error is None:
             self._failures.in_a_row = 0
             self._collector.ack(input_)
-        elif not self._is_ending:  # or it stays open and is read again
+        else:
             self._failures.handle((input_,), error)
 
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Calls a function in the event loop, which runs from `prepare` to `cleanup`."""
+        self._loop.call_soon_threadsafe(function, *arguments)  # type: ignore[union-attr]
+
     def _await(self, coroutine: Coroutine[Any, Any, None], seconds: float | None = None) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)  # type: ignore[arg-type]
 
     def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._call(self._loop.stop)  # type: ignore[union-attr]
+        self._thread.join(_CANCEL_SECONDS)
+        loop, self._loop = self._loop, None
+        if self._thread.is_alive():
+            logger.warning("%s is blocked: what blocks belongs into asyncio.to_thread()", self._thread.name)
+        else:
+            loop.close()  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, B
 from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.arrow_collector import check_packed
+from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import ExecuteFailures, Executor
 from spout_sdk.bolts.running_call import RunningCall
@@ -72,6 +73,7 @@ class BoltTask(Task):
                 check_packed(subscription.source, manifest.stream(subscription.source, subscription.stream))
             for stream in declared.streams:
                 check_packed(component, stream)
+        self._async = bolt if isinstance(bolt, AsyncBolt) else None
         self._executor = Executor(bolt, self.collector, failures)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch
@@ -145,6 +147,21 @@ class BoltTask(Task):
     def is_full(self) -> bool:
         """Whether no more should be read, because so many inputs are open or done behind an open one."""
         return self.inputs.weight >= _MOST_UNCOMMITTED
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it can execute no more now; `execute` takes nothing then."""
+        return self._async is not None and not self._async._room
+
+    @property
+    def is_running(self) -> bool:
+        """Whether inputs are being executed between two calls."""
+        return self._async is not None and self._async._running > 0
+
+    def wait(self, seconds: float) -> None:
+        """Waits for so long at most, until an input ends that is being executed."""
+        if self._async is not None:
+            self._async._wait(seconds)
 
     @property
     def open_inputs(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
+from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.running_call import RunningCall
@@ -106,6 +107,7 @@ class Executor:
         self._clock = task.environment.clock
         self._is_tracked = task.topology.manifest.acking
         self._is_basic = isinstance(bolt, BasicBolt)
+        self._async = bolt if isinstance(bolt, AsyncBolt) else None
         self._running: RunningCall | None = None
         self._stride = 1
         self._untimed = 0
@@ -119,10 +121,14 @@ class Executor:
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
         """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
 
+        An `AsyncBolt` takes no more than it has room for.
+
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
-        most = 1 if self._hooks else SAMPLE  # each call is timed by itself, for hooks
+        most = 1 if self._hooks or self._async is not None else SAMPLE  # each call is timed by itself, for hooks
+        if self._async is not None and not self._async._room:
+            return False
         several = list(islice(tuples, min(self._stride, most)))
         together = bool(several) and self._is_together(several[0].pack)
         run = self._execute_sampled
@@ -144,7 +150,7 @@ class Executor:
                 if together:
                     self._counters.execute_latency.record(seconds)
                     self._counters.process_latency.record(seconds)
-                if now >= until:
+                if now >= until or (self._async is not None and not self._async._room):
                     return False
                 began = now
                 several = list(islice(tuples, self._stride))

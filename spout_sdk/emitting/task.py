@@ -101,12 +101,20 @@ class Task:
             raise self._broken(method, error) from error
 
     def _end(self, method: str, end: Callable[[], None]) -> None:
-        """Calls a method and the hooks' `cleanup`. Exceptions are only logged, because the task ends anyway."""
+        """Calls a method and the hooks' `cleanup`. Exceptions are only logged, because the task ends anyway.
+
+        But for a `ComponentError`, by which a bolt ends its process: what it did must not be committed.
+        """
+        ended_by: ComponentError | None = None
         for each in (end, *(hook.cleanup for hook in self._hooks)):
             try:
                 each()
+            except ComponentError as error:
+                ended_by = error
             except Exception:  # any exception of a user's component
                 self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
+        if ended_by is not None:
+            raise ended_by
 
     def _broken(self, method: str, error: Exception) -> ComponentError:
         self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)

@@ -1,9 +1,9 @@
 """The loop of a bolt process: poll, execute, send, commit."""
 
 import logging
-from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from contextlib import ExitStack, suppress
+from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
@@ -11,7 +11,8 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
-from spout_sdk.errors import RolledBackError
+from spout_sdk.errors import ComponentError, RolledBackError
+from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT
@@ -43,12 +44,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._limit = 1
         # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
         self._batch = 1
-        self._unbegun: deque[Message] = deque()
-        # The tuples of the record, or the records, that are being executed, and their task.
-        self._rest: Any = None
-        self._begun: BoltTask | None = None
+        self._backlog = Backlog()
         self._polled_at = 0.0
-        self._is_held = False  # whether reading is paused until what was read is executed
+        self._read_at, self._records, self._tuples = 0.0, 0, 0  # since the last time that all was executed
+        self._full: set[int] = set()
+        self._held: set[int] = set()  # paused until all that was read of them is executed
         self._stop_at = float("inf")
         self._takes_batches = False
         self._executed = 0
@@ -64,7 +64,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def has_work(self) -> bool:
-        return self._reader.unread
+        return self._reader.unread or bool(self._backlog.partitions)
 
     @property
     def _handled(self) -> int:
@@ -101,89 +101,134 @@ class BoltLoop(TaskLoop[BoltTask]):
             logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
 
     def _turn(self) -> bool:
-        if self._is_held:
-            self._is_held = False
-            self._reader.resume(self.tasks.keys() - self._paused)
-        records = self._reader.read(self._limit)
-        if not records:
+        is_behind = bool(self._backlog.partitions)
+        if self._held:
+            self._held.intersection_update(self._backlog.partitions)
+            self._set_paused()
+        records: list[Message] = []
+        if self._may_read():
+            records = self._reader.read(self._limit)
+            self._polled_at = self._clock()
+        if not (records or is_behind):
             seconds = self._flush_timing.wait_seconds(self._executed)
             if not seconds:
                 self.flush()
             records = self._reader.wait(seconds or _WAIT_SECONDS)
             if not records:
                 return False
-        read_at = self._polled_at = self._clock()
-        self._guarantee.on_polled(records)
+        if records:
+            self._polled_at = self._clock()
+            if not self._records:
+                self._read_at = self._polled_at
+            self._records += len(records)
+            self._guarantee.on_polled(records)
         tuples = self._execute(records)
         self._executed += tuples
-        fitting = self._guarantee.tuples_a_read * len(records) // (tuples or 1)
-        if (seconds := self._clock() - read_at) > _READ_SECONDS:
-            fitting = min(fitting, int(len(records) * _READ_SECONDS / seconds))
-        self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
+        self._tuples += tuples
+        if not self._backlog.partitions:
+            self._fit_limit()
+        elif not tuples:
+            self._wait_for_room()
         return True
 
+    def _may_read(self) -> bool:
+        """Whether to read more, although tasks have not executed all; reading is paused for these then.
+
+        The client drops what it has fetched ahead then. So others wait for a second first.
+        """
+        behind = self._backlog.partitions
+        if self._paused.issuperset(behind):
+            return True
+        if self._clock() - self._polled_at < _SLOW_SECONDS:
+            return False
+        self._held.update(behind)
+        self._set_paused()
+        return True
+
+    def _fit_limit(self) -> None:
+        """Reads as many records at once as are executed soon."""
+        if not self._records:
+            return
+        fitting = self._guarantee.tuples_a_read * self._records // (self._tuples or 1)
+        if (seconds := self._clock() - self._read_at) > _READ_SECONDS:
+            fitting = min(fitting, int(self._records * _READ_SECONDS / seconds))
+        self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
+        self._records = self._tuples = 0
+
+    def _wait_for_room(self) -> None:
+        """Waits, for a moment, until a task can take more."""
+        if (now := self._clock()) >= self._tick_at:
+            self._tick(now)
+        for busy in [task for task in self.tasks.values() if task.is_busy][:1]:
+            busy.wait(_TICK_SECONDS)
+
     def _execute(self, records: Sequence[Message]) -> int:
-        """Executes the tuples of records, and returns how many there were."""
+        """Executes the tuples of records, as far as their tasks can take them; returns how many tuples were read."""
         read = 0
-        unbegun = self._unbegun
-        unbegun.extend(sorted(records, key=_partition) if self._takes_batches else records)
-        while unbegun:
-            partition: int = unbegun[0].partition()  # type: ignore[assignment]
+        self._backlog.add(records)
+        while (partition := self._next_partition()) is not None:
             task = self.tasks.get(partition)
             if task is None:
-                unbegun.popleft()  # polled before it was revoked
+                self._backlog.drop([partition])  # polled before it was revoked
             elif not self._takes_batches:
-                tuples = task.read(unbegun.popleft())
-                read += len(tuples)
-                self._begun, self._rest = task, (rest := iter(tuples))
-                while not task.execute(rest, self._tick_at):
-                    self._between(self._clock())
-                    if not self._may_execute(task, partition):
-                        break
+                read += self._execute_record(task, partition)
             elif task.takes_columns:
-                rows = task.read_columns(unbegun.popleft())
+                rows = task.read_columns(self._backlog.next_record(partition))
                 read += len(rows or ())
                 while rows and self._may_execute(task, partition):
-                    rows = self._execute_batch(task, rows)
+                    rows = self._execute_batch(task, partition, rows)
             else:
                 read += self._execute_batches(task, partition)
-            self._begun = None
             if self._stopping():
-                self._guarantee.on_unexecuted(unbegun)
-                unbegun.clear()
+                self._guarantee.on_unexecuted(self._backlog.take())
+                break
+        return read
+
+    def _next_partition(self) -> int | None:
+        """A partition with tuples whose task can take some now."""
+        busy = {partition for partition, task in self.tasks.items() if task.is_busy}
+        return next((each for each in self._backlog.partitions if each not in busy), None)
+
+    def _execute_record(self, task: BoltTask, partition: int) -> int:
+        """Executes the rest of the record that was begun, or the next one; returns how many tuples were read."""
+        read = 0
+        if (rest := self._backlog.begun.get(partition)) is None:
+            tuples = task.read(self._backlog.next_record(partition))
+            read, rest = len(tuples), iter(tuples)
+            self._backlog.begun[partition] = rest
+        while not task.execute(rest, self._tick_at):
+            self._between(self._clock())
+            if not self._may_execute(task, partition) or task.is_busy:
+                return read
+        self._backlog.begun.pop(partition, None)
         return read
 
     def _execute_batches(self, task: BoltTask, partition: int) -> int:
         """Executes the tuples of the next records, all of a task, in batches, and returns how many there were."""
         read, tuples = 0, list[Tuple]()
-        unbegun = self._unbegun
-        while (
-            unbegun
-            and _partition(unbegun[0]) == partition
-            and self.tasks.get(partition) is task
-            and not self._stopping()
-        ):
-            more = task.read(unbegun.popleft())
+        while self._backlog.has_records(partition) and self.tasks.get(partition) is task and not self._stopping():
+            more = task.read(self._backlog.next_record(partition))
             read += len(more)
             tuples += more
             while len(tuples) >= self._batch and self._may_execute(task, partition):
-                tuples = self._execute_batch(task, tuples)
+                tuples = self._execute_batch(task, partition, tuples)
         while tuples and self._may_execute(task, partition):
-            tuples = self._execute_batch(task, tuples)
+            tuples = self._execute_batch(task, partition, tuples)
         return read
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
         return self.tasks.get(partition) is task and not self._is_overdue(partition)
 
-    def _execute_batch(self, task: BoltTask, tuples: B) -> B:
+    def _execute_batch(self, task: BoltTask, partition: int, tuples: B) -> B:
         """Executes a batch of tuples, and returns those that are left."""
-        now = self._execute_one(task, tuples)
+        left, now = self._execute_one(task, tuples)
+        self._backlog.begun[partition] = left
         self._between(now)
-        return self._rest  # type: ignore[no-any-return]
+        self._backlog.begun.pop(partition, None)
+        return left
 
-    def _execute_one(self, task: BoltTask, tuples: B) -> float:
+    def _execute_one(self, task: BoltTask, tuples: B) -> tuple[B, float]:
         batch = tuples[: self._batch]
-        self._begun, self._rest = task, tuples[len(batch) :]
         began = self._clock()
         task.execute_batch(batch)
         now = self._clock()
@@ -192,7 +237,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         elif now - began < _SLOW_SECONDS / 4 and len(batch) == self._batch:
             # How long a full batch takes is not known from one that was not full.
             self._batch = min(LARGEST_BATCH, 2 * self._batch)
-        return now
+        return tuples[len(batch) :], now
 
     def _between(self, now: float) -> None:
         """What is to be done between tuples: a tick, and a poll of the group if the last one was long ago.
@@ -204,33 +249,49 @@ class BoltLoop(TaskLoop[BoltTask]):
         if now - self._polled_at < _SLOW_SECONDS:
             return
         self._polled_at = now
-        if not self._is_held:
-            self._is_held = True
-            self._reader.pause(self.tasks.keys() - self._paused)
+        self._held |= self.tasks.keys()
+        self._set_paused()
         if records := self._reader.read(1):
             # None but of partitions that were assigned in this call, before they were paused.
             self._guarantee.on_polled(records)
-            self._unbegun.extend(records)
+            self._backlog.add(records)
 
     def _finish(self, partitions: Sequence[int]) -> None:
-        """Executes the rest of what was begun, for `_FINISH_SECONDS`, if its task is revoked and it is committed."""
-        task = self._begun
-        begun = [partition for partition in partitions if self.tasks[partition] is task]
-        if task is None or not begun or not self._guarantee.commits_first:
-            return
+        """Waits for running inputs of tasks that are revoked, and executes the rest of what was begun.
+
+        The latter if it is committed already, or its task is an `AsyncBolt`; both for `_FINISH_SECONDS` in all.
+        """
         deadline = min(self._stop_at, self._clock() + _FINISH_SECONDS)
-        if self._takes_batches:
-            while self._rest and self._clock() < deadline:
-                self._execute_one(task, self._rest)
-            left = len(self._rest)
-        else:
-            left = 0 if task.execute(self._rest, deadline) else sum(1 for _ in self._rest)
-        if left:
-            logger.warning(
-                "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, whose "
-                "offset is committed, are lost",
-                *(self._component, begun[0], _FINISH_SECONDS, left),
-            )
+        running = [partition for partition in partitions if self.tasks[partition].is_running]
+        begun = [
+            at for at in partitions if at in self._backlog.begun and (self._guarantee.commits_first or at in running)
+        ]
+        while (running or begun) and (now := self._clock()) < deadline:
+            begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
+            for partition in running:
+                self.tasks[partition].tick(now)
+            running = [partition for partition in partitions if self.tasks[partition].is_running]
+            if running:
+                self.tasks[running[0]].wait(_TICK_SECONDS)
+        for partition in begun:
+            if self._guarantee.commits_first:
+                rest = self._backlog.begun[partition]
+                left = len(rest) if self._takes_batches else sum(1 for _ in rest)
+                logger.warning(
+                    "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, "
+                    "whose offset is committed, are lost",
+                    *(self._component, partition, _FINISH_SECONDS, left),
+                )
+
+    def _execute_begun(self, partition: int, until: float) -> bool:
+        """Executes what is left of a record that was begun, as far as its task can take it; whether more is left."""
+        task, rest = self.tasks[partition], self._backlog.begun[partition]
+        if not self._takes_batches:
+            return not task.execute(rest, until)
+        while rest and self._clock() < until:
+            rest, _ = self._execute_one(task, rest)
+        self._backlog.begun[partition] = rest
+        return bool(rest)
 
     def _is_overdue(self, partition: int) -> bool:
         """Whether it was to stop so long ago that it does so even in the middle of a record."""
@@ -253,9 +314,9 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _pause_full(self) -> None:
         full = {partition for partition, task in self.tasks.items() if task.is_full}
-        if full == self._paused:
+        if full == self._full:
             return
-        for partition in full - self._paused:
+        for partition in full - self._full:
             logger.warning(
                 "%s/%d: reading is paused, because too many inputs wait behind %d that are neither acked nor failed; "
                 "ack or fail each input",
@@ -263,10 +324,14 @@ class BoltLoop(TaskLoop[BoltTask]):
                 partition,
                 self.tasks[partition].open_inputs,
             )
-        self._reader.pause(full - self._paused)
-        if not self._is_held:
-            self._reader.resume((self._paused - full) & self.tasks.keys())
-        self._paused = full
+        self._full = full
+        self._set_paused()
+
+    def _set_paused(self) -> None:
+        if (paused := self._full | self._held) != self._paused:
+            self._reader.pause(paused - self._paused)
+            self._reader.resume((self._paused - paused) & self.tasks.keys())
+            self._paused = paused
 
     def _assigned(self, partitions: Sequence[int]) -> None:
         if not partitions:
@@ -280,27 +345,27 @@ class BoltLoop(TaskLoop[BoltTask]):
             task.prepare()
             self.tasks[partition] = task
             self._takes_batches = task.takes_batches or task.takes_columns
-        if self._is_held:
-            self._reader.pause(partitions)
+        if self._held:
+            self._held.update(partitions)
+            self._set_paused()
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
         held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
-        unbegun = [record for record in self._unbegun if record.partition() in held]
-        self._drop_read(held)
-        self._guarantee.on_unexecuted(unbegun)
+        self._guarantee.on_unexecuted(self._backlog.take(held))
         try:
-            self._finish(held)
+            with ExitStack() as stack:
+                for partition in held:
+                    stack.callback(self.tasks[partition].cleanup)
+                stack.callback(self._drop_read, held)
+                self._finish(held)
+            # Not if it raised: what was emitted for an input that stays open must not be committed.
+            self._guarantee.on_revoked(held)
         finally:
             for partition in held:
-                self.tasks[partition].cleanup()
-            try:
-                self._guarantee.on_revoked(held)
-            finally:
-                for partition in held:
-                    del self.tasks[partition]
+                del self.tasks[partition]
         logger.info("%s released tasks %s", self._component, held)
 
     def _lost(self, partitions: Sequence[int]) -> None:
@@ -314,23 +379,21 @@ class BoltLoop(TaskLoop[BoltTask]):
         # First, as what they still ack or emit must be undone too.
         self._cleaned_up(partitions)
         self._guarantee.on_rolled_back(why)
-        self._is_held = False
+        self._held.clear()
         self._reader.rewind(partitions)
         self._assigned(partitions)
 
     def _cleaned_up(self, partitions: Sequence[int]) -> None:
+        """Ends tasks whose work since the last commit counts for nothing, or whose process fails already."""
         self._drop_read(partitions)
         for partition in partitions:
             task = self.tasks.pop(partition, None)
             if task is not None:
-                task.cleanup()
+                with suppress(ComponentError):
+                    task.cleanup()
 
     def _drop_read(self, partitions: Sequence[int]) -> None:
         """Forgets records of tasks that end: their next owner reads these again."""
-        unbegun = [record for record in self._unbegun if record.partition() not in partitions]
-        self._unbegun.clear()
-        self._unbegun.extend(unbegun)
-
-
-def _partition(record: Message) -> int:
-    return record.partition()  # type: ignore[return-value]
+        self._backlog.drop(partitions)
+        for paused in (self._full, self._held, self._paused):
+            paused.difference_update(partitions)

@@ -10,11 +10,11 @@ from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.fold import NOWHERE, WindowFold
 from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.specs import WindowSpec
-from tuple_tree.manifest import DEFAULT_TIMEOUT_MS
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = logging.getLogger("spout_sdk.windows")
@@ -23,10 +23,7 @@ logger = logging.getLogger("spout_sdk.windows")
 UNSEEN: Final = "in no window"
 LATE: Final = "late tuples"
 
-# The clock of a tree that is held is restarted after this part of the message timeout, or up to twice as much.
-_RESET_TIMEOUTS: Final = 1 / 3
 _LOG_SECONDS: Final = 10.0
-_SHORTEST_RESET_SECONDS: Final = 0.01
 
 
 class WindowCollector:
@@ -107,8 +104,7 @@ class WindowedBolt(Bolt):
         self.collector = WindowCollector(collector)
         self._now = context.now
         manifest = context.manifest
-        timeout_ms = min((spout.timeout_ms for spout in manifest.spouts), default=DEFAULT_TIMEOUT_MS)
-        self._reset_every = max(_SHORTEST_RESET_SECONDS, timeout_ms / 1000 * _RESET_TIMEOUTS)
+        self._reset_every = reset_seconds(manifest)  # the clock of a held tree is restarted after that, or twice that
         self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
         self.tick_interval = min(filter(None, (self.window.tick_interval, self._reset_every)))
         subscriptions = getattr(manifest.component(context.component), "subscriptions", ())

@@ -1,7 +1,9 @@
 """A bolt in coroutines: many inputs at a time, each settled in the task's thread, and the inputs of a commit."""
 
 import asyncio
+import math
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +16,7 @@ from spout_sdk import (
     AsyncCollector,
     BasicBolt,
     BasicCollector,
+    ComponentError,
     FailTupleError,
     TaskContext,
     TopologyBuilder,
@@ -21,7 +24,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.testing import SimulatedCluster
+from spout_sdk.testing import MemoryRecord, SimulatedCluster
 from tests.unit.sdk.bolt_rig import Lines, rig
 from tests.unit.sdk.memory import Bench, execute
 from tests.waiting import eventually
@@ -34,7 +37,7 @@ class Waits(AsyncBolt):
     """Each line waits until the test releases it, with its outcome."""
 
     streams = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
-    concurrency = 3
+    concurrency = 4
 
     def __init__(self) -> None:
         self.waiting: dict[str, asyncio.Future[str]] = {}
@@ -56,30 +59,44 @@ class Waits(AsyncBolt):
             raise ValueError("refused")
         if outcome == "fail":
             raise FailTupleError("try later")
+        if outcome == "cancel":
+            raise asyncio.CancelledError
 
     async def cleanup_async(self) -> None:
         self.threads.add(threading.get_ident())
 
 
 @contextmanager
-def running(guarantee: Guarantee = "at_least_once", **options: Any) -> Iterator[tuple[Bench, Any, Waits]]:
-    bench, task, _ = rig(Waits, guarantee=guarantee, **options)
+def running(
+    guarantee: Guarantee = "at_least_once", bolt: type[Waits] = Waits, **options: Any
+) -> Iterator[tuple[Bench, Any, Any]]:
+    bench, task, _ = rig(bolt, guarantee=guarantee, **options)
     task.cleanup()
     # With Kafka's settings, so that it really works on several at a time.
     bench.environment = replace(bench.environment, kafka={"bootstrap.servers": "-"})
     task = bench.bolt("split", 1)
-    bolt: Any = task.bolt
     try:
-        yield bench, task, bolt
+        yield bench, task, task.bolt
     finally:
         task.cleanup()
 
 
-def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:
+def record(bench: Bench, *lines: str, first_root: int = 1) -> MemoryRecord:
     """One record with these lines, each of a tree of its own."""
     codec = payload_codec(bench.topology.manifest.stream("lines", "default"))
     headers = [*anchor_headers([{first_root + n: 100} for n in range(len(lines))]), (SOURCE_HEADER, b"lines/default")]
-    execute(task, bench.raw("split", encode_tuples(codec, [(line,) for line in lines]), headers, task=1))
+    return bench.raw("split", encode_tuples(codec, [(line,) for line in lines]), headers, task=1)
+
+
+def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:
+    execute(task, record(bench, *lines, first_root=first_root))
+
+
+def settle_reported(bolt: Waits) -> None:
+    """Waits until the event loop has reported what has ended."""
+    done = threading.Event()
+    bolt.loop.call_soon_threadsafe(done.set)
+    assert done.wait(30), "the event loop is stuck"
 
 
 def release(bench: Bench, task: Any, bolt: Waits, line: str, outcome: str = "done") -> None:
@@ -87,9 +104,7 @@ def release(bench: Bench, task: Any, bolt: Waits, line: str, outcome: str = "don
     eventually(lambda: line in bolt.waiting, f"{line} at work")
     bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, outcome)
     eventually(lambda: bolt.collectors[line].is_done, f"{line} ended")
-    done = threading.Event()
-    bolt.loop.call_soon_threadsafe(done.set)
-    assert done.wait(30), "the event loop is stuck"
+    settle_reported(bolt)
     task.tick(bench.clock.advance(0.01))
 
 
@@ -127,18 +142,39 @@ def test_an_input_that_raises_fails_and_emits_nothing() -> None:
         assert (words(bench), task.committable) == (0, 1)
 
 
-def test_concurrency_limits_running_inputs() -> None:
+def test_a_task_with_as_many_running_inputs_as_it_may_have_takes_no_more() -> None:
     with running() as (bench, task, bolt):
-        feeding = threading.Thread(target=feed, args=(bench, task, "a", "b", "c", "d"))
-        feeding.start()
-        eventually(lambda: len(bolt.waiting) == 3, "three at work")
-        bolt.loop.call_soon_threadsafe(bolt.waiting["b"].set_result, "done")
-        eventually(lambda: "d" in bolt.waiting, "the fourth at work")
-        bolt.loop.call_soon_threadsafe(bolt.waiting["d"].set_result, "done")
-        feeding.join(30)
-        for line in "ac":
+        rest = iter(task.read(record(bench, "a", "b", "c", "d", "e")))
+        for _ in range(3):
+            assert not task.execute(rest, math.inf)
+            assert (task.is_busy, task.is_running, bench.counters.executed) == (True, True, 4)
+        release(bench, task, bolt, "b")
+        assert not task.is_busy
+        assert not task.execute(rest, math.inf)
+        for line in "cdea":
             release(bench, task, bolt, line)
-        assert acked(bench, task) == {1, 2, 3, 4}
+        assert task.execute(rest, math.inf)
+        assert acked(bench, task) == {1, 2, 3, 4, 5}
+        assert not task.is_running
+
+
+def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:
+    values: list[Any] = [""]
+
+    class Reuses(Waits):
+        async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+            for number in range(3):
+                values[0] = str(number)
+                collector.emit(values)
+            await super().execute_async(tuple_, collector)
+
+    with running(bolt=Reuses) as (bench, task, bolt):
+        feed(bench, task, "a")
+        release(bench, task, bolt, "a")
+        task.flush()
+        codec = payload_codec(Waits.streams[0])
+        sent = [codec.decode(each.value or b"")[0] for each in bench.sink.to(".count")]
+        assert sent == [[("0",)], [("1",)], [("2",)], [("a",)]]
 
 
 def test_with_exactly_once_records_are_settled_whole_and_in_order() -> None:
@@ -154,16 +190,63 @@ def test_with_exactly_once_records_are_settled_whole_and_in_order() -> None:
         assert bench.sink.failed() == {1: "try later"}
 
 
-def test_a_stop_waits_for_running_coroutines_and_leaves_the_rest_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spout_sdk.bolts.async_bolt._FINISH_SECONDS", 0.3)
-    with running() as (bench, task, bolt):
-        feed(bench, task, "a", "b")
-        eventually(lambda: len(bolt.waiting) == 2, "both at work")
-        bolt.loop.call_soon_threadsafe(bolt.waiting["a"].set_result, "done")
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_an_input_that_was_cancelled_has_no_outcome_and_one_that_raised_has(guarantee: Guarantee) -> None:
+    """With `exactly_once` nothing of the record of the former is settled, nor of those behind it."""
+    with running(guarantee) as (bench, task, bolt):
+        feed(bench, task, "a")
+        feed(bench, task, "b", "c", first_root=2)
+        for line in "abc":
+            eventually(lambda line=line: line in bolt.waiting, line)  # type: ignore[misc]
+        bolt.loop.call_soon_threadsafe(bolt.waiting["a"].set_result, "raise")
+        bolt.loop.call_soon_threadsafe(bolt.waiting["b"].set_result, "raise")
+        for line in "ab":
+            eventually(lambda line=line: bolt.collectors[line].is_done, line)  # type: ignore[misc]
+        settle_reported(bolt)
         task.cleanup()
-        monkeypatch.setattr(task, "cleanup", lambda: None)
-        assert (acked(bench, task), task.open_inputs, bench.sink.failed()) == ({1}, 1, {})
+        task.flush()
+        failed = {1, 2} if guarantee == "at_least_once" else {1}
+        assert bench.sink.failed() == dict.fromkeys(failed, "ValueError: refused")
+        assert (task.open_inputs, task.committable, words(bench)) == (1, 1, 0)
+        assert task.inputs.is_repeatable
     assert bolt.loop.is_closed()
+
+
+def test_a_coroutine_that_ends_as_cancelled_fails_its_input() -> None:
+    with running() as (bench, task, bolt):
+        feed(bench, task, "a")
+        release(bench, task, bolt, "a", "cancel")
+        task.flush()
+        assert bench.sink.failed() == {1: "execute_async() ended with CancelledError"}
+
+
+def test_an_exception_that_ends_the_process_ends_it_while_it_stops_as_well() -> None:
+    """What the input emitted before must not be committed, as it is read again."""
+    with running("exactly_once", on_exception="crash") as (bench, task, bolt):
+        feed(bench, task, "a")
+        eventually(lambda: "a" in bolt.waiting, "at work")
+        bolt.loop.call_soon_threadsafe(bolt.waiting["a"].set_result, "raise")
+        eventually(lambda: bolt.collectors["a"].is_done, "ended")
+        settle_reported(bolt)
+        with pytest.raises(ComponentError, match="ValueError: refused"):
+            task.cleanup()
+    assert bolt.loop.is_closed()
+
+
+def test_inputs_that_have_ended_are_kept_alive_while_they_wait_for_others() -> None:
+    with running("exactly_once") as (bench, task, bolt):
+        feed(bench, task, "a", "b", "c")
+        release(bench, task, bolt, "b")
+        release(bench, task, bolt, "c")
+        timeout = bench.topology.manifest.spouts[0].timeout_ms / 1000
+        for _ in range(7):
+            task.tick(bench.clock.advance(timeout / 6))
+        task.flush()
+        resets = Counter(root for batch in bench.sink.batches for root in batch.reset_roots.tolist())
+        assert resets == {1: 1, 2: 1 + 3, 3: 1 + 3}, "each coroutine resets its own once"
+        assert task.inputs.is_repeatable
+        release(bench, task, bolt, "a")
+        assert acked(bench, task) == {1, 2, 3}
 
 
 def test_concurrency_is_a_number() -> None:

@@ -1,0 +1,50 @@
+"""What a bolt's process has read and not executed yet."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from confluent_kafka import Message
+
+
+class Backlog:
+    """Records of each partition that are not begun, and what is left of those that are.
+
+    Attributes:
+        begun: partition → an iterator of tuples, a list of tuples, or rows.
+    """
+
+    def __init__(self) -> None:
+        self.begun: dict[int, Any] = {}
+        self._records: defaultdict[int, deque[Message]] = defaultdict(deque)
+
+    def add(self, records: Iterable[Message]) -> None:
+        for record in records:
+            self._records[record.partition()].append(record)  # type: ignore[index]
+
+    @property
+    def partitions(self) -> Collection[int]:
+        """Those with anything to execute, what is begun first."""
+        return dict.fromkeys((*self.begun, *self._records))
+
+    def has_records(self, partition: int) -> bool:
+        """Whether there are records of a partition that are not begun."""
+        return partition in self._records
+
+    def next_record(self, partition: int) -> Message:
+        records = self._records[partition]
+        record = records.popleft()
+        if not records:
+            del self._records[partition]
+        return record
+
+    def take(self, partitions: Iterable[int] | None = None) -> list[Message]:
+        """Removes and returns the records that are not begun, of some partitions or of all."""
+        wanted = [*self._records] if partitions is None else partitions
+        return [record for partition in wanted for record in self._records.pop(partition, ())]
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Forgets all of some partitions."""
+        for partition in partitions:
+            self._records.pop(partition, None)
+            self.begun.pop(partition, None)

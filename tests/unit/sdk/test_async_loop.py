@@ -1,0 +1,223 @@
+"""The loop of a bolt in coroutines: it reads, ticks and stops while its tasks can take no more."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from spout_sdk import AsyncBolt, AsyncCollector, TaskContext, TopologyBuilder, Tuple
+from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce
+from spout_sdk.runtime import bolt_loop
+from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.task_loop import ComponentProcess
+from spout_sdk.testing import MemoryRecord
+from tests.unit.sdk.bolt_rig import Lines
+from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.test_bolt_loop import Consumer, LoopSink, Message
+from tests.waiting import eventually
+from tuple_tree.manifest import Guarantee
+
+Place = tuple[int, int, int]  # partition, offset and index of a tuple
+
+
+class Waits(AsyncBolt):
+    """Each input waits until the test releases it."""
+
+    concurrency = 2
+
+    def __init__(self, waiting: dict[Place, Callable[[], object]]) -> None:
+        self._waiting = waiting
+
+    async def prepare_async(self, context: TaskContext) -> None:
+        self._events = asyncio.get_running_loop()
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        released = asyncio.Event()
+        release = partial(self._events.call_soon_threadsafe, released.set)
+        self._waiting[tuple_.partition, tuple_.offset, tuple_.index] = release
+        await released.wait()
+
+
+class Partitioned(Consumer):
+    """Has `partitions`, and for each the records that a test puts `here`."""
+
+    partitions_there = 1
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows=rows)
+        self.here: dict[int, int] = {}  # partition → records
+        self.positions: dict[int, int] = {}
+        self.asleep: set[int] = set()
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        super().subscribe(topics, **callbacks)
+        self.partitions = [TopicPartition(topics[0], each) for each in range(self.partitions_there)]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        super().pause(partitions)
+        self.asleep.update(each.partition for each in partitions)
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        super().resume(partitions)
+        self.asleep.difference_update(each.partition for each in partitions)
+
+    def consume(self, limit: int, _timeout: float) -> list[MemoryRecord]:  # type: ignore[override]
+        if not self.limits:
+            self.on_assign(self, self.partitions)
+        self.limits.append(limit)
+        read: list[MemoryRecord] = []
+        for partition, records in self.here.items():
+            if partition not in self.asleep:
+                first = self.positions.get(partition, 0)
+                taken = range(first, first + records)
+                read += [Message("words.tuples.b", partition, each, self.payload, self.headers) for each in taken]
+                self.positions[partition] = first + records
+        self.here = {partition: records for partition, records in self.here.items() if partition in self.asleep}
+        return read
+
+
+class Rig:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, rows: int, tasks: int = 1, guarantee: Guarantee = "at_least_once"
+    ) -> None:
+        monkeypatch.setattr(Partitioned, "partitions_there", tasks)
+        self.consumer = Partitioned(rows)
+        monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
+        self.waiting: dict[Place, Callable[[], object]] = {}
+        builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
+        builder.set_spout("lines", Lines)
+        builder.set_bolt("b", partial(Waits, self.waiting), tasks=tasks).shuffle_grouping("lines")
+        bench = Bench(builder.build(), sink=LoopSink())
+        self.clock = bench.clock
+        self.counters = bench.counters
+        self.stops = False
+        self.step = 0.0  # how long a turn takes
+        sink = cast(Any, bench.sink)
+        environment = replace(bench.environment, kafka={"bootstrap.servers": "-"})
+        made = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
+        self.loop = BoltLoop(
+            ComponentProcess(
+                *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
+                lambda: self.stops,
+            ),
+            made(environment, sink, "b"),
+        )
+        self.loop.start()
+        self.loop.turn()
+
+    def started(self, count: int) -> None:
+        """Turns until so many inputs were begun."""
+
+        def turned() -> bool:
+            self.clock.advance(self.step)
+            self.loop.turn()
+            return len(self.waiting) >= count
+
+        eventually(turned, f"{count} inputs begun")
+        assert len(self.waiting) == count
+
+    def turns_until(self, condition: Callable[[], object]) -> None:
+        def turned() -> object:
+            self.clock.advance(self.step)
+            self.loop.turn()
+            return condition()
+
+        eventually(turned, "a condition of a turn")
+
+    def release(self, *places: Place) -> None:
+        for place in places:
+            self.waiting[place]()
+
+
+def test_a_loop_polls_ticks_and_pauses_once_while_a_task_can_take_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, rows=5)
+    consumer = rig.consumer
+    consumer.here[0] = 2
+    rig.started(2)
+    read = len(consumer.limits)
+    rig.loop.turn()
+    assert (len(consumer.limits), consumer.paused) == (read, []), "it is soon to pause, which drops what was fetched"
+    for turn in range(1, 4):
+        rig.clock.advance(1.1)
+        rig.loop.turn()
+        assert (len(consumer.limits), consumer.paused, consumer.resumed[1:]) == (read + turn, [0], [])
+    assert rig.loop.has_work
+    rig.step = 0.01
+    for count, index in enumerate(range(5), 3):
+        rig.release((0, 0, index))
+        rig.started(min(10, count))
+    for count, index in enumerate(range(4), 8):
+        rig.release((0, 1, index))
+        rig.started(min(10, count))
+    rig.turns_until(lambda: consumer.resumed[1:] == [0])
+    rig.release((0, 1, 4))
+    rig.turns_until(lambda: rig.loop.pending == 0)
+    rig.loop.end()
+    rig.loop.close()
+    assert consumer.commits[-1] == 2
+
+
+def test_other_tasks_go_on_while_one_can_take_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, rows=3, tasks=2)
+    rig.consumer.here |= {0: 1, 1: 1}
+    rig.started(4)
+    rig.step = 0.01
+    rig.release((1, 0, 0), (1, 0, 1))
+    rig.started(5)
+    rig.release((1, 0, 2))
+    rig.consumer.here[1] = 1
+    rig.clock.advance(1.1)
+    rig.started(7)
+    assert (rig.consumer.asleep, rig.counters.acked) == ({0}, 3)
+    monkeypatch.setattr(bolt_loop, "_FINISH_SECONDS", 0.0)
+    rig.loop.end()
+    rig.loop.close()
+
+
+class Passing:
+    """A clock of which each look takes a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.1
+        return self.now
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_a_stop_waits_once_for_all_hung_coroutines(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
+    rig = Rig(monkeypatch, rows=3, tasks=tasks)
+    rig.consumer.here |= dict.fromkeys(range(tasks), 1)
+    rig.started(2 * tasks)
+    rig.stops = True
+    looked = Passing()
+    monkeypatch.setattr(rig.loop, "_clock", looked)
+    rig.loop.end()
+    assert bolt_loop._FINISH_SECONDS <= looked.now < bolt_loop._FINISH_SECONDS + 0.5
+    rig.loop.close()
+    assert len(rig.waiting) == 2 * tasks
+    assert (rig.counters.acked, rig.consumer.commits) == (0, [0] * tasks)
+
+
+def test_a_stop_executes_the_rest_of_a_record_that_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `at_most_once` it is committed already, and would be lost; records behind it are not."""
+    rig = Rig(monkeypatch, rows=5, guarantee="at_most_once")
+    rig.consumer.here[0] = 3
+    rig.started(2)
+    rig.stops = True
+
+    def ticked(tick: Callable[[float], None], now: float) -> None:
+        rig.release(*rig.waiting)
+        tick(now)
+
+    task = rig.loop.tasks[0]
+    monkeypatch.setattr(task, "tick", partial(ticked, task.tick))
+    rig.loop.end()
+    rig.loop.close()
+    assert sorted(rig.waiting) == [(0, 0, index) for index in range(5)]
+    assert (rig.counters.acked, rig.consumer.commits[-1]) == (5, 1)
