@@ -4,7 +4,6 @@ Notices are acknowledged before the offset that covers them is committed.
 """
 
 import dataclasses
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,20 +21,21 @@ from acker_worker.progress import Progress
 from acker_worker.stats import Counters, WorkerStats, summed
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import client_logger, for_group, new_client
+from kafka_clients.client_settings import for_group, new_client
 from kafka_clients.errors import GONE, AccessError, ClusterError, TopicError
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, first_error
 from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
 from kafka_clients.log_reader import watermarks
+from kafka_clients.repeated_lines import EACH, client_logger, get_logger
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic
 from tuple_tree.timing import BROKERS, Interval, Stall
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
 ANSWER_S: Final = 30.0  # how long a commit may take while brokers answer, in seconds
-HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, and how often, in seconds
+HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, in seconds
 _STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
 _DRAIN_S: Final = 1.0
 _LAST_DRAIN_S: Final = 10.0
@@ -82,7 +82,6 @@ class AckerLoop(GroupConsumer):
         self._watch = TopicWatch(catalogue.admin, [self._topic])
         self._answers = Stall(2 * WATCH_SECONDS)
         self._commits = Interval(commit_interval_s, clock)
-        self._held_up = Interval(HELD_UP_S, clock)
         self._undrained_since: float | None = None
         self._owned: dict[int, Owned] = {}
         # Commits without an answer, by partition and offset.
@@ -282,7 +281,7 @@ class AckerLoop(GroupConsumer):
             now = self._clock()
             self._undrained_since = self._undrained_since or now
             seconds = now - self._undrained_since
-            if seconds >= HELD_UP_S and self._held_up.due():
+            if seconds >= HELD_UP_S:
                 _log.warning(
                     "%s: notices have not been acknowledged for %.0f s, so nothing is committed; check the brokers",
                     *(self._manifest.topology, seconds),
@@ -335,7 +334,7 @@ class AckerLoop(GroupConsumer):
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
             if loss is not None:
-                _log.warning("%s[%d] %s", self._topic, committed.partition, loss)
+                _log.warning("%s[%d] %s", self._topic, committed.partition, loss, extra=EACH)
             fold = PartitionFold(
                 committed.partition, self._manifest.ack_partitions, self._ledger_settings, progress, start=low
             )

@@ -4,7 +4,6 @@ Notices go out as soon as they are decided, and `drain` waits for their acknowle
 covered. Those for a spout task that may not exist are kept until that is certain.
 """
 
-import logging
 import math
 import time
 from collections import deque
@@ -18,13 +17,14 @@ from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import client_logger, for_reported, new_client
+from kafka_clients.client_settings import for_reported, new_client
 from kafka_clients.errors import GONE, BrokerUnreachableError
+from kafka_clients.repeated_lines import client_logger, get_logger
 from tuple_tree.headers import Headers, dead_letter_headers
 from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, notice_headers
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _RECHECK_S: Final = 5.0  # how long a spout task that does not exist is taken not to exist
 _AGAIN_S: Final = 0.5  # between two requests for one that may not exist
 _SURE_S: Final = 5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment

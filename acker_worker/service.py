@@ -3,7 +3,6 @@
 An error of a worker ends its thread and nothing else; it is started again.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from acker_worker.worker import AckerWorker, WorkerSettings
 from kafka_clients.access import ACKER, Operation, Permission, Role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import producer_settings
 from kafka_clients.supervision import Backoff
 from tuple_tree.errors import ManifestError
@@ -25,7 +25,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.timing import Interval
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _TURN_S: Final = 0.2
 _LOOK_S: Final = 0.5  # between two requests for the end of `acker.topologies`
 _CONTACT_S: Final = 4.0  # how long a broker may take to answer, in seconds: the loop waits

@@ -1,6 +1,5 @@
 """The acker worker of one topology: the loop of its acker, with checks before it, statistics and log lines."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,12 +13,13 @@ from acker_worker.ledger import warm_up
 from acker_worker.stats import WorkerStats
 from kafka_clients.access import ACKER, acker_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.timing import Interval
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

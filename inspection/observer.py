@@ -1,6 +1,5 @@
 """A running topology: the statistics of its processes, from `{topology}.stats`, and its lags, as they come."""
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -13,13 +12,14 @@ from inspection.view import Snapshot, TopologyView
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.errors import GONE, ClusterError, TopicError
 from kafka_clients.log_reader import LogReader
+from kafka_clients.repeated_lines import get_logger
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import StatsRecord
 from tuple_tree.timing import Interval
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _BACK_S: Final = 60.0  # enough for the rates of processes that were stopped for a while
 _LAGS_S: Final = 2.0

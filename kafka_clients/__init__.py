@@ -1,6 +1,7 @@
 """Access to Kafka for acker workers, the SDK, Spark jobs and the commands.
 
-- `client_settings`: which librdkafka properties are for whom; log lines of clients, without repeats.
+- `client_settings`: which librdkafka properties are for whom.
+- `repeated_lines`: loggers that log one line of each kind a minute.
 - `catalogue`: requests to a cluster, topics and manifests; no answer and refusals become our errors.
 - `access`: the roles of a topology and the ACLs that each needs.
 - `group_consumer`: a member of a consumer group; `log_reader`: reads partitions without joining one.

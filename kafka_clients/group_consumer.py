@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
+from kafka_clients.repeated_lines import get_logger
 
 FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})
 """Errors of a consumer that cannot continue, though another one in its place can."""
@@ -35,7 +36,7 @@ class GroupConsumer:
 
     def __init__(self, settings: Mapping[str, Any], name: str) -> None:
         self._name = name
-        self._logger = logging.getLogger(type(self).__module__)
+        self._logger = get_logger(type(self).__module__)
         # Offset and metadata of the last commit of each partition, unless one has failed since.
         self._last_commits: dict[tuple[str, int], tuple[int, str | None]] = {}
         self._raised: Exception | None = None

@@ -30,7 +30,9 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-_log = logging.getLogger(__name__)
+from kafka_clients.repeated_lines import get_logger
+
+_log = get_logger(__name__)
 HANG_S: Final = 60.0  # after how long a call without a timeout of its own counts as hanging, in seconds
 _CHECK_S: Final = 0.5
 _running: Final[set["_Call"]] = set()

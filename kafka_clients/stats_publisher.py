@@ -3,7 +3,6 @@
 Nothing here waits, but for the last record a second at most, and the process continues if no broker takes them.
 """
 
-import logging
 import os
 import secrets
 import socket
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 
 from kafka_clients.access import remedy
 from kafka_clients.client_settings import for_any
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.topic_watch import describe_topics, topic_id_of
 from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import Kind, StatsRecord
@@ -24,7 +24,7 @@ from tuple_tree.process_stats import Kind, StatsRecord
 PUBLISH_SECONDS: Final = 1.0  # between two records of a process
 LAST_SECONDS: Final = 1.0  # how long the last record of a process may take to be sent
 _ASK_SECONDS: Final = 10.0
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _PRODUCER: Final[dict[str, str | int | float | bool]] = {
     # The next record holds all counts again: none is worth being sent twice, or being kept for long.

@@ -7,7 +7,6 @@ process reports on a pipe of its own: standard output belongs to the user's code
 
 import contextlib
 import json
-import logging
 import os
 import select
 import signal
@@ -20,6 +19,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+from kafka_clients.repeated_lines import get_logger
 
 
 def read_launch() -> dict[str, Any] | None:
@@ -157,7 +158,7 @@ class ChildProcess:
         return code
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 STOP_SECONDS: Final = 20.0
 

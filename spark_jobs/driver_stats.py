@@ -4,7 +4,6 @@ A failure to publish is logged, and does not end the query.
 """
 
 import json
-import logging
 import os
 import threading
 import time
@@ -23,13 +22,14 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from kafka_clients.client_settings import for_admin, for_group
 from kafka_clients.group_consumer import GroupConsumer
 from kafka_clients.librdkafka_bugs import forgettable
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component
 from tuple_tree.messages import FailReason
 from tuple_tree.names import component_group
 
-logger = logging.getLogger("spark_jobs.stats")
+logger = get_logger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
 _COUNTED: Final = ("executed", "acks", "dead", "emitted", "transferred", "failed")

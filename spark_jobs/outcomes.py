@@ -5,7 +5,6 @@ attempts closes it, because each of them carried the same message. All this can 
 and the notices behind a *mark*: how far they had been read when the first open message was delivered.
 """
 
-import logging
 import threading
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_clients.repeated_lines import get_logger
 from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SourceRoots
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
@@ -22,7 +22,7 @@ from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
 
-logger = logging.getLogger("spark_jobs.spout")
+logger = get_logger("spark_jobs.spout")
 
 _LOOK_SECONDS: Final = 0.05
 _CHECKS: Final = 16  # for lost messages, in the time after which they are

@@ -21,12 +21,13 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kafka_clients.repeated_lines import get_logger
 from spark_jobs.driver_stats import BatchResult, DriverStats, Tally, unread_records
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.manifest import Component
 from tuple_tree.names import component_group
 
-logger = logging.getLogger("spark_jobs.progress")
+logger = get_logger("spark_jobs.progress")
 
 _LOOK_SECONDS: Final = 0.05
 _WAIT_SECONDS: Final = 1.0

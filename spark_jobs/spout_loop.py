@@ -6,7 +6,6 @@ operator who resets the group's offsets removes it, and so asks for a second del
 """
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.librdkafka_bugs import LOST, BrokerMonitor
 from kafka_clients.log_reader import watermarks
+from kafka_clients.repeated_lines import get_logger
 from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SpoutBatch
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
@@ -30,7 +30,7 @@ from tuple_tree.messages import decode_notice_batch
 from tuple_tree.names import component_group
 from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
 
-logger = logging.getLogger("spark_jobs.spout")
+logger = get_logger("spark_jobs.spout")
 
 _SECONDS: Final = 10.0
 _VERSION: Final = "1"
@@ -359,7 +359,7 @@ class SpoutLoop:
         self._on_replayed(written)
         alive = np.setdiff1d(written.positions, written.dead)
         finished = np.setdiff1d(replays.positions, alive)
-        logging.getLogger("spark_jobs.progress").info(
+        get_logger("spark_jobs.progress").info(
             "%s: replay round %d, %d delivered again, %d dead letters, %d no longer there",
             self._batch.spout.name,
             self._rounds,

@@ -10,7 +10,6 @@ A source that is no Kafka topic cannot be asked for one row again. So a query of
 """
 
 import json
-import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -24,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from kafka_clients.repeated_lines import get_logger
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
 from spark_jobs.delivering import Delivered, SpoutBatch, only_stream
@@ -42,7 +42,7 @@ from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.streams import Stream
 
-logger = logging.getLogger("spark_jobs.spout")
+logger = get_logger("spark_jobs.spout")
 
 DEFAULT_MAX_ROWS: Final = 200_000
 _REPLAY_PARTITIONS: Final = 4

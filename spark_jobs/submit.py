@@ -3,7 +3,6 @@
 import fcntl
 import importlib.util
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kafka_clients.repeated_lines import get_logger
 from spark_jobs.errors import SubmitError
 from spark_jobs.packages import packages, required_settings
 
@@ -36,7 +36,7 @@ The system releases it even after SIGKILL; content means a normal stop. It has a
 Java, which hands on no descriptors, only the environment. A driver that runs elsewhere on a cluster does not get the
 variable, and lives on."""
 
-logger = logging.getLogger("spark_jobs.submit")
+logger = get_logger("spark_jobs.submit")
 
 
 @dataclass(frozen=True, slots=True)

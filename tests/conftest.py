@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kafka_clients import repeated_lines
 from tests.broker import chosen, running
 
 _SHARED = "bootstrap_servers"
@@ -68,6 +69,12 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     else:
         with running(chosen()) as servers:
             yield servers
+
+
+@pytest.fixture(autouse=True)
+def all_log_lines() -> None:
+    """No log line is left out because an earlier test has caused it."""
+    repeated_lines.forget()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

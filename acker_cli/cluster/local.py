@@ -1,6 +1,5 @@
 """The embedded broker of a command, and the topics of `--local`: created, and filled from files or standard input."""
 
-import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +16,14 @@ from acker_cli.errors import SettingsError
 from acker_cli.settings import LoadedSettings
 from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.client_settings import client_logger, for_producer
+from kafka_clients.client_settings import for_producer
+from kafka_clients.repeated_lines import client_logger, get_logger
 from spout_sdk import Topology
 
 if TYPE_CHECKING:
     from local_kafka import LocalKafka
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 # Access to a cluster; the embedded broker takes none of it.
 _ACCESS: Final = ("bootstrap.servers", "metadata.broker.list", "security.", "sasl.", "ssl.", "enable.ssl.")

@@ -4,7 +4,6 @@ Their standard input has the launch, one line of JSON, and ends with the parent.
 unexpected end, are reported on a pipe.
 """
 
-import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,6 +12,7 @@ from typing import Any, Final
 from acker_cli.console import log_to_stderr
 from acker_cli.errors import ProcessError
 from acker_worker.stats import WorkerStats
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import (
     ChildProcess,
     Slot,
@@ -23,7 +23,7 @@ from kafka_clients.supervision import (
     stop_with_supervisor,
 )
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 ACKER_LOOP: Final = "acker"
 """The name of the loop of acker workers; the others have the name of their component."""
@@ -123,8 +123,8 @@ def main() -> int:
     except ClusterError as error:
         send_report(reports, {"error": str(error)})
         return 1
-    except Exception as error:
-        logging.getLogger(__name__).exception("the acker worker of %s ends", topology)
+    except Exception as error:  # noqa: BLE001 - it is logged
+        _log.exception("the acker worker of %s ends", topology)
         send_report(reports, {"error": f"{type(error).__name__}: {error}; the log has the traceback"})
         return 1
     return 0

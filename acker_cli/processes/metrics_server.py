@@ -1,7 +1,6 @@
 """`/metrics`, `/health` and `/live` of a command, over HTTP, in threads of their own: also while a loop is stuck."""
 
 import json
-import logging
 import socket
 import threading
 import time
@@ -20,8 +19,9 @@ from prometheus_client.registry import Collector
 
 from acker_cli.errors import SettingsError
 from acker_cli.settings.sections import MetricsSection
+from kafka_clients.repeated_lines import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"

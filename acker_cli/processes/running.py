@@ -1,6 +1,5 @@
 """Running a topology, or one of its components, until a signal comes."""
 
-import logging
 import threading
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from inspection.topology_status import ClusterStatus
 from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import start_early
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
 from spout_sdk.runtime.process import collect_rarely
@@ -30,7 +30,7 @@ from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 LOOK_SECONDS: Final = 0.25
 """How often `TopologyProcesses.check` is to be called."""

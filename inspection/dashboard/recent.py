@@ -3,7 +3,6 @@
 Only the ends of their topics are read, and no record twice.
 """
 
-import logging
 import time
 from bisect import insort
 from collections import defaultdict, deque
@@ -17,13 +16,14 @@ from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parse
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
 from kafka_clients.log_reader import LogReader, Place, place_of
+from kafka_clients.repeated_lines import get_logger
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason, decode_notice_batch, failed_by_of
 from tuple_tree.names import dead_letters_topic, notices_topic
 from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 Shown = Mapping[str, Any]  # A JSON object
 

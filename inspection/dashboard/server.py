@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
-import logging
 import secrets
 import socket
 import threading
@@ -22,8 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from inspection.dashboard.pages import PAGE, Pages
 from inspection.dashboard.source import Source
 from inspection.errors import DashboardError
+from kafka_clients.repeated_lines import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _TOKEN_BYTES: Final = 24
 _BACKLOG: Final = 128

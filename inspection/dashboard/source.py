@@ -3,7 +3,6 @@
 `docs/inspection.md` describes the JSON objects.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +21,12 @@ from inspection.trace_reader import TraceReader
 from inspection.tracks import SILENT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerUnreachableError, ClusterError
+from kafka_clients.repeated_lines import get_logger
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
 from tuple_tree.timing import Interval
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 HOUR_S: Final = 3_600.0
 IDLE_S: Final = 120.0

@@ -5,7 +5,6 @@ go through a thread-safe queue to the task's thread, which emits and acks.
 """
 
 import asyncio
-import logging
 import threading
 from abc import abstractmethod
 from collections import deque
@@ -16,6 +15,7 @@ from itertools import takewhile
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
@@ -25,7 +25,7 @@ from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.errors import FailTupleError
 from tuple_tree.streams import DEFAULT_STREAM
 
-logger = logging.getLogger("spout_sdk.bolt")
+logger = get_logger("spout_sdk.bolt")
 
 _CLEANUP_SECONDS: Final = 5.0
 _CANCEL_SECONDS: Final = 1.0  # for what a cancelled coroutine does about it

@@ -1,8 +1,8 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
-import logging
 from typing import Final
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.arguments import check_seconds
@@ -41,7 +41,7 @@ class BoltTask(Task):
     at any time. See `TupleReader` for `read` and `read_columns`, `Executor` for `execute` and `execute_batch`.
     """
 
-    _logger = logging.getLogger("spout_sdk.bolt")
+    _logger = get_logger("spout_sdk.bolt")
     collector: OutputCollector
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:

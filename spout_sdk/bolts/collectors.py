@@ -1,12 +1,10 @@
 """The collector of bolts. It belongs to one task and to the thread that runs it."""
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
-
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.pending_writes import PendingWrites, Report
@@ -18,7 +16,7 @@ from tuple_tree.anchors import ack_vals, new_child
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 
-logger = logging.getLogger("spout_sdk.bolt")
+logger = get_logger("spout_sdk.bolt")
 
 _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
 
@@ -288,7 +286,7 @@ class OutputCollector(Emitter):
         self._counters.undelivered += 1
         failure = f"a record for topic {topic} was not delivered: {error}"
         what = (self._component, self._context.task, failure)
-        self._reported.log(logger, logging.ERROR, KafkaException(error), "%s/%d: %s", *what, about=topic)
+        logger.error("%s/%d: %s", *what)
         if is_pending and not tuple_.settled:
             self._settle_guarded(partial(self.fail, tuple_, failure))
         if self._is_tracked and message is not None and is_refused(error):

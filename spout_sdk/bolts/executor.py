@@ -1,11 +1,11 @@
 """Calls a bolt, for each tuple, for the tuples of a record together, for batches or for columns; what it raises."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
@@ -14,12 +14,11 @@ from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooManyFailuresError
-from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.topologies.topology import BoltOptions
 from tuple_tree.errors import WireError
 
-logger = logging.getLogger("spout_sdk.bolt")
+logger = get_logger("spout_sdk.bolt")
 
 _SHOWN_TUPLES: Final = 3
 _FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for many tuples
@@ -37,7 +36,6 @@ class ExecuteFailures:
         self._options = options
         self._collector = collector
         self._counters = collector.metrics
-        self._repetition = Repetition(collector.task.environment.clock)
         self.in_a_row = 0  # calls that have raised since the last one that did not
 
     def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
@@ -64,13 +62,10 @@ class ExecuteFailures:
             raise TooManyFailuresError(self._component, self._task, limit, error) from error
 
     def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
-        # A bolt that fails all its tuples must not hide all other lines of the log.
         by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
         shown = (", ".join(f"{root:016x}" for root in each.edges) or "none" for each in tuples[:_SHOWN_TUPLES])
         text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s"
-        self._repetition.log(
-            logger, logging.ERROR, error, text, *by, type(error).__name__, error, *at, ", ".join(shown)
-        )
+        logger.error(text, *by, type(error).__name__, error, *at, ", ".join(shown), exc_info=error)
 
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:

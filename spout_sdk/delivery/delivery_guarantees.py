@@ -4,13 +4,13 @@ At least once: after the inputs are acked and the acks delivered. At most once: 
 in a transaction with all that was sent.
 """
 
-import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Message
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import Task, open_sessions
@@ -19,7 +19,7 @@ from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import TaskEnvironment
 
-logger = logging.getLogger("spout_sdk.delivery")
+logger = get_logger("spout_sdk.delivery")
 
 FLUSH_SECONDS: Final = 10.0  # how long a stop or a revoke waits for deliveries
 LARGEST_BATCH: Final = 500  # tuples that a `BatchBolt` is given at once, at most

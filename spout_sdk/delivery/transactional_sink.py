@@ -4,7 +4,6 @@ A transaction is open from the first record on. Whatever is sent counts as deliv
 is: a record that was not delivered ends the transaction that it is part of.
 """
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -14,13 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_clients.access import remedy
 from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import bounded
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.kafka.kafka_sink import ended_by, served
 from spout_sdk.records import Headers, Sending
 from tuple_tree.names import transactional_id, transactional_prefix
 
-logger = logging.getLogger("spout_sdk.kafka")
+logger = get_logger("spout_sdk.kafka")
 
 _ROOM_SECONDS: Final = 0.01
 _FLUSH_SECONDS: Final = 0.1

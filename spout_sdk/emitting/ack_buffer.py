@@ -4,7 +4,6 @@ Batches are sent when the buffer is full, and when the task flushes: its input i
 Entries are shared out among the partitions only then, because all at once is cheaper than one by one.
 """
 
-import logging
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
@@ -22,7 +22,7 @@ from spout_sdk.records import Sink
 from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
-logger = logging.getLogger("spout_sdk.acks")
+logger = get_logger("spout_sdk.acks")
 
 # Entries, for all partitions together, after which they are sent; with 16 bytes an entry about 64 KiB.
 FULL: Final = 4096

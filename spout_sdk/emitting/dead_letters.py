@@ -1,11 +1,11 @@
 """Dead letters: records that a task could not use, as they were."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaError
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError
@@ -15,7 +15,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
 
-logger = logging.getLogger("spout_sdk.bolt")
+logger = get_logger("spout_sdk.bolt")
 
 
 class DeadLetters:

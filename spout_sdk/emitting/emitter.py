@@ -1,12 +1,10 @@
 """How a task emits: codec, groupings and open packs of each stream, and the base of the collectors that use them."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException
-
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.dead_letters import DeadLetters
@@ -14,7 +12,6 @@ from spout_sdk.emitting.packer import OpenPack, Packer
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, EmitError, is_refused
 from spout_sdk.records import Headers
-from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import SOURCE_HEADER, Edges
@@ -23,7 +20,7 @@ from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.routing import Choose, ChooseOne, ChooseRows, KeyOf, chooser
 from tuple_tree.streams import Stream
 
-logger = logging.getLogger("spout_sdk.bolts.collectors")
+logger = get_logger("spout_sdk.bolts.collectors")
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +159,6 @@ class Emitter:
         self._hooks = task.context.hooks
         self._counters = environment.counters
         self._clock = environment.clock
-        self._reported = Repetition(environment.clock)
         self._next_id = task.next_id
         self._acks = task.acks
         self._is_tracked = task.topology.manifest.acking
@@ -179,7 +175,7 @@ class Emitter:
         """Reports an error after which the task continues: it is logged, counted and shown in the stats."""
         self._counters.count_error(error)
         what = (self._component, self._context.task, type(error).__name__, error)
-        self._reported.log(logger, logging.ERROR, error, "%s/%d reports an error: %s: %s", *what)
+        logger.error("%s/%d reports an error: %s: %s", *what, exc_info=error)
 
     def plan(self, stream: str) -> EmitPlan:
         """Called by the SDK: how it emits to a stream; raises `EmitError` if there is none of that name."""
@@ -218,11 +214,10 @@ class Emitter:
         counters = self._counters
         counters.undelivered += tuples
         if not len(roots):
-            raised = error if isinstance(error, Exception) else KafkaException(error)
             topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
             text = "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)"
             what = (tuples, topic, error, counters.undelivered)
-            self._reported.log(logger, logging.WARNING, raised, text, *what, about="untracked tuples")
+            logger.warning(text, *what)
             return
         cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
         text = f"a tuple of {self._component} was not delivered: {cause}"

@@ -6,7 +6,6 @@ from typing import Any, Final
 from confluent_kafka.admin import AdminClient
 
 from kafka_clients.client_settings import (
-    client_logger,
     for_admin,
     for_group,
     for_producer,
@@ -15,6 +14,7 @@ from kafka_clients.client_settings import (
     new_client,
 )
 from kafka_clients.librdkafka_bugs import forgettable
+from kafka_clients.repeated_lines import client_logger
 from spout_sdk.errors import SpoutSdkError
 
 _LOGGER: Final = client_logger("spout_sdk")

@@ -4,7 +4,6 @@ One sends tuples and reports failures only; the other sends ack batches and dead
 not linger.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,11 +11,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_clients.client_settings import new_client
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
 from spout_sdk.records import Delivered, Sending
 
-logger = logging.getLogger("spout_sdk.kafka")
+logger = get_logger("spout_sdk.kafka")
 
 _ROOM_SECONDS: Final = 0.01
 

@@ -6,8 +6,6 @@ taken for dead and still runs. Where trees are not followed there are no notices
 reads the source commits.
 """
 
-import logging
-import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -20,16 +18,16 @@ from kafka_clients.errors import GONE, REFUSED
 from kafka_clients.group_consumer import FINAL, GroupConsumer, first_error
 from kafka_clients.librdkafka_bugs import LOST
 from kafka_clients.log_reader import watermarks
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
 from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 
-logger = logging.getLogger("spout_sdk.kafka_spout")
+logger = get_logger("spout_sdk.kafka_spout")
 
 ANSWER_SECONDS: Final = 5.0
 ROUND_SECONDS: Final = 10.0  # what has not come within this time is asked for again
-_LOG_SECONDS: Final = 10.0
 _LARGEST_READ: Final = 500
 
 
@@ -54,7 +52,6 @@ class KafkaSource(GroupConsumer):
         self._member = member or self
         self._started: dict[SourcePartition, int] = {}
         self._by_position: PositionReader | None = None
-        self._log_at = 0.0
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; waits for the answer."""
@@ -159,8 +156,7 @@ class KafkaSource(GroupConsumer):
                 out_of_range.append(self._restarted(message, error))
             elif error.fatal() or error.code() in FINAL or error.code() in GONE:
                 raise _unreadable(f"source topic {message.topic()}", error)
-            elif (now := time.monotonic()) >= self._log_at:
-                self._log_at = now + _LOG_SECONDS
+            else:
                 logger.warning("reading %s[%s]: %s", message.topic(), message.partition(), error.str())
         return records, out_of_range
 

@@ -5,12 +5,12 @@ emitted again, or its dead letter is on its way. Its offset stays open all that 
 the payload is read again.
 """
 
-import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.partitions import (
@@ -26,14 +26,13 @@ from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.spout import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
-from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 
-logger = logging.getLogger("spout_sdk.kafka_spout")
+logger = get_logger("spout_sdk.kafka_spout")
 
 READ: Final = 500  # messages that are read ahead, at most
 _COMMITTED_READ: Final = 10_000  # the same with at_most_once, where each read waits milliseconds for a commit
@@ -64,7 +63,6 @@ class SourceTask:
         self._source = environment.open_source()
         self._partitions = OwnedPartitions()
         self._replays = Replays(settings.retry, self._partitions, self._source, self._reject)
-        self._raised_before = Repetition(environment.clock)
         self._is_started = False
         self._look_at = self._commit_at = self._hold_until = 0.0
         self._refresh_at = self._clock() + _REFRESH_SECONDS
@@ -305,8 +303,7 @@ class SourceTask:
             return
         self._counters.count_error(error)
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
-        text = "%s: %s at %s; the message is retried"
-        self._raised_before.log(logger, logging.ERROR, error, text, self._by, why, where)
+        logger.error("%s: %s at %s; the message is retried", self._by, why, where, exc_info=error)
         self.failed(key, Failure(FailReason.FAILED, why))
 
     # Messages that failed
@@ -343,5 +340,5 @@ class SourceTask:
             "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it continues at "
             "offset %d. Keep the topic for longer"
         )
-        logger.warning(text, self._by, deleted, gap.at, gap.expected, gap.first)
+        logger.warning(text, self._by, deleted, gap.at, gap.expected, gap.first, extra=EACH)
         self._context.count("out_of_range", deleted)

@@ -1,12 +1,12 @@
 """The loop of a bolt process: poll, execute, send, commit."""
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -18,7 +18,7 @@ from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT
 from tuple_tree.names import tuples_topic
 
-logger = logging.getLogger("spout_sdk.bolt")
+logger = get_logger("spout_sdk.bolt")
 
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025

@@ -1,6 +1,5 @@
 """Runs one component in this process and thread."""
 
-import logging
 import os
 import threading
 import time
@@ -10,6 +9,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException, Producer
 
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, ExactlyOnce
@@ -29,7 +29,7 @@ from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.timing import BROKERS, Stall
 
-logger = logging.getLogger("spout_sdk.runner")
+logger = get_logger("spout_sdk.runner")
 
 STATS_SECONDS: Final = 0.5
 _WATCH_SECONDS: Final = 5.0  # how long the end waits for the thread that watches

@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts import executor
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
-from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.manifest import Manifest
 
-logger = logging.getLogger("spout_sdk.execute_watch")
+logger = get_logger("spout_sdk.execute_watch")
 
 MAX_POLL: Final = "max.poll.interval.ms"
 LONGEST_EXECUTE_MS: Final = 1_800_000
@@ -91,7 +91,6 @@ class ExecuteWatch:
         self._end = end
         self._clock = clock
         self._thread = thread
-        self._repetition = Repetition(clock)
         self._since: float | None = None  # of the call that is looked at
         self._warn_after = 0.0
         self._reset_after = 0.0
@@ -102,8 +101,8 @@ class ExecuteWatch:
         while not stopped.wait(LOOK_SECONDS):
             try:
                 self.look()
-            except Exception as error:  # noqa: BLE001 - of clients, or of the user's `on_stats`; the next look may do
-                self._repetition.log(logger, logging.WARNING, error, "%s: %s", self._component, error)
+            except Exception as error:
+                logger.warning("%s: %s", self._component, error, exc_info=error)
         if self._resets is not None:
             self._resets.close()
 

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import Final
 
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import read_launch, send_report, stop_with_supervisor
 from spout_sdk.errors import (
     AccessError,
@@ -23,7 +24,7 @@ from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch
 from spout_sdk.topologies.topology import load_topology
 
-logger = logging.getLogger("spout_sdk.runtime.process")
+logger = get_logger("spout_sdk.runtime.process")
 
 _ORPHAN_SECONDS: Final = 20.0
 _DEFAULT_THRESHOLDS: Final = (700, 10, 10)

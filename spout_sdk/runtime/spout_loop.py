@@ -1,10 +1,10 @@
 """The loop of a spout process: emit, handle outcomes, send."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
 from spout_sdk.emitting.task import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -14,7 +14,7 @@ from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.names import notices_topic
 
-logger = logging.getLogger("spout_sdk.spout")
+logger = get_logger("spout_sdk.spout")
 
 _CALLS: Final = 64  # of `next_tuple` of a task, before the next task is called and outcomes are handled
 _LARGEST_READ: Final = 500

@@ -11,6 +11,7 @@ from signal import SIGKILL, Signals
 from typing import Any, Final
 
 from kafka_clients import supervision
+from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
@@ -18,7 +19,7 @@ from spout_sdk.statistics.stats import Stats
 from spout_sdk.topologies.topology import load_topology
 from tuple_tree.manifest import SpoutManifest
 
-logger = logging.getLogger("spout_sdk.runtime.supervisor")
+logger = get_logger("spout_sdk.runtime.supervisor")
 
 EXIT_CLEAN: Final = 0
 EXIT_BROKEN: Final = 1  # it ran, and has failed; a restart may help

@@ -1,6 +1,5 @@
 """Reset-timeouts for the trees whose tuples wait for a process while one call of `execute` takes long."""
 
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
@@ -11,6 +10,7 @@ from confluent_kafka import OFFSET_STORED, Message, Producer
 from kafka_clients.client_settings import new_client
 from kafka_clients.errors import GONE, REFUSED
 from kafka_clients.log_reader import LogReader
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings
 from spout_sdk.records import Entropy
@@ -20,7 +20,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SESSION_BYTES, AckBatch, encode_ack_batch
 from tuple_tree.names import acks_topic, component_group, tuples_topic
 
-logger = logging.getLogger("spout_sdk.execute_watch")
+logger = get_logger("spout_sdk.execute_watch")
 
 _LARGEST: Final = 32_768  # entries of a batch
 _MOST_ROOTS: Final = 1_000_000  # that are kept, 8 bytes each; records behind them are read no more

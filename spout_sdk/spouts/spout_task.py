@@ -1,11 +1,11 @@
 """One task of a spout, without I/O: notices in, tuples and ack batches out."""
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Final
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import Failure, Spout
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
@@ -32,7 +32,7 @@ class SpoutTask(Task):
     each record of the notices topic, `flush` when there is nothing to emit, `close` at the end.
     """
 
-    _logger = logging.getLogger("spout_sdk.spout")
+    _logger = get_logger("spout_sdk.spout")
     collector: SpoutCollector
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:

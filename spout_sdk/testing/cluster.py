@@ -6,6 +6,7 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, Final
 
+from kafka_clients import repeated_lines
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, NotIdleError, SimulationError
@@ -61,6 +62,8 @@ class SimulatedCluster(Readable):
         paused: Iterable[str] = (),
         step: float = 0.1,
     ) -> None:
+        # Each cluster logs what a process would that has just started, whatever another one has logged.
+        repeated_lines.forget()
         self._sources = {name: MockedMessages(messages) for name, messages in (sources or {}).items()}
         self.topology = replaced(topology, self._sources, bolts or {})
         manifest = self.topology.manifest

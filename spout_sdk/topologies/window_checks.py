@@ -1,9 +1,9 @@
 """Checks of the builder: windows, against the streams and the timeouts of the spouts whose tuples reach them."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import progress_metadata
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
@@ -12,7 +12,7 @@ from spout_sdk.windows.fold import longest_progress
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 
-logger = logging.getLogger("spout_sdk.windows")
+logger = get_logger("spout_sdk.windows")
 
 _INTEGERS: Final = ("int", "long")
 _WIDER: Final[Mapping[str, tuple[str, ...]]] = {

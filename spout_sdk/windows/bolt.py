@@ -1,11 +1,11 @@
 """`WindowedBolt`, and the effects of its windows."""
 
-import logging
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from kafka_clients.repeated_lines import EACH, SECONDS, get_logger
 from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
@@ -17,13 +17,11 @@ from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.streams import DEFAULT_STREAM
 
-logger = logging.getLogger("spout_sdk.windows")
+logger = get_logger("spout_sdk.windows")
 
 # User counters: of tuples that left without having been in any window, and of those that came when all had closed.
 UNSEEN: Final = "in no window"
 LATE: Final = "late tuples"
-
-_LOG_SECONDS: Final = 10.0
 
 
 class WindowCollector:
@@ -210,5 +208,6 @@ class WindowEffects:
             self._context.task,
             self._late,
             tuple_.offset,
+            extra=EACH,
         )
-        self._late, self._log_late_at = 0, now + _LOG_SECONDS
+        self._late, self._log_late_at = 0, now + SECONDS

@@ -6,12 +6,12 @@ are in no further window were settled, and all others were held.
 """
 
 import json
-import logging
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
 from spout_sdk.windows.specs import WindowSpec
@@ -19,7 +19,7 @@ from spout_sdk.windows.specs import WindowSpec
 if TYPE_CHECKING:
     from spout_sdk.windows.bolt import WindowEffects
 
-logger = logging.getLogger("spout_sdk.windows")
+logger = get_logger("spout_sdk.windows")
 
 Position = tuple[int, int]  # a tuple's place in the inbox: offset and index
 NOWHERE: Final[Position] = (-1, 0)  # before the first

@@ -293,6 +293,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             is_logged(caplog, f"{log.topic}[0]: the clock does not advance")
             before = service.snapshots
             eventually(lambda: service.snapshots > before + 1, "the loop to turn")
+            assert caplog.text.count(f"{log.topic}[0]: the clock does not advance") == 1
             assert 2 not in log.read_notices()
             asking.request_without_answer()
             assert 0 < asking.connects < 60, asking.connects

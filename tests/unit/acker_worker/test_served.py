@@ -7,6 +7,7 @@ import pytest
 
 from acker_worker.service import OnStats, Served
 from acker_worker.stats import WorkerStats
+from kafka_clients import repeated_lines
 from kafka_clients.errors import TopicError
 from tests.manifests import bolt, manifest, spout
 from tests.waiting import eventually
@@ -110,6 +111,7 @@ def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: p
     rig.publish()
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
         caplog.clear()
+        repeated_lines.forget()
         rig.fails(TopicError("words.acks", "does not exist. Create it"))
         assert rig.served.problem == "topic words.acks does not exist. Create it"
         assert f"topology words is not served, tried again in {pause:.1f} s: topic words.acks does" in caplog.text

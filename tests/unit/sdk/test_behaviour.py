@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafka_clients.repeated_lines import RepeatedLines, get_logger
 from spout_sdk import (
     BatchBolt,
     Bolt,
@@ -19,7 +20,6 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.statistics.repetition import Repetition
 from tests.unit.sdk.bolt_rig import Manual, Split, feed, rig
 
 WORD = (declare({"word": str}),)
@@ -119,22 +119,21 @@ def test_an_exception_fails_the_unsettled_tuples_of_a_batch() -> None:
     assert (bench.sink.failed(), task.committable) == ({8: "RuntimeError: after all"}, 2)
 
 
-def test_a_repeated_exception_has_one_traceback_a_minute(
-    caplog: pytest.LogCaptureFixture,
+def test_a_repeated_exception_has_one_line_and_traceback_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, task, _ = rig(Split)
-    caplog.set_level(logging.INFO, "spout_sdk.bolt")
+    monkeypatch.setattr(logging.getLogger("spout_sdk.bolt"), "filters", [RepeatedLines(clock=bench.clock)])
     for second in range(60):
         for number in range(5):
             feed(bench, task, "one bad word", {1_000 * number + second: 9})
         bench.clock.advance(1.0)
     lines = caplog.records
-    assert [bool(record.exc_info) for record in lines] == [True, *[False] * 5]
     shown = "split/1 raised ValueError: a bad word at words.tuples.split[1] offset 0, roots 0000000000000000"
-    assert lines[0].getMessage() == shown
-    assert all(record.getMessage().endswith("; 49 more of this kind since the last line") for record in lines[1:])
+    assert [record.getMessage() for record in lines] == [shown]
     feed(bench, task, "bad", {17: 9, 18: 9})
-    assert (len(lines), bool(lines[-1].exc_info)) == (7, True)
+    assert [bool(record.exc_info) for record in lines] == [True, True]
+    assert lines[-1].getMessage().endswith(" (299 more lines like it in the last 60 s)")
     task.flush()
     assert bench.sink.failed()[18] == "ValueError: a bad word"
     assert (bench.counters.errors, task.committable) == (301, 301)
@@ -151,9 +150,8 @@ def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line(
         except (ValueError, ZeroDivisionError) as error:
             return error
 
-    repetition, logger = Repetition(lambda: 0.0), logging.getLogger("spout_sdk.bolt")
     for each in (raised(0), raised(1), raised(0), ZeroDivisionError()):
-        repetition.log(logger, logging.ERROR, each, "raised")
+        get_logger("spout_sdk.bolt").error("raised", exc_info=each)
     assert [bool(record.exc_info) for record in caplog.records] == [True, True, True]
 
 

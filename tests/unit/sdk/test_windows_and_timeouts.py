@@ -84,7 +84,7 @@ def test_late_tuples_without_a_stream_are_counted_and_logged(caplog: pytest.LogC
             cluster.advance(2)
         for _ in range(100):
             cluster.produce("clicks", json.dumps({"at": 1}))
-        cluster.advance(20)
+        cluster.advance(60)
         cluster.produce("clicks", json.dumps({"at": 1}))
         cluster.advance(1)
         assert cluster.stats("count").counters["late tuples"] == 101
