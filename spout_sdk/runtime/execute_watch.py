@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
-from kafka_clients.repeated_lines import get_logger
+from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts import executor
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.running_call import RunningCall
@@ -153,6 +153,7 @@ class ExecuteWatch:
             "Nothing else of this process is executed meanwhile.%s Emit smaller pieces of work, wait in an AsyncBolt, "
             "or raise message_timeout; the process ends after %.0f s (%s)",
             *(self._component, task, seconds, limits.timeout, where, roots, trees, limits.execute, MAX_POLL),
+            extra=EACH,
         )
 
     def _reset(self, resets: Resets, seconds: float) -> None:
