@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import Headers, MadeRecord, Record
-from tuple_tree.anchors import Edges
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges
 from tuple_tree.headers import TRACEPARENT
 from tuple_tree.ids import IdColumn
 from tuple_tree.payloads import PayloadCodec
@@ -42,6 +42,16 @@ class InputPack:
     def partition(self) -> int:
         partition = self.record.partition()
         return -1 if partition is None else partition
+
+    @property
+    def has_untracked(self) -> bool:
+        """Whether some of its tuples belong to no tree."""
+        if self.ids is not None:
+            return False
+        headers: Any = self.record.headers() or ()
+        named = dict(headers)
+        counts = named.get(ANCHOR_COUNTS_HEADER) or b""
+        return not named.get(ANCHORS_HEADER) or any(counts[at : at + 2] == b"\0\0" for at in range(0, len(counts), 2))
 
     def already_done(self, action: str) -> TupleAlreadyDoneError:
         return TupleAlreadyDoneError(action, str(self.record.topic()), self.partition, self.offset)

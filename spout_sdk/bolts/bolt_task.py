@@ -24,6 +24,7 @@ from tuple_tree.names import tuples_topic
 # The counter of inputs that were neither acked nor failed in time, and so were settled.
 EXPIRED_INPUTS: Final = "expired inputs"
 _READ: Final = "read"
+_MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
 # Records and tuples of a task that are open, or done behind an open one; they take some hundred megabytes.
 _MOST_UNCOMMITTED: Final = 1_000_000
 
@@ -105,9 +106,9 @@ class BoltTask(Task):
                 "acker trace --tuple %s@%d"
             )
             self._logger.error(text, by, len(stale), self._inbox, self._input_age, stale[0], by, stale[0])
-        if self._tick_interval is not None and now >= self._tick_at:
-            # Counted from now: missed ticks are skipped.
-            self._tick_at = now + self._tick_interval
+        if (interval := self._tick_interval) is not None and now >= self._tick_at - _MICROSECOND:
+            # Counted from when it was due, so that ticks do not drift; missed ticks are skipped.
+            self._tick_at += interval * (1 + (now - self._tick_at + _MICROSECOND) // interval)
             ticked = tick_tuple()
             self._executor.call(ticked, (ticked,))
 

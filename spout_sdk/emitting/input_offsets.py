@@ -32,6 +32,7 @@ class InputOffsets(OffsetManager):
         self.folds = False  # whether what was done with open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
         self._tuples = 0
+        self._kept_to = -1  # up to this offset, records that are too old and open have untracked tuples, which are held
         # The last offset that was started, once a second, with the time.
         self._marks: deque[tuple[float, int]] = deque()
         self._mark_at = 0.0
@@ -63,7 +64,7 @@ class InputOffsets(OffsetManager):
         """Closes records that are open for longer than any tree: one forgotten ack would block all commits.
 
         All up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed. Returns their
-        offsets.
+        offsets. Untracked tuples that a window holds are not replayed: their records stay open until it closes.
         """
         stale: list[int] = []
         if now < self._mark_at:
@@ -75,7 +76,10 @@ class InputOffsets(OffsetManager):
         while marks and (oldest is None or marks[0][1] < oldest):
             marks.popleft()
         while marks and now - marks[0][0] >= max_age:
-            for offset in self.open_to(marks.popleft()[1]):
+            kept_to, self._kept_to = self._kept_to, marks.popleft()[1]
+            for offset in self.open_to(self._kept_to):
+                if offset <= kept_to or (self.folds and self._packs[offset].has_untracked):
+                    continue
                 self._forget(offset)
                 self.done(offset)
                 stale.append(offset)

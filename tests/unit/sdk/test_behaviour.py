@@ -56,6 +56,27 @@ def test_ticks_come_at_their_interval_and_missed_ones_are_left_out() -> None:
     assert len(bolt.ticks) == 3
 
 
+@pytest.mark.parametrize("interval", [0.1, 0.5])
+def test_ticks_do_not_drift(interval: float) -> None:
+    """A loop is late by some milliseconds each time."""
+    bench, task, bolt = rig(Ticking, tick_interval=interval)
+    began = bench.clock.now
+    due = 0.0
+    while len(bolt.ticks) < 100:
+        due += interval
+        bench.clock.now = began + due + 0.007
+        task.tick(bench.clock.now)
+    assert bolt.ticks[-1] - began == pytest.approx(100 * interval + 0.007)
+    # A long call: one tick for those that were missed, and the next at a multiple of the interval.
+    task.tick(bench.clock.advance(10.5 * interval))
+    assert len(bolt.ticks) == 101
+    bench.clock.now = began + 111 * interval - 0.001
+    task.tick(bench.clock.now)
+    assert len(bolt.ticks) == 101
+    task.tick(bench.clock.advance(0.001))
+    assert len(bolt.ticks) == 102
+
+
 def test_a_tick_belongs_to_no_tree_and_is_not_counted() -> None:
     bench, task, _ = rig(Ticking)
     feed(bench, task, "a", {7: 9})
