@@ -61,7 +61,8 @@ class EmitInfo:
 class TaskHook:
     """Code of yours that is called when a task emits, executes, acks or fails: override what you need.
 
-    A hook belongs to one task and runs in its thread; what it raises counts as raised by the component.
+    A hook belongs to one task and runs in its thread. What it raises is logged, counted as an error, and changes
+    nothing: a tuple that was acked is acked. In `prepare` it counts as raised by the component.
     """
 
     def prepare(self, context: "TaskContext") -> None:

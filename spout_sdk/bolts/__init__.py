@@ -4,6 +4,6 @@
   `running_call`: the call that has not returned.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
-- `held_failures`: when inputs that wait for others are kept alive.
+- `held_failures`: with `exactly_once`, failures that wait for older inputs; how what waits is kept alive.
 - `async_bolt`: `AsyncBolt`; `kafka_bolt`: `KafkaBolt`.
 """

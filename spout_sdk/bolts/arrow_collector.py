@@ -147,7 +147,7 @@ class ArrowCollector:
             part = batch[share] if isinstance(share, slice) else batch.take(share)
             joined = self._joined(np.empty(0, np.intp) if rows is None else rows[share], part.num_rows)
             collector.packer.add_columns(route.packs[task], Columns(part, *joined), input_.pack.trace_context)
-        if not (hooks := self._task.context.hooks):
+        if not self._task.context.hooks:
             return
         receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows
         for route, task, share in deliveries:
@@ -155,8 +155,8 @@ class ArrowCollector:
                 receivers[row] += route.alone[task]
         parents: Iterable[tuple[Tuple, ...]] = repeat(()) if rows is None else zip(input_.tuples(rows))
         for values, tasks, anchored in zip(codec.readable(batch)[0], receivers, parents, strict=False):
-            for hook in hooks:
-                hook.emit(EmitInfo(values, stream, tasks, anchors=anchored))
+            info = EmitInfo(values, stream, tasks, anchors=anchored)
+            collector.run_hooks(lambda hook, info=info: hook.emit(info))  # type: ignore[misc]
 
     def ack(self, rows: Any = None) -> None:
         """Acks rows: they were processed.
@@ -176,10 +176,8 @@ class ArrowCollector:
         outs = input_.out[places]
         self._task.acks.ack_columns(roots, edges ^ (outs if counts is None else np.repeat(outs, counts)))
         self._collector.settled(input_.pack, len(places))
-        if hooks := self._task.context.hooks:
-            for tuple_ in input_.tuples(places):
-                for hook in hooks:
-                    hook.bolt_ack(tuple_)
+        for tuple_ in input_.tuples(places) if self._task.context.hooks else ():
+            self._collector.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
         self.metrics.process_latency.record(self._task.environment.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:

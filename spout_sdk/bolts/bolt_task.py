@@ -10,6 +10,7 @@ from spout_sdk.bolts.arrow_collector import check_packed
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import ExecuteFailures, Executor
+from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -51,13 +52,15 @@ class BoltTask(Task):
         self.inputs = InputOffsets((lambda: self.collector.packer.emitted) if commits_effects else None)
         super().__init__(topology, component, task, environment, self.inputs)
         self.collector = OutputCollector(self)
-        reader = TupleReader(manifest, component, self.inputs, self.collector.dead_letters.reject)
+        reader = TupleReader(manifest, component, self.inputs, self.collector.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
         self._options = topology.options.get(component, BoltOptions())
         failures = ExecuteFailures(self.collector, self._options)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
+        self._reset_every = reset_seconds(manifest)
+        self._reset_at = self._clock() + self._reset_every
         self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
         bolt = self._make()
         if not isinstance(bolt, AnyBolt):
@@ -95,9 +98,11 @@ class BoltTask(Task):
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
-        self.collector.settle_written()
+        self.collector.settle_due()
         super().tick(now)
+        self._keep_alive(now)
         if stale := self.inputs.expire(now, self._input_age):
+            self.collector.held.settle(stale)
             self.context.count(EXPIRED_INPUTS, len(stale))
             by = f"{self._component}/{self._task}"
             text = (
@@ -113,9 +118,17 @@ class BoltTask(Task):
             self._executor.call(ticked, (ticked,))
 
     def flush(self) -> None:
-        """Sends all that is buffered, after the acks of tuples whose records are delivered."""
-        self.collector.settle_written()
+        """Sends all that is buffered, after what is settled by now."""
+        self.collector.settle_due()
         super().flush()
+
+    def _keep_alive(self, now: float) -> None:
+        """Restarts the clocks of the trees of failures that wait, or their spouts would see a timeout instead."""
+        if now >= self._reset_at:
+            self._reset_at = now + self._reset_every
+            for tuple_ in self.collector.held:
+                for root in tuple_.edges:
+                    self.acks.reset(root)
 
     def cleanup(self) -> None:
         """Cleans the bolt up, which may still ack."""

@@ -7,12 +7,14 @@ from typing import Any, Final
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
+from spout_sdk.bolts.held_failures import HeldFailures
 from spout_sdk.bolts.pending_writes import PendingWrites, Report
 from spout_sdk.emitting.emitter import Delivery, Emitter
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError, SpoutSdkError, TupleAlreadyDoneError, is_refused
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import ack_vals, new_child
+from tuple_tree.errors import WireError
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -32,6 +34,7 @@ class OutputCollector(Emitter):
         self._has_warned = False
         self._writes = PendingWrites(self._ack_written, self._not_written)
         self._unwritten = self._writes.undelivered
+        self.held = HeldFailures(task.acks.inputs)
 
     def emit(
         self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
@@ -184,8 +187,7 @@ class OutputCollector(Emitter):
         if self._timed and tuple_ in self._timed:
             self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
         if self._hooks:
-            for hook in self._hooks:
-                hook.bolt_ack(tuple_)
+            self.run_hooks(lambda hook: hook.bolt_ack(tuple_))
 
     def settled(self, pack: InputPack, tuples: int) -> None:
         """Called by the SDK: so many tuples of a record are acked, and the entries are buffered."""
@@ -273,13 +275,18 @@ class OutputCollector(Emitter):
         self._writes.expect(tuple_)
         return partial(self._writes.report, tuple_, "")
 
-    def settle_written(self) -> None:
-        """Called by the SDK between two calls of the bolt: acks and fails tuples by the delivery reports so far."""
+    def settle_due(self) -> None:
+        """Called by the SDK between two calls of the bolt: settles tuples by the delivery reports so far, and failures.
+
+        The latter as far as they need not wait for older inputs.
+        """
         self._writes.handle()
+        while self.held.settle_due():
+            self._writes.handle()
 
     def _ack_written(self, tuple_: Tuple) -> None:
         if not tuple_.settled:
-            self._settle_guarded(partial(self.ack, tuple_))
+            self.ack(tuple_)
 
     def _not_written(self, report: Report, is_pending: bool) -> None:
         tuple_, topic, error, message = report
@@ -288,19 +295,10 @@ class OutputCollector(Emitter):
         what = (self._component, self._context.task, failure)
         logger.error("%s/%d: %s", *what)
         if is_pending and not tuple_.settled:
-            self._settle_guarded(partial(self.fail, tuple_, failure))
+            self.fail(tuple_, failure)
         if self._is_tracked and message is not None and is_refused(error):
             # Each replay would end like this one.
             self._acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
-
-    def _settle_guarded(self, settle: Callable[[], None]) -> None:
-        """Settles a tuple outside of a call of the bolt: what a hook raises is counted and logged."""
-        try:
-            settle()
-        except SpoutSdkError:
-            raise
-        except Exception as error:  # noqa: BLE001 - any exception of a user's hook
-            self.report_error(error)
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.
@@ -320,12 +318,23 @@ class OutputCollector(Emitter):
         tuple_.settled = True
         self._writes.forget(tuple_)
         self._timed.pop(tuple_, None)
+        self.held.add(tuple_, partial(self._fail, tuple_, message))
+
+    def _fail(self, tuple_: Tuple, message: str) -> None:
         self._counters.count_failed(FailReason.FAILED)
         for root in tuple_.edges:
             self._acks.fail(root, message)
         self._close(tuple_.pack)
-        for hook in self._hooks:
-            hook.bolt_fail(tuple_, message)
+        self.run_hooks(lambda hook: hook.bolt_fail(tuple_, message))
+
+    def reject(self, tuple_: Tuple, error: WireError) -> None:
+        """Called by the SDK: makes a dead letter of a tuple that cannot be read, and fails its trees."""
+        self.held.add(tuple_, partial(self.dead_letters.reject, tuple_, error))
+
+    def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None:
+        """Called by the SDK: makes a dead letter of a tuple, acked when all that is sent for it is delivered."""
+        delivered = self.await_delivery(tuple_)
+        self.held.add(tuple_, partial(self.dead_letters.send_tuple, tuple_, error, delivered))
 
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clock of the tuple's trees: it is still being worked on. After its ack this does nothing."""

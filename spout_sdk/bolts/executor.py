@@ -1,7 +1,6 @@
 """Calls a bolt, for each tuple, for the tuples of a record together, for batches or for columns; what it raises."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.running_call import RunningCall
-from spout_sdk.errors import ComponentError, FailTupleError, SpoutSdkError, TooManyFailuresError
+from spout_sdk.errors import ComponentError, FailTupleError, TooManyFailuresError
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.topologies.topology import BoltOptions
 from tuple_tree.errors import WireError
@@ -51,9 +50,10 @@ class ExecuteFailures:
         if options.on_exception == "crash":
             raise ComponentError(self._component, self._task, "execute", error) from error
         if options.on_exception == "dead_letter":
+            raised = WireError("exception", f"{type(error).__name__}: {error}")
             for tuple_ in tuples:
                 if not (tuple_.settled or tuple_.is_tick):
-                    self._keep(tuple_, error)
+                    self._collector.send_dead_letter(tuple_, raised)
         else:
             self._fail(tuples, f"{type(error).__name__}: {error}")
         self.in_a_row += 1
@@ -70,22 +70,7 @@ class ExecuteFailures:
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:
             if not tuple_.settled:
-                self._settle(partial(self._collector.fail, tuple_, message))
-
-    def _settle(self, settle: Callable[[], None]) -> None:
-        """Settles a tuple of a call that has failed already: what a hook raises now is only logged."""
-        try:
-            settle()
-        except SpoutSdkError:
-            raise
-        except Exception as error:  # any exception of a user's hook
-            self._counters.count_error(error)
-            logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
-
-    def _keep(self, tuple_: Tuple, error: Exception) -> None:
-        """Makes a dead letter of a tuple, which is acked once that is delivered, and all records written for it."""
-        raised = WireError("exception", f"{type(error).__name__}: {error}")
-        self._collector.dead_letters.send_tuple(tuple_, raised, self._collector.await_delivery(tuple_))
+                self._collector.fail(tuple_, message)
 
 
 class Executor:
@@ -232,21 +217,14 @@ class Executor:
 
     def _execute_timed(self, given: Any, tuples: Sequence[Tuple] | ArrowInput) -> float:
         """As `call`, and records the latencies, that until the ack for the first tuple only; returns the seconds."""
-        failures = self._failures.in_a_row
         began = self._clock()
         if not isinstance(tuples, ArrowInput):  # whose collector records the latter
             self._collector.start_timing(tuples[0], began)
         self.call(given, tuples)
         seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
-        try:
-            for hook in self._hooks:
-                for tuple_ in tuples:
-                    hook.bolt_execute(tuple_, seconds)
-        except Exception as error:  # noqa: BLE001 - any exception of a user's hook
-            # It counts as one failure, even if the bolt has raised as well.
-            self._failures.in_a_row = failures
-            self._handle(tuples, error)
+        for tuple_ in tuples if self._hooks else ():
+            self._collector.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_execute(tuple_, seconds))  # type: ignore[misc]
         return seconds
 
     def _execute_basic(self, tuple_: Tuple) -> None:

@@ -5,7 +5,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.context import EmitInfo, TaskHook, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.packer import OpenPack, Packer
@@ -177,6 +177,14 @@ class Emitter:
         what = (self._component, self._context.task, type(error).__name__, error)
         logger.error("%s/%d reports an error: %s: %s", *what, exc_info=error)
 
+    def run_hooks(self, call: Callable[[TaskHook], None]) -> None:
+        """Called by the SDK: calls each hook of the task; what one raises is reported, as it comes after the fact."""
+        for hook in self._hooks:
+            try:
+                call(hook)
+            except Exception as error:  # noqa: BLE001 - any exception of a user's hook
+                self.report_error(error)
+
     def plan(self, stream: str) -> EmitPlan:
         """Called by the SDK: how it emits to a stream; raises `EmitError` if there is none of that name."""
         if (plan := self.plans.get(stream)) is None:
@@ -205,8 +213,9 @@ class Emitter:
                 add(route.packs[task], row, next_edges(), key, trace_context)
                 sent.append(route.ids[task])
         targets = tuple(sent)
-        for hook in self._hooks:
-            hook.emit(EmitInfo(values, stream, targets, message_id, anchors, root))
+        if self._hooks:
+            info = EmitInfo(values, stream, targets, message_id, anchors, root)
+            self.run_hooks(lambda hook: hook.emit(info))
         return targets
 
     def _undelivered(self, roots: Sequence[int], tuples: int, error: Any, message: Any) -> None:

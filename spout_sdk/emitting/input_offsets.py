@@ -92,6 +92,16 @@ class InputOffsets(OffsetManager):
         return now - next((at for at, last in list(self._marks) if oldest is None or last >= oldest), now)
 
     @property
+    def defers_failures(self) -> bool:
+        """Whether a failure of an input is an effect, which waits until no older input is open."""
+        return self._emitted is not None and not self.folds
+
+    @property
+    def oldest_unsettled(self) -> InputPack | None:
+        """The first record of which a tuple is neither acked nor failed."""
+        return next((pack for pack in self._packs.values() if pack.left), None)
+
+    @property
     def weight(self) -> int:
         """Tuples of records that are not done, and records that are done behind one that is not."""
         return self.done_ahead + self._tuples

@@ -145,8 +145,8 @@ class SpoutTask(Task):
             self._source.acked([message_id for message_id, _ in trees])
             return
         for message_id, emitted_at in trees:
-            for hook in self._hooks:
-                hook.spout_ack(message_id, now - emitted_at)
+            if self._hooks:
+                self._call_hooks("spout_ack", message_id, now - emitted_at)
             self.spout.ack(message_id)
 
     def tick(self, now: float) -> None:
@@ -201,8 +201,7 @@ class SpoutTask(Task):
                 "completes no more within a message timeout"
             )
             self._logger.warning(text, self._component, self._task, self._limit.value, self._limit.most)
-        for hook in self._hooks:
-            self._call("fail", hook.spout_fail, message_id, failure)
+        self._call_hooks("spout_fail", message_id, failure)
         self._call("fail", self.spout.fail, message_id, failure)
 
     def _ack_untracked(self) -> None:
@@ -210,9 +209,11 @@ class SpoutTask(Task):
         done, self.collector.untracked[:] = self.collector.untracked[:], []
         self._counters.acked += len(done)
         for message_id in done:
-            for hook in self._hooks:
-                self._call("ack", hook.spout_ack, message_id, 0.0)
+            self._call_hooks("spout_ack", message_id, 0.0)
             self._call("ack", self.spout.ack, message_id)
+
+    def _call_hooks(self, method: str, *arguments: Any) -> None:
+        self.collector.run_hooks(lambda hook: getattr(hook, method)(*arguments))
 
     def _count_throttled(self) -> None:
         if self._throttled_since is not None:

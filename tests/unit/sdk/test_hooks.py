@@ -5,11 +5,32 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TooManyFailuresError, TopologyBuilder, Tuple
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    EmitInfo,
+    Failure,
+    OutputCollector,
+    TaskContext,
+    TaskHook,
+    TaskId,
+    TopologyBuilder,
+    Tuple,
+    Window,
+    WindowedBolt,
+    tumbling,
+)
 from spout_sdk.statistics.stats import SAMPLE
+from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk import test_spout_task as spouts
 from tests.unit.sdk.bolt_rig import Lines, Sink, Split, feed, rig
 from tests.unit.sdk.memory import Bench, made
+from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import FailReason
 
 
@@ -78,15 +99,111 @@ def test_a_hook_of_a_spout_is_called_with_outcomes() -> None:
 
 
 class Broken(TaskHook):
-    def emit(self, emitted: EmitInfo) -> None:
-        if emitted.values == ("hooked",):
+    """Raises in each call, or in the first of each kind."""
+
+    def __init__(self, once: bool = False) -> None:
+        self.calls: Counter[str] = Counter()
+        self._once = once
+
+    def _raise(self, event: str) -> None:
+        self.calls[event] += 1
+        if not self._once or self.calls[event] == 1:
             raise OSError("no disk")
 
+    def emit(self, emitted: EmitInfo) -> None:
+        self._raise("emit")
+
     def bolt_execute(self, tuple_: Tuple, seconds: float) -> None:
-        raise OSError("no disk")
+        self._raise("bolt_execute")
+
+    def bolt_ack(self, tuple_: Tuple) -> None:
+        self._raise("bolt_ack")
 
     def bolt_fail(self, tuple_: Tuple, message: str) -> None:
-        raise OSError("no disk")
+        self._raise("bolt_fail")
+
+    def spout_ack(self, message_id: Any, seconds: float) -> None:
+        self._raise("spout_ack")
+
+    def spout_fail(self, message_id: Any, failure: Failure) -> None:
+        self._raise("spout_fail")
+
+
+class Columns(ArrowBolt):
+    streams = Split.streams
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        bad = [row for row, line in enumerate(batch["line"].to_pylist()) if line == "bad"]
+        collector.fail("a bad word", rows=bad)
+        collector.emit({"word": batch["line"]}, anchors=())
+        collector.ack()
+
+
+class Windows(WindowedBolt):
+    streams = Split.streams
+    window = tumbling(count=3)
+
+    def execute_window(self, window: Window) -> None:
+        if any(tuple_["line"] == "bad" for tuple_ in window.tuples):
+            raise ValueError("a bad word")
+        self.collector.emit(("window",))
+
+
+class Collects(Bolt):
+    streams = Split.streams
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.tuples: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_["line"] == "bad":
+            raise ValueError("a bad word")
+        self.tuples.append(tuple_)
+        if len(self.tuples) == 3:
+            self.collector.emit(("three",), anchors=self.tuples)
+            self.collector.ack_all(self.tuples)
+            self.tuples = []
+
+
+class Coroutines(AsyncBolt):
+    streams = Split.streams
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        if tuple_["line"] == "bad":
+            raise ValueError("a bad word")
+        collector.emit((tuple_["line"],))
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("bolt", [Split, Columns, Windows, Collects, Coroutines])
+def test_each_input_is_settled_once_whatever_a_hook_raises(bolt: Any, once: bool, guarantee: Guarantee) -> None:
+    hook = Broken(once)
+    builder = TopologyBuilder("words", guarantee=guarantee)
+    builder.add_hook(lambda: hook)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("bolt", bolt).shuffle_grouping("lines")
+    builder.set_bolt("keep", Split).shuffle_grouping("bolt")
+    lines = [("a",)] * 12 + [("bad",)] + [("a",)] * (11 if bolt is Windows else 12)
+    with SimulatedCluster(builder.build(), sources={"lines": lines}, bolts={"keep": Keep}) as cluster:
+        cluster.advance(1)
+        acked, failed = cluster.acked("lines"), [message for message, _ in cluster.failed("lines")]
+        assert sorted([*acked, *failed]) == list(range(len(lines)))
+        assert len(failed) == (3 if bolt is Windows else 1)
+        assert cluster.stats("bolt").pending == 0
+        assert sum(cluster.committed("bolt").values()) == cluster.broker.end("words.tuples.bolt", 0)
+        assert cluster.stats("bolt").errors >= 3
+    assert hook.calls["bolt_ack"] >= len(acked)
+
+
+def test_exceptions_of_hooks_are_logged_and_counted_and_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    bench, task, _ = rig(BrokenlyHooked, max_consecutive_failures=3)
+    for root in range(4):
+        feed(bench, task, "a", {root: 9})
+    task.flush()
+    assert (bench.sink.failed(), task.committable, bench.counters.errors) == ({}, 4, 12)
+    assert "split/1 reports an error: OSError: no disk" in caplog.text
 
 
 class BrokenlyHooked(Split):
@@ -94,18 +211,8 @@ class BrokenlyHooked(Split):
         context.add_hook(Broken())
 
 
-def test_an_exception_of_a_hook_counts_as_one_of_the_bolt() -> None:
-    bench, task, _ = rig(BrokenlyHooked)
-    for root, line in enumerate(("hooked", "a", "a bad one")):
-        feed(bench, task, line, {root: 9})
-    task.flush()
-    assert bench.sink.failed() == {0: "OSError: no disk", 2: "ValueError: a bad word"}
-    assert (task.committable, bench.counters.errors) == (3, 7)
-    bench, task, _ = rig(BrokenlyHooked, max_consecutive_failures=3)
-    for line in ("a", "a bad one"):
-        feed(bench, task, line, {7: 9})
-    with pytest.raises(TooManyFailuresError, match="no disk"):
-        feed(bench, task, "a", {7: 9})
+class Keep(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
 
 
 def test_one_execution_in_twenty_is_timed() -> None:
