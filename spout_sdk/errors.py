@@ -7,6 +7,7 @@ SpoutSdkError
 ├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
 ├── ComponentError           your spout or bolt raised where its process cannot continue
+│   ├── NotPreparedError         a spout or bolt could not be made, prepared or opened
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
 ├── RolledBackError          within the SDK: what was not committed is read again
@@ -84,6 +85,10 @@ class ComponentError(SpoutSdkError):
         )
         self.component = component
         self.task = task
+
+
+class NotPreparedError(ComponentError):
+    """A spout or bolt could not be made, prepared or opened: what it needs is missing, for a while or for good."""
 
 
 class TooManyFailuresError(ComponentError):

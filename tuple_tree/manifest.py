@@ -19,7 +19,7 @@ from tuple_tree.names import (
     stats_topic,
     tuples_topic,
 )
-from tuple_tree.streams import Stream
+from tuple_tree.streams import Stream, explain
 
 DEFAULT_ACK_PARTITIONS: Final = 8
 DEFAULT_TIMEOUT_MS: Final = 30_000
@@ -230,16 +230,6 @@ class Manifest(_Frozen):
             return cls(**settings)
         except ValidationError as error:
             raise ManifestError(explain(error)) from error
-
-
-def explain(error: ValidationError) -> str:
-    """Pydantic's findings as one line for a person."""
-    findings = []
-    for finding in error.errors(include_url=False, include_context=False):
-        where = ".".join(str(part) for part in finding["loc"])
-        message = finding["msg"].removeprefix("Value error, ")
-        findings.append(f"{where}: {message}" if where else message)
-    return "; ".join(findings)
 
 
 _HOUR_MS: Final = 3_600_000

@@ -1,17 +1,28 @@
 """Streams: the declared fields of what a component emits; `tuple_tree.payloads` has their codecs."""
 
+import datetime
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 import fastavro
 from fastavro.schema import UnknownType
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from tuple_tree.names import check_field, check_name
 
 DEFAULT_STREAM: Final = "default"
 Values = tuple[Any, ...]  # the values of a tuple, in the order of its stream's fields
 Codec = Literal["arrow", "avro", "json", "bytes"]
+_ARRAY: Final = 'a list is {"type": "array", "items": "string"}'
+_WRITTEN: Final[dict[object, str]] = {
+    list: _ARRAY,
+    tuple: _ARRAY,
+    set: _ARRAY,
+    dict: 'a dict is {"type": "map", "values": "string"}',
+    datetime.datetime: 'a datetime is {"type": "long", "logicalType": "timestamp-micros"}',
+    datetime.date: 'a date is {"type": "int", "logicalType": "date"}',
+}
 _AVRO_TYPES: Final[dict[object, Any]] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
 
 
@@ -99,6 +110,16 @@ class Stream(BaseModel):
         }
 
 
+def explain(error: ValidationError) -> str:
+    """Pydantic's findings as one line for a person."""
+    findings = []
+    for finding in error.errors(include_url=False, include_context=False):
+        where = ".".join(str(part) for part in finding["loc"])
+        message = finding["msg"].removeprefix("Value error, ")
+        findings.append(f"{where}: {message}" if where else message)
+    return "; ".join(findings)
+
+
 def _spelled_out(avro_type: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
     """A parsed type in which each named type is defined where it occurs first."""
     if isinstance(avro_type, str):
@@ -135,7 +156,23 @@ def declare(
         pairs = list(fields.items())
     else:
         pairs = [(field, bytes if codec == "bytes" else str) for field in fields]
-    declared = tuple(
-        Field(name=field, type=_AVRO_TYPES.get(kind, kind) if isinstance(kind, type) else kind) for field, kind in pairs
-    )
-    return Stream(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
+    declared = tuple(Field(name=field, type=_avro_type(name, field, kind)) for field, kind in pairs)
+    try:
+        return Stream(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
+    except ValidationError as error:
+        raise ValueError(explain(error)) from None
+
+
+def _avro_type(stream: str, field: str, kind: Any) -> Any:
+    """The Avro type for what a field was declared with; raises `ValueError` for what is none."""
+    if isinstance(kind, str | Mapping | list | tuple):
+        return kind
+    try:
+        return _AVRO_TYPES[kind]
+    except (KeyError, TypeError):
+        shown = kind.__name__ if isinstance(kind, type) else str(kind)
+        written = _WRITTEN.get(typing.get_origin(kind) or kind, 'a type and null is ["null", "string"]')
+        raise ValueError(
+            f"field {field!r} of stream {stream!r} has the type {shown}, which is no Avro type: write str, int, float, "
+            f"bool, bytes or an Avro type; {written}"
+        ) from None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.errors import BrokerError, ComponentError, DeliveryError
+from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, NotPreparedError
 from spout_sdk.records import Clock, Sink, TaskEnvironment
+from spout_sdk.topologies.signatures import check_signatures
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
@@ -21,6 +22,7 @@ LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at mo
 # For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
 OPEN_SECONDS: Final = 15.0
 _BUSY: Final = 32
+_BEGIN: Final = ("__init__", "prepare", "open")  # the methods before the first tuple
 _SLICE_SECONDS: Final = 0.001
 
 
@@ -83,9 +85,11 @@ class Task:
     def _make(self) -> Any:
         """The user's instance."""
         try:
-            return self.topology.factory(self._component)()
+            made = self.topology.factory(self._component)()
         except Exception as error:
             raise self._broken("__init__", error) from error
+        check_signatures(f"component {self._component!r}", made)
+        return made
 
     def _add_hooks(self) -> None:
         for make in self.topology.hooks:
@@ -118,7 +122,8 @@ class Task:
 
     def _broken(self, method: str, error: Exception) -> ComponentError:
         self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
-        return ComponentError(self._component, self._task, method, error)
+        kind = NotPreparedError if method in _BEGIN else ComponentError
+        return kind(self._component, self._task, method, error)
 
 
 def open_sessions(sink: Sink, tasks: Sequence[Task]) -> None:

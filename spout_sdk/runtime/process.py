@@ -15,13 +15,21 @@ from kafka_clients.supervision import read_launch, send_report, stop_with_superv
 from spout_sdk.errors import (
     AccessError,
     BrokerUnreachableError,
+    NotPreparedError,
     SpoutSdkError,
     TooManyFailuresError,
     TopicsError,
     TopologyError,
 )
 from spout_sdk.runtime.component_runner import ComponentRunner
-from spout_sdk.runtime.supervisor import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch
+from spout_sdk.runtime.supervisor import (
+    EXIT_BROKEN,
+    EXIT_CLEAN,
+    EXIT_GAVE_UP,
+    EXIT_NOT_PREPARED,
+    EXIT_UNUSABLE,
+    Launch,
+)
 from spout_sdk.topologies.topology import load_topology
 
 logger = get_logger("spout_sdk.runtime.process")
@@ -51,6 +59,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         return code
 
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
+    runner = None
     try:
         runner = ComponentRunner(
             load_topology(reference),
@@ -64,7 +73,12 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         stop_with_supervisor(runner.stop, _ORPHAN_SECONDS)
         collect_rarely()
         runner.run()
-    except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
+    except NotPreparedError as error:
+        return broken(error, EXIT_NOT_PREPARED)
+    except TopologyError as error:
+        # Of the code that is running, which another start would run again.
+        return broken(error, EXIT_UNUSABLE if runner is None else EXIT_GAVE_UP)
+    except (TopicsError, BrokerUnreachableError, AccessError) as error:
         return broken(error, EXIT_UNUSABLE)
     except TooManyFailuresError as error:
         return broken(error, EXIT_GAVE_UP)

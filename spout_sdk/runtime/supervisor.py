@@ -24,7 +24,10 @@ logger = get_logger("spout_sdk.runtime.supervisor")
 EXIT_CLEAN: Final = 0
 EXIT_BROKEN: Final = 1  # it ran, and has failed; a restart may help
 EXIT_UNUSABLE: Final = 2  # it could not start, and will not until the settings or the topology change
-EXIT_GAVE_UP: Final = 3  # it ran, and the limit of its component forbids another start
+EXIT_GAVE_UP: Final = 3  # it ran, and its component forbids another start
+EXIT_NOT_PREPARED: Final = 4  # its component could not be made, prepared or opened
+MAX_STARTS: Final = 10
+"""So many processes in one place that could not prepare their component, with no tuple between them, end all."""
 _MODULE: Final = "spout_sdk.runtime.process"
 
 
@@ -77,7 +80,8 @@ class TopologyRunner(Supervisor[Stats]):
 
     They end with this process, even if it is killed. A process that ends by itself is reported and started again, a
     little later each time, unless `restart` is False, or a component could not start in the first place: then all are
-    stopped and `wait` raises.
+    stopped and `wait` raises. So it does after 10 processes in a row, about 45 seconds, that could not make, prepare or
+    open their component, without a tuple that was executed or emitted between them.
 
     Args:
         reference: `module:attribute` of a `Topology`, or of a function that returns one; imported by every process.
@@ -109,6 +113,7 @@ class TopologyRunner(Supervisor[Stats]):
         self._environment = dict(environment or {})
         self._on_exited = on_exit
         self._manifest = load_topology(reference).manifest
+        self._in_vain: dict[Slot[Stats], tuple[int, int]] = {}  # place → starts in vain, and tuples until then
         # What is external runs elsewhere, in Spark for instance.
         self._components = [component for component in self._manifest.components if not component.external]
         self._plan(processes or {})
@@ -204,9 +209,25 @@ class TopologyRunner(Supervisor[Stats]):
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
         # What has run before may have met brokers that are on their way back.
         unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
-        restarts = self._restart and not unusable and code != EXIT_GAVE_UP
+        starts = self._starts_in_vain(slot, code)
+        restarts = self._restart and not unusable and code != EXIT_GAVE_UP and starts < MAX_STARTS
         exit_ = Exit(slot.name, pid, code, slot.error, pause if restarts else None)
         logger.log(logging.INFO if code == EXIT_CLEAN else logging.ERROR, "%s", exit_)
         if self._on_exited is not None:
             self._on_exited(exit_)
-        return None if restarts else ProcessError(slot.name, slot.error or str(exit_))
+        if restarts:
+            return None
+        why = slot.error or str(exit_)
+        return ProcessError(slot.name, f"{starts} starts in a row failed, the last one: {why}" if starts > 1 else why)
+
+    def _starts_in_vain(self, slot: Slot[Stats], code: int) -> int:
+        """How many processes in a row could not prepare their component, the one that has ended included."""
+        done, (starts, done_before) = slot.past.executed + slot.past.emitted, self._in_vain.get(slot, (0, 0))
+        if code != EXIT_NOT_PREPARED:
+            starts = 0
+        elif done > done_before:
+            starts = 1
+        else:
+            starts += 1
+        self._in_vain[slot] = starts, done
+        return starts

@@ -19,6 +19,7 @@ from spout_sdk.topologies.checks import (
     check_ticks,
     default_tick_ms,
 )
+from spout_sdk.topologies.signatures import check_signatures
 from spout_sdk.topologies.topology import BoltOptions, Factory, OnException, Topology
 from spout_sdk.topologies.window_checks import check_windows
 from tuple_tree.manifest import (
@@ -106,6 +107,8 @@ class BoltDeclarer:
                 task that emits.
             stream: one of the source's.
         """
+        if isinstance(factory, type):
+            check_signatures(f"custom grouping of bolt {self._name!r}", factory)
         self.groupings[source, stream, self._name] = factory
         return self._subscribe(source, stream, "custom")
 
@@ -181,6 +184,8 @@ class TopologyBuilder:
         Args:
             factory: a `TaskHook` class, or a callable without arguments that returns one, called once a task.
         """
+        if isinstance(factory, type):
+            check_signatures("hook", factory)
         self._hooks.append(factory)
 
     def set_spout(

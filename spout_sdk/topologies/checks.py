@@ -12,6 +12,7 @@ from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.topologies.signatures import check_signatures
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
@@ -51,6 +52,7 @@ def check_component(
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
     if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
+    check_signatures(f"component {name!r}", cls if made is None else made)
     if made is None:
         # Topics, streams and windows of these may be arguments.
         made = _made(name, factory) if issubclass(cls, KafkaSpout | KafkaBolt | WindowedBolt) else cls

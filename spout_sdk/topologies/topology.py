@@ -1,11 +1,14 @@
 """A topology as built: its manifest, the code behind each component, and the options of bolts."""
 
 import importlib
+import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
@@ -13,6 +16,14 @@ from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomGroupings
+
+_PACKAGES: Final = Path(__file__).parents[2]
+_NOT_USERS: Final = (
+    "<frozen ",
+    os.path.dirname(importlib.__file__),
+    *(str(_PACKAGES / name) + os.sep for name in ("spout_sdk", "tuple_tree", "kafka_clients")),
+)
+_LIBRARIES: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 OnException = Literal["fail", "crash", "dead_letter"]
 """What becomes of a tuple whose `execute` raised.
@@ -129,7 +140,11 @@ def load_topology(reference: str) -> Topology:
                 f"topologies there: {held or 'none'}"
             ) from None
     if not isinstance(named, Topology) and callable(named):
-        named = named()
+        try:
+            named = named()
+        except Exception as error:  # a user's function may raise anything
+            raised = f"{type(error).__name__}: {error}"
+            raise TopologyError(f"{reference!r} is a function that raised {raised}{_line_of(error)}") from error
     if not isinstance(named, Topology):
         raise TopologyError(
             f"{reference!r} is a {type(named).__name__}, not a Topology: name what TopologyBuilder.build() returned"
@@ -144,10 +159,17 @@ def _why_not_imported(error: Exception, module: str, reference: str) -> str:
         return f"{text}; write {module.removesuffix('.py')}, without .py"
     if missing is not None and (module == missing or module.startswith(f"{missing}.")):
         return f"{text}; is the name right, and is its directory on the Python path?"
-    # The last line that is neither the import system's nor ours.
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
-    is_known = len(frames) > 2 and not isinstance(error, SyntaxError)  # whose text has the line
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if is_known else ""
+    where = "" if isinstance(error, SyntaxError) else _line_of(error)  # whose text has the line
     if missing is None:
         return f"{text}{where}"
     return f"{text}{where}; install it where acker runs: {sys.executable} -m pip install {missing.split('.')[0]}"
+
+
+def _line_of(error: Exception) -> str:
+    """The user's line that led to an error, in brackets; empty if none did.
+
+    It is the last that is of no library and not ours, or, where the user's code is installed as a library, not ours.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_NOT_USERS)]
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""

@@ -252,10 +252,30 @@ def test_a_topology_is_loaded_by_reference_and_external_components_are_skipped()
     assert (runner.pids(), list(runner.stats())) == ({"lines": []}, ["lines"])
 
 
+MISTAKES = """
+import json
+
+def hook(pairs):
+    return {}["no"]
+
+topology = json.loads('{"a": 1}', object_pairs_hook=hook)
+"""
+
+
+def mistaken() -> Topology:
+    made = builder()
+    made.set_bolt("split", Split).shuffle_grouping("lines").shuffle_grouping("lines")
+    return made.build()
+
+
 def test_a_bad_reference_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a_module_that_raises.py").write_text("raise ValueError('define execute')")
     monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_module_with_a_mistake.py").write_text(MISTAKES)
     for reference, message in [
+        # The user's line, not that of the SDK, of a library or of the import system.
+        ("a_module_with_a_mistake:topology", r"KeyError: 'no' \(.*a_module_with_a_mistake.py, line 5\)$"),
+        (f"{__name__}:mistaken", rf"raised TopologyError: .* twice .*\({re.escape(__file__)}, line \d+\)$"),
         ("nothing", "write MODULE:TOPOLOGY"),
         ("no_such_module_here:topology", "cannot import 'no_such_module_here'.*is its directory on the Python path"),
         # It was found, so its name is right.

@@ -4,7 +4,7 @@ import io
 import json
 import random
 from contextlib import suppress
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
@@ -45,11 +45,24 @@ def test_invalid_streams_are_rejected() -> None:
         (["a"], "default", "xml", "'arrow', 'avro', 'json' or 'bytes'"),
         (["a", "b"], "default", "bytes", "carries exactly one field, but it has 2"),
         ({"a": str}, "default", "bytes", "the type of field 'a' must be bytes"),
-        ({"a": list}, "default", "avro", "no Avro type .*use str, int, float, bool, bytes or an Avro schema"),
+        ({"a": "text"}, "default", "avro", "no Avro type .*use str, int, float, bool, bytes or an Avro schema"),
+        ({"a": list}, "default", "avro", 'has the type list, which .* a list is {"type": "array", "items": "string"}'),
+        ({"a": list[str]}, "default", "avro", r'has the type list\[str\], which is no .* a list is {"type": "array"'),
+        ({"a": dict}, "default", "json", 'a dict is {"type": "map", "values": "string"}'),
+        ({"a": datetime}, "default", "arrow", 'a datetime is {"type": "long", "logicalType": "timestamp-micros"}'),
+        (
+            {"a": str | None},
+            "default",
+            "arrow",
+            r'has the type str \| None, .* a type and null is \["null", "string"\]',
+        ),
+        ({"a": 7}, "default", "arrow", "has the type 7, which is no Avro type: write str, int"),
     ]
     for fields, name, codec, complaint in refused:
-        with pytest.raises(ValueError, match=complaint):
+        with pytest.raises(ValueError, match=complaint) as raised:
             declare(fields, name, codec)
+        assert "\n" not in str(raised.value)
+        assert "validation error" not in str(raised.value)
 
 
 _MORE_TYPES: dict[str, Any] = {

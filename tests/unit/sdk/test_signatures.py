@@ -1,0 +1,203 @@
+"""`build()` rejects methods that cannot be called as the SDK calls them; a task checks what a function makes."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    ArrowBolt,
+    AsyncBolt,
+    BasicBolt,
+    BatchBolt,
+    Bolt,
+    CustomGrouping,
+    KafkaBolt,
+    KafkaSpout,
+    Spout,
+    TaskHook,
+    TopologyBuilder,
+    TopologyError,
+    WindowedBolt,
+    declare,
+    tumbling,
+)
+from spout_sdk.topologies.signatures import check_signatures
+from tests.unit.sdk.memory import Bench
+
+KINDS: tuple[type, ...] = (
+    *(Spout, KafkaSpout, Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt, WindowedBolt, KafkaBolt),
+    *(TaskHook, CustomGrouping),
+)
+
+
+def methods() -> list[Any]:
+    names = {kind: [name for name in dir(kind) if not name.startswith("_")] for kind in KINDS}
+    return [
+        pytest.param(kind, name, id=f"{kind.__name__}.{name}")
+        for kind in KINDS
+        for name in names[kind]
+        if callable(getattr(kind, name)) and not isinstance(getattr(kind, name), type)
+    ]
+
+
+def _more(self: Any, a: Any, b: Any, c: Any, d: Any) -> None: ...
+async def _more_async(self: Any, a: Any, b: Any, c: Any, d: Any) -> None: ...
+def _none() -> None: ...
+async def _none_async() -> None: ...
+def _any(self: Any, *rest: Any) -> None: ...
+async def _any_async(self: Any, *rest: Any) -> None: ...
+def _generator(self: Any, *rest: Any) -> Iterator[int]:
+    yield 1
+
+
+def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(("kind", "name"), methods())
+def test_each_method_of_each_kind_is_checked(kind: type, name: str) -> None:
+    def overridden(method: Any) -> Any:
+        return type("Mine", (kind,), {name: method})
+
+    is_async = name.endswith("_async")
+    refused: list[Any] = [_any, _more, _none] if is_async else [_any_async, _more, _none]
+    for method in [*refused, _more_async if is_async else _none_async, staticmethod(_more), 7, _wrapped(refused[0])]:
+        with pytest.raises(TopologyError, match=rf"^it: Mine\.{name} .*: write (async )?def {name}\(self"):
+            check_signatures("it", overridden(method))
+    for method in [_any_async, _wrapped(_any_async)] if is_async else [_any, classmethod(_any), _wrapped(_any)]:
+        check_signatures("it", overridden(method))
+
+
+def test_a_generator_never_runs_unless_it_is_iterated() -> None:
+    with pytest.raises(TopologyError, match=r"Mine\.execute has a yield, so that calling it would not run it"):
+        check_signatures("it", type("Mine", (BasicBolt,), {"execute": _generator}))
+    check_signatures("it", type("Mine", (CustomGrouping,), {"choose": _generator}))
+
+
+def test_an_attribute_of_an_instance_has_no_self() -> None:
+    made: Any = type("Mine", (BasicBolt,), {"execute": _any})()
+    made.execute = lambda _tuple, _collector: None
+    check_signatures("it", made)
+    made.execute = lambda _self, _tuple, _collector: None
+    with pytest.raises(TopologyError, match=r"Mine.execute takes .* called as execute.*: write def execute"):
+        check_signatures("it", made)
+
+
+class Words(Spout):
+    streams = (declare({"word": str}),)
+
+    def next_tuple(self) -> None:
+        """Emits nothing."""
+
+
+class NoCollector(BasicBolt):
+    def execute(self, tuple_: Any) -> None:  # type: ignore[override]
+        """Lacks the collector."""
+
+
+class NoCoroutine(AsyncBolt):
+    def execute_async(self, tuple_: Any, collector: Any) -> None:  # type: ignore[override]
+        """Is no coroutine."""
+
+
+class Windows(WindowedBolt):
+    window = tumbling(count=2)
+
+    def execute_window(self, window: Any, collector: Any) -> None:  # type: ignore[override]
+        """Has the collector as an attribute."""
+
+
+class Prepared(Bolt):
+    def prepare(self, context: Any, collector: Any, url: str) -> None:  # type: ignore[override]
+        """Has a third argument."""
+
+    def execute(self, tuple_: Any) -> None: ...
+
+
+class Chooses(CustomGrouping):
+    def choose(self, values: Sequence[Any], tasks: int) -> Sequence[int]:  # type: ignore[override]
+        return ()
+
+
+class Opened(Words):
+    def open(self, context: Any) -> None:  # type: ignore[override]
+        """Lacks the collector."""
+
+
+class Hook(TaskHook):
+    def bolt_ack(self) -> None:  # type: ignore[override]
+        """Lacks the tuple."""
+
+
+def builder() -> TopologyBuilder:
+    made = TopologyBuilder("words")
+    made.set_spout("words", Words)
+    return made
+
+
+def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str, str]]:
+    """Calls of a builder, what is wrong, and what to write."""
+    return [
+        (
+            lambda made: made.set_bolt("count", NoCollector),
+            "component 'count': NoCollector.execute takes (self, tuple_), and is called as execute(tuple_, collector)",
+            "def execute(self, tuple_, collector)",
+        ),
+        (
+            lambda made: made.set_bolt("count", lambda: NoCoroutine()),
+            "component 'count': NoCoroutine.execute_async is not a coroutine, and the SDK awaits it",
+            "async def execute_async(self, tuple_, collector)",
+        ),
+        (
+            lambda made: made.set_bolt("count", Windows),
+            "component 'count': Windows.execute_window takes (self, window, collector), and is called as execute_w",
+            "def execute_window(self, window)",
+        ),
+        (
+            lambda made: made.set_bolt("count", functools.partial(Prepared)),
+            "component 'count': Prepared.prepare takes (self, context, collector, url), and is called as",
+            "def prepare(self, context, collector)",
+        ),
+        (
+            lambda made: made.set_spout("more", Opened),
+            "component 'more': Opened.open takes (self, context), and is called as open(context, collector)",
+            "def open(self, context, collector)",
+        ),
+        (
+            lambda made: made.add_hook(Hook),
+            "hook: Hook.bolt_ack takes (self), and is called as bolt_ack(tuple_)",
+            "def bolt_ack(self, tuple_)",
+        ),
+        (
+            lambda made: made.set_bolt("more", Counts).custom_grouping("words", Chooses),
+            "custom grouping of bolt 'more': Chooses.choose takes (self, values, tasks), and is called as",
+            "def choose(self, values)",
+        ),
+    ]
+
+
+class Counts(BasicBolt):
+    def execute(self, tuple_: Any, collector: Any) -> None: ...
+
+
+@pytest.mark.parametrize(("spoil", "wrong", "wanted"), refusals())
+def test_the_builder_rejects_it(spoil: Callable[[TopologyBuilder], object], wrong: str, wanted: str) -> None:
+    with pytest.raises(TopologyError) as raised:
+        spoil(builder())
+    assert str(raised.value).startswith(wrong)
+    assert str(raised.value).endswith(f": write {wanted}")
+
+
+def test_what_a_function_makes_later_is_checked_in_its_task() -> None:
+    made: list[Any] = [Counts, NoCollector]
+    words = builder()
+    words.set_bolt("count", lambda: made.pop(0)()).shuffle_grouping("words")
+    topology = words.build()
+    with pytest.raises(TopologyError, match=r"^component 'count': NoCollector.execute takes"):
+        Bench(topology).bolt("count")

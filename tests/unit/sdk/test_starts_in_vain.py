@@ -1,0 +1,112 @@
+"""A component that cannot be prepared is not started for ever; the reason of the last start is the error."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from kafka_clients.supervision import Backoff
+from spout_sdk import ComponentError, Exit, ProcessError, SpoutSdkError, TopologyError, TopologyRunner
+from spout_sdk.errors import NotPreparedError
+from spout_sdk.runtime import process
+from spout_sdk.runtime.supervisor import (
+    EXIT_BROKEN,
+    EXIT_GAVE_UP,
+    EXIT_NOT_PREPARED,
+    EXIT_UNUSABLE,
+    MAX_STARTS,
+    Launch,
+)
+from spout_sdk.statistics.stats import Stats
+
+REFERENCE = "examples.orders:topology"
+WHY = "check/0 stopped: prepare() raised KeyError: 'URL'; the log has the traceback"
+
+
+@dataclass
+class Child:
+    """A process that has ended, with what it had reported."""
+
+    code: int
+    executed: int = 0
+    pid: int = 7
+    is_running: bool = False
+
+    def signal(self, _number: int) -> None: ...
+
+    def reports(self) -> Iterator[dict[str, Any]]:
+        yield {"stats": Stats("check", executed=self.executed).to_dict()}
+        yield {"error": WHY}
+
+    def wait(self) -> int:
+        return self.code
+
+
+IN_VAIN = Child(EXIT_NOT_PREPARED)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, children: Iterator[Child]) -> tuple[list[Exit], str]:
+    """The exits of the processes of one component, and the error at the end."""
+    monkeypatch.setattr("spout_sdk.runtime.supervisor.start", lambda *_: next(children))
+    exits: list[Exit] = []
+    runner = TopologyRunner(REFERENCE, {"bootstrap.servers": "127.0.0.1:1"}, on_exit=exits.append)
+    runner._slots = [slot for slot in runner._slots if slot.name == "check"][:1]
+    for slot in runner._slots:
+        slot.backoff = Backoff(0, 0)
+    with pytest.raises(ProcessError) as raised:
+        runner.run()
+    return exits, str(raised.value)
+
+
+def test_ten_starts_in_a_row_that_fail_end_all_with_the_last_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    exits, error = started(monkeypatch, repeat(IN_VAIN))
+    assert error == f"check: {MAX_STARTS} starts in a row failed, the last one: {WHY}"
+    assert [each.restarts_in is None for each in exits] == [False] * (MAX_STARTS - 1) + [True]
+
+
+@pytest.mark.parametrize("other", [Child(EXIT_BROKEN), Child(-9)])
+def test_another_end_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch, other: Child) -> None:
+    exits, _ = started(monkeypatch, chain([IN_VAIN] * (MAX_STARTS - 1), [other], repeat(IN_VAIN)))
+    assert len(exits) == MAX_STARTS - 1 + 1 + MAX_STARTS
+
+
+def test_a_process_that_executed_tuples_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked = Child(EXIT_NOT_PREPARED, executed=3)
+    exits, _ = started(monkeypatch, chain([IN_VAIN] * (MAX_STARTS - 1), [worked], repeat(IN_VAIN)))
+    assert len(exits) == MAX_STARTS - 1 + MAX_STARTS
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NotPreparedError("check", 0, "prepare", KeyError("URL")), EXIT_NOT_PREPARED),
+        (ComponentError("check", 0, "execute", KeyError("URL")), EXIT_BROKEN),
+        (TopologyError("component 'check': Check.execute takes (self, tuple_)"), EXIT_GAVE_UP),
+        (None, EXIT_UNUSABLE),
+    ],
+)
+def test_the_exit_code_of_a_process(monkeypatch: pytest.MonkeyPatch, error: SpoutSdkError | None, code: int) -> None:
+    class Runner:
+        def __init__(self, *_: object, **_options: object) -> None:
+            if error is None:
+                raise TopologyError("there is no such component")
+
+        def stop(self) -> None: ...
+
+        def run(self) -> None:
+            assert error is not None
+            raise error
+
+    monkeypatch.setattr(process, "ComponentRunner", Runner)
+    monkeypatch.setattr(process, "stop_with_supervisor", lambda *_: None)
+    monkeypatch.setattr(process, "collect_rarely", lambda: None)
+    read, write = os.pipe()
+    try:
+        assert process.run_component(REFERENCE, "check", Launch({}, reports=write)) == code
+        assert str(error or "there is no such component") in os.read(read, 4096).decode().replace('\\"', '"')
+    finally:
+        os.close(read)
+        os.close(write)
