@@ -112,7 +112,10 @@ def operator_role(manifest: Manifest) -> Role:
         "the operator who runs acker topics create",
         (
             Permission("topic", f"{manifest.topology}.", _CREATES, prefixed=True),
-            Permission("topic", TOPOLOGIES_TOPIC, (*_CREATES, Operation.WRITE)),
+            Permission("topic", TOPOLOGIES_TOPIC, (*_CREATES, Operation.READ, Operation.WRITE)),
+            # Whether processes run under a manifest that changes.
+            Permission("topic", stats_topic(manifest.topology), _READS, optional=True),
+            Permission("group", CATALOGUE_GROUP, _READS),
         ),
     )
 

@@ -21,20 +21,27 @@ def create(
     wait: float = option(
         "SECONDS", "Wait so long for the brokers: as many as each topic shall have copies.", default=0.0, min=0
     ),
+    force: bool = flag("--force", "Publish changed fields, codecs or guarantees even if processes are running."),
     json_: bool = JSON,
 ) -> None:
     """Create the topics that a topology needs, and publish its manifest.
 
-    What exists is checked and left as it is. Acker workers learn from the manifest what there is to do.
+    What exists is checked and left as it is. Acker workers learn from the manifest what there is to do. Changed fields,
+    codecs or guarantees are published only if no process of the topology is running.
     """
+    from acker_cli.cluster.publishing import check_publishable
+    from acker_cli.console import log_to_stderr
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import topic_specs
 
+    log_to_stderr(loaded.settings.log_level)
     manifest = load_from_here(reference).manifest
-    catalogue = Catalogue(loaded.cluster())
+    kafka = loaded.cluster()
+    catalogue = Catalogue(kafka)
     copies = loaded.settings.topics.replication_factor
     if wait:
         catalogue.await_brokers(max(1, copies), wait)
+    check_publishable(kafka, catalogue, manifest, force=force)
     created = catalogue.create_topics(manifest, copies)
     catalogue.publish(manifest)
     if json_:

@@ -10,15 +10,23 @@ import pytest
 from confluent_kafka import Consumer
 
 from acker_cli.cluster import removal as topology_removal
+from acker_cli.cluster.publishing import check_publishable
 from acker_cli.cluster.removal import Removal
+from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import AccessError
 from local_kafka import LocalKafka
+from spout_sdk import Stats
 from tests.kafka.ack_log import AckLog
 from tests.kafka.test_metrics import Endpoint
 from tests.unit.cli.running import Acker, call_acker, json_of, one_line, running_acker
 from tests.waiting import eventually
-from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
+from tuple_tree.errors import ManifestError
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic, component_group, stats_topic, tuples_topic
+from tuple_tree.process_stats import StatsRecord
+from tuple_tree.streams import declare
 
 
 @pytest.fixture
@@ -42,6 +50,46 @@ def test_topics_that_were_deleted_since_they_were_listed_have_no_partitions(log:
     status, gone = ClusterStatus(log.kafka).of([log.manifest, deleted], listed)
     assert sum(len(topic.partitions) for topic in status.topics) == 2
     assert not any(topic.partitions for topic in gone.topics)
+
+
+def test_changed_fields_are_not_published_under_running_processes(
+    log: AckLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish = partial(check_publishable, log.kafka, log.catalogue, force=False)
+    publish(log.manifest)
+    spout, bolt = log.manifest.components
+    other_tasks = bolt.model_copy(update={"streams": (declare({"new": str}, name="new"),)})
+    publish(log.manifest.model_copy(update={"components": (spout, other_tasks), "max_tree_age_ms": 10**6}))
+    assert caplog.messages == []
+
+    streams = tuple(each.model_copy(update={"codec": "json"}) for each in spout.streams)
+    changed = log.manifest.model_copy(update={"components": (spout.model_copy(update={"streams": streams}), bolt)})
+    publish(changed)
+    assert "(json), and had " in caplog.text
+    assert "become dead letters (bad-payload)" in caplog.text
+
+    def report(*, ended: bool) -> None:
+        record = StatsRecord("component", "b", "host", 7, "run", 1_000, ended, Stats("b").to_dict())
+        log.produce(stats_topic(log.topology), 0, record.to_json(), key=record.key)
+
+    report(ended=False)
+    with pytest.raises(
+        CliError, match=r"is running \(b: 1\), and the new manifest .* must be stopped: stream 'default'"
+    ):
+        publish(changed)
+    publish(changed.model_copy(update={"topology": f"{log.topology}-other"}))
+    check_publishable(log.kafka, log.catalogue, changed, force=True)
+    report(ended=True)
+    publish(changed)
+
+
+def test_a_user_who_may_not_read_the_manifests_is_warned(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(Catalogue):
+        def manifests(self) -> dict[str, Manifest | ManifestError]:
+            raise AccessError("topic acker.topologies may not be read by this user")
+
+    check_publishable(log.kafka, Refusing(log.kafka), log.manifest, force=False)
+    assert "it is not known whether" in caplog.text
 
 
 def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckLog) -> None:

@@ -113,7 +113,7 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
     assert f"topic {topology.name}.acks may not be asked for its settings by this user" in message
 
     role = operator_role(topology.manifest)
-    prefix, topologies = role.permissions
+    prefix, topologies, *_ = role.permissions
     other = topology.manifest.model_copy(update={"topology": f"{topology.name}-2"})
     _, kafka = user_with(secured, role)
     with pytest.raises(ClusterError, match=r"may not be created by this user.*--role operator") as refused:

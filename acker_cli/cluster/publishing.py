@@ -1,0 +1,81 @@
+"""Publishing the manifest of a topology that has one: what must not change while its processes run."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Final
+
+from acker_cli.errors import CliError
+from inspection.observer import Observer
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import ClusterError
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import stats_topic
+from tuple_tree.streams import Stream
+
+_log = logging.getLogger(__name__)
+
+_BACK_S: Final = 15.0  # a process counts as gone before
+_HOW_TO: Final = "docs/how-to/change-a-topology.md: a second stream with the new fields needs no stop"
+
+
+def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
+    """What processes with the published manifest and those with the new one would misunderstand."""
+    changes = []
+    if published.guarantee != manifest.guarantee:
+        changes.append(f"the guarantee is {manifest.guarantee}, and was {published.guarantee}")
+    before = {(each.name, stream.name): stream for each in published.components for stream in each.streams}
+    for component in manifest.components:
+        for stream in component.streams:
+            old = before.get((component.name, stream.name), stream)
+            if (old.fields, old.codec) != (stream.fields, stream.codec):
+                changes.append(
+                    f"stream {stream.name!r} of {component.name!r} has {_shown(stream)}, and had {_shown(old)}"
+                )
+    return changes
+
+
+def _shown(stream: Stream) -> str:
+    return f"{', '.join(f'{field.name}: {field.type}' for field in stream.fields)} ({stream.codec})"
+
+
+def check_publishable(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest, *, force: bool) -> None:
+    """Raises `CliError` for a change that processes which are running do not survive, and otherwise warns of it.
+
+    A user who may not read the published manifest, or the statistics, is warned of that.
+    """
+    topology = manifest.topology
+    try:
+        published = catalogue.manifests().get(topology)
+        changes = breaking_changes(published, manifest) if isinstance(published, Manifest) else []
+        running = _running(kafka, catalogue, manifest) if changes else {}
+    except ClusterError as error:
+        _log.warning("it is not known whether %s has changed under running processes: %s", topology, error)
+        return
+    if not changes:
+        return
+    what = "; ".join(changes)
+    if running and not force:
+        processes = ", ".join(f"{name}: {count}" for name, count in running.items())
+        raise CliError(
+            f"topology {topology} is running ({processes}), and the new manifest has changes for which its processes "
+            f"must be stopped: {what}. Stop its spouts, wait until the inboxes have no lag (acker topologies show "
+            f"{topology}), stop the others, and repeat this command; --force publishes it all the same. See {_HOW_TO}"
+        )
+    _log.warning(
+        "the manifest of %s changes: %s. Tuples from before that are still in an inbox become dead letters "
+        "(bad-payload), and processes with the earlier code must not run any more; see %s",
+        topology,
+        what,
+        _HOW_TO,
+    )
+
+
+def _running(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest) -> Mapping[str, int]:
+    """Component → its processes that report statistics, in the SDK or in Spark."""
+    if stats_topic(manifest.topology) not in catalogue.topics():
+        return {}
+    with closing(Observer(kafka, manifest, _BACK_S)) as observer:
+        observer.read_statistics()
+        components = observer.snapshot()["components"]
+    return {each["name"]: each["processes"] for each in components if each["processes"]}
