@@ -80,8 +80,8 @@ class TopologyRunner(Supervisor[Stats]):
 
     They end with this process, even if it is killed. A process that ends by itself is reported and started again, a
     little later each time, unless `restart` is False, or a component could not start in the first place: then all are
-    stopped and `wait` raises. So it does after 10 processes in a row, in about a minute, that could not make, prepare or
-    open their component, without a tuple that was executed or emitted between them.
+    stopped and `wait` raises. So it does after 10 processes in a row, in about a minute, that could not make, prepare
+    or open their component, without a tuple that was executed or emitted between them.
 
     Args:
         reference: `module:attribute` of a `Topology`, or of a function that returns one; imported by every process.
