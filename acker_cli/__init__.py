@@ -3,8 +3,8 @@
 - `app`: the command itself, and how an error becomes one line and an exit code; `errors`: the base class of them.
 - `commands`: a file for each group of subcommands; `options`: how one is declared.
 - `settings`: what can be set (`sections`), how it is spelled, and where it was set (`layers`).
-- `cluster`: the embedded broker and the topics of `--local` (`local`), and what commands do on a cluster: `acls`, the
-  `removal` of a topology, the `replay` of dead letters.
+- `cluster`: the embedded broker and the topics of `--local` (`local`), and what commands do on a cluster: `acls`,
+  the `publishing` of a manifest, the `removal` of a topology, the `replay` of dead letters.
 - `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health and
   metrics (`metrics_server`).
 - `views`: the `live` figures of a topology that the command runs, and tuple trees (`trace`).

@@ -113,7 +113,9 @@ class TopologyRunner(Supervisor[Stats]):
         self._environment = dict(environment or {})
         self._on_exited = on_exit
         self._manifest = load_topology(reference).manifest
-        self._in_vain: dict[Slot[Stats], tuple[int, int]] = {}  # place → starts in vain, and tuples until then
+        self._failed_starts_of: dict[
+            Slot[Stats], tuple[int, int]
+        ] = {}  # place → failed starts in a row, and tuples until then
         # What is external runs elsewhere, in Spark for instance.
         self._components = [component for component in self._manifest.components if not component.external]
         self._plan(processes or {})
@@ -209,7 +211,7 @@ class TopologyRunner(Supervisor[Stats]):
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
         # What has run before may have met brokers that are on their way back.
         unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
-        starts = self._starts_in_vain(slot, code)
+        starts = self._failed_starts(slot, code)
         restarts = self._restart and not unusable and code != EXIT_GAVE_UP and starts < MAX_STARTS
         exit_ = Exit(slot.name, pid, code, slot.error, pause if restarts else None)
         logger.log(logging.INFO if code == EXIT_CLEAN else logging.ERROR, "%s", exit_)
@@ -220,14 +222,14 @@ class TopologyRunner(Supervisor[Stats]):
         why = slot.error or str(exit_)
         return ProcessError(slot.name, f"{starts} starts in a row failed, the last one: {why}" if starts > 1 else why)
 
-    def _starts_in_vain(self, slot: Slot[Stats], code: int) -> int:
+    def _failed_starts(self, slot: Slot[Stats], code: int) -> int:
         """How many processes in a row could not prepare their component, the one that has ended included."""
-        done, (starts, done_before) = slot.past.executed + slot.past.emitted, self._in_vain.get(slot, (0, 0))
+        done, (starts, done_before) = slot.past.executed + slot.past.emitted, self._failed_starts_of.get(slot, (0, 0))
         if code != EXIT_NOT_PREPARED:
             starts = 0
         elif done > done_before:
             starts = 1
         else:
             starts += 1
-        self._in_vain[slot] = starts, done
+        self._failed_starts_of[slot] = starts, done
         return starts

@@ -45,7 +45,7 @@ class Child:
         return self.code
 
 
-IN_VAIN = Child(EXIT_NOT_PREPARED)
+NOT_PREPARED = Child(EXIT_NOT_PREPARED)
 
 
 def started(monkeypatch: pytest.MonkeyPatch, children: Iterator[Child]) -> tuple[list[Exit], str]:
@@ -62,20 +62,20 @@ def started(monkeypatch: pytest.MonkeyPatch, children: Iterator[Child]) -> tuple
 
 
 def test_ten_starts_in_a_row_that_fail_end_all_with_the_last_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    exits, error = started(monkeypatch, repeat(IN_VAIN))
+    exits, error = started(monkeypatch, repeat(NOT_PREPARED))
     assert error == f"check: {MAX_STARTS} starts in a row failed, the last one: {WHY}"
     assert [each.restarts_in is None for each in exits] == [False] * (MAX_STARTS - 1) + [True]
 
 
 @pytest.mark.parametrize("other", [Child(EXIT_BROKEN), Child(-9)])
 def test_another_end_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch, other: Child) -> None:
-    exits, _ = started(monkeypatch, chain([IN_VAIN] * (MAX_STARTS - 1), [other], repeat(IN_VAIN)))
+    exits, _ = started(monkeypatch, chain([NOT_PREPARED] * (MAX_STARTS - 1), [other], repeat(NOT_PREPARED)))
     assert len(exits) == MAX_STARTS - 1 + 1 + MAX_STARTS
 
 
 def test_a_process_that_executed_tuples_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     worked = Child(EXIT_NOT_PREPARED, executed=3)
-    exits, _ = started(monkeypatch, chain([IN_VAIN] * (MAX_STARTS - 1), [worked], repeat(IN_VAIN)))
+    exits, _ = started(monkeypatch, chain([NOT_PREPARED] * (MAX_STARTS - 1), [worked], repeat(NOT_PREPARED)))
     assert len(exits) == MAX_STARTS - 1 + MAX_STARTS
 
 
