@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from acker_cli.errors import CliError, SettingsError
+from acker_cli.errors import SettingsError
 
 if TYPE_CHECKING:
     from spout_sdk import Topology
@@ -134,20 +134,12 @@ def examples(*lines: tuple[str, str]) -> str:
 
 def load_from_here(reference: str) -> "Topology":
     """Imports a topology; modules in the working directory are found first, here and in child processes."""
-    from spout_sdk import SpoutSdkError, load_topology
+    from spout_sdk import load_topology
 
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        return load_topology(reference)
-    except SpoutSdkError:
-        raise
-    except Exception as error:  # whatever a user's function raises
-        raise CliError(
-            f"{reference!r} raised {type(error).__name__}: {error}; "
-            "name a Topology, or a function without arguments that returns one"
-        ) from error
+    return load_topology(reference)
 
 
 def only_topology(topologies: Collection[str], how: str = "") -> str:

@@ -143,8 +143,8 @@ def load_topology(reference: str) -> Topology:
         try:
             named = named()
         except Exception as error:  # a user's function may raise anything
-            raised = f"{type(error).__name__}: {error}"
-            raise TopologyError(f"{reference!r} is a function that raised {raised}{_line_of(error)}") from error
+            where = _line_of(error) or "; name a Topology, or a function without arguments that returns one"
+            raise TopologyError(f"{reference!r} raised {type(error).__name__}: {error}{where}") from error
     if not isinstance(named, Topology):
         raise TopologyError(
             f"{reference!r} is a {type(named).__name__}, not a Topology: name what TopologyBuilder.build() returned"
