@@ -29,6 +29,7 @@ from tests.chaos.checks import findings, summary
 from tests.chaos.faults import PROCESS_FAULTS, Faults
 from tests.chaos.targets import Target
 from tests.waiting import eventually
+from tuple_tree.anchors import SOURCE_HEADER
 
 TOPOLOGIES: Final = (
     topologies.own_spout,
@@ -39,7 +40,10 @@ TOPOLOGIES: Final = (
 )
 BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
 KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
-STEADY_SECONDS: Final = 10.0
+STEADY_SECONDS: Final = 15.0
+REJECTED_EACH: Final = 500
+"""After so many messages, each bolt with exactly once gets a record that it rejects."""
+NEWER_MESSAGES: Final = 50
 CLOSING_MESSAGES: Final = 100
 """Enough that each task has one."""
 STUCK_SECONDS: Final = 120.0
@@ -93,6 +97,9 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
             if target.has_source:
                 target.arena.emit(number, time.time())
                 producer.produce(target.source, b"x", partition=partition)
+            if number % REJECTED_EACH == 0:
+                for inbox in target.rejecting:
+                    producer.produce(inbox, b"x", partition=0, headers=[(SOURCE_HEADER, b"numbers/unknown")])
         number += 1
 
     return fill
@@ -128,11 +135,20 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
                 fault = draw.next()
                 print_line(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
                 start = time.time()
+                lossy = [target for target in fault.crashes if not target.tracked]
+                for target in lossy:
+                    # A backlog must not be older than what a crash may lose.
+                    await_execution(target, start, stuck)
+                    target.crash_begins()
                 fault.happen()
             except AssertionError as error:
                 errors.append(str(error))
                 break
-            seconds = recovered(tracked, time.time(), stuck)
+            end = time.time()
+            seconds = recovered(tracked, end, stuck)
+            for target in lossy:
+                await_execution(target, end, stuck)
+                target.crash_ends()
             without = [target.arena.longest_gap(start) for target in tracked]
             faults.append({"kind": fault.kind, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
             recoveries[fault.kind].extend(seconds.values())
@@ -144,9 +160,14 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             except AssertionError:
                 stuck.append(f"{target.topology.name} at the end")
         broken = {
-            target.topology.name: findings(target.topology, target.arena, target.cluster, publishes=target.publishes)
+            target.topology.name: findings(
+                *(target.topology, target.arena, target.cluster, target.excused),
+                publishes=target.publishes,
+                writes=target.writes,
+            )
             for target in targets
         }
+        excused = {target.topology.name: int(target.excused.sum()) for target in targets if not target.tracked}
         messages = {target.topology.name: target.arena.emitted for target in targets}
     return {
         "seed": seed,
@@ -154,6 +175,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         "brokers": brokers,
         "faults": len(faults),
         "messages": messages,
+        "excused": excused,
         "broken": broken,
         "stuck": stuck,
         "errors": errors,
@@ -161,6 +183,14 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         "seconds_without_acks": summary(gaps),
         "each": faults,
     }
+
+
+def await_execution(target: Target, end: float, stuck: list[str]) -> None:
+    """Waits until a topology whose trees are not followed executes newer messages, of all partitions and tasks."""
+    try:
+        eventually(lambda: target.arena.complete_since(end) > NEWER_MESSAGES, "newer messages", STUCK_SECONDS)
+    except AssertionError:
+        stuck.append(target.topology.name)
 
 
 def is_steady(targets: Sequence[Target]) -> bool:

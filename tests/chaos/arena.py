@@ -47,6 +47,17 @@ class Arena:
         """How many were acked."""
         return int(np.count_nonzero(self.acked_at))
 
+    @property
+    def incomplete(self) -> NDArray[np.bool_]:
+        """Of each message that there is, whether an effect is missing."""
+        missing: NDArray[np.bool_] = (self.effects[: self.emitted] == 0).any(axis=1)
+        return missing
+
+    def complete_since(self, since: float) -> int:
+        """How many messages that were emitted after `since` have all effects."""
+        first = int(np.searchsorted(self.emitted_at[: self.emitted], since))
+        return int(np.count_nonzero(~self.incomplete[first:]))
+
     def emit(self, number: int, now: float) -> None:
         """Notes that a message is there."""
         if not self.emitted_at[number]:

@@ -1,11 +1,11 @@
 """The promises, checked against the arena and the topics."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spout_sdk import Topology
 from tests.chaos.arena import PARTS, Arena
@@ -16,12 +16,21 @@ from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.names import tuples_topic
 
 
-def findings(topology: Topology, arena: Arena, cluster: Cluster, *, publishes: bool = False) -> dict[str, int]:
+def findings(
+    topology: Topology,
+    arena: Arena,
+    cluster: Cluster,
+    excused: NDArray[np.bool_],
+    *,
+    publishes: bool = False,
+    writes: bool = False,
+) -> dict[str, int]:
     """How often a promise was broken, by kind: all must be 0.
 
-    - `false_acks`: acks at whose moment an effect was missing, whatever came later.
+    - `false_acks`: acks at whose moment an effect was missing, whatever came later; and messages whose parts were
+      written by no attempt of which all records are there, though they were acked.
     - `lost`: messages without an ack, without an effect, or without a result in the topic of a `KafkaBolt`, though they
-      are promised.
+      are promised; with at most once, messages without an effect that no crash excuses.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
       exactly once; effects that happened more than once, with at most once.
     """
@@ -29,57 +38,104 @@ def findings(topology: Topology, arena: Arena, cluster: Cluster, *, publishes: b
     effects = arena.effects[:there]
     guarantee = topology.manifest.guarantee
     if guarantee == "at_most_once":
-        return {"false_acks": 0, "lost": 0, "repeats": int((effects > 1).sum())}
-    lost = (arena.acked_at[:there] == 0) | (effects == 0).any(axis=1)
-    results = _results(topology, cluster) if publishes else None
-    if results is not None:
-        found = np.zeros((there, PARTS), bool)
-        for number, part in results:
-            found[number, part] = True
-        lost |= ~found.all(axis=1)
+        lost = arena.incomplete & ~excused[:there]
+        return {"false_acks": 0, "lost": int(lost.sum()), "repeats": int((effects > 1).sum())}
+    acked = arena.acked_at[:there] != 0
+    lost = ~acked | (effects == 0).any(axis=1)
+    false_acks = arena.false_acks[:there] != 0
+    results = _results(topology, cluster) if publishes or writes else []
+    if publishes:
+        lost |= ~_found(there, ((each["number"], each["part"]) for each in results))
+    if writes:
+        false_acks |= acked & ~_found(there, whole_attempts(results))
+    counted = Counter((each["number"], each["part"]) for each in results) if publishes else None
     return {
-        "false_acks": int(arena.false_acks[:there].sum()),
+        "false_acks": int(false_acks.sum()),
         "lost": int(lost.sum()),
-        "repeats": _repeats(topology, cluster, there, results) if guarantee == "exactly_once" else 0,
+        "repeats": _repeats(topology, cluster, there, counted) if guarantee == "exactly_once" else 0,
     }
 
 
 Parts = Counter[tuple[int, int]]
 """Number and part → how often."""
+Deliveries = Counter[tuple[int, int, int]]
+"""Root, number and part → how often; the part is -1 of a tuple that is a whole message."""
+
+
+def whole_attempts(records: Iterable[Mapping[str, int]]) -> set[tuple[int, int]]:
+    """Number and part of each input for which an attempt has written all its records."""
+    of_attempts: defaultdict[tuple[int, int, int, int], set[int]] = defaultdict(set)
+    for each in records:
+        of_attempts[each["number"], each["part"], each["attempt"], each["of"]].add(each["index"])
+    return {(number, part) for (number, part, _, of), indexes in of_attempts.items() if len(indexes) == of}
+
+
+def disagreements(inputs: Deliveries, outputs: Deliveries, *, splits: bool, may_fail: bool) -> int:
+    """Outputs of a bolt that are not there once for each of its inputs; a replay has another root, so it is another.
+
+    One that `splits` has an output for each part of a message. All outputs of an input may be missing if it `may_fail`.
+    """
+    wrong, left = 0, outputs.copy()
+    for (root, number, part), expected in inputs.items():
+        parts = range(PARTS) if splits else (part,)
+        found = [left.pop((root, number, each), 0) for each in parts]
+        few = 0 if may_fail and not any(found) else expected
+        wrong += sum(abs(count - few) for count in found)
+    return wrong + left.total()
 
 
 def _repeats(topology: Topology, cluster: Cluster, there: int, results: Parts | None) -> int:
-    """Outputs that do not exist exactly once for each input of their bolt; a replayed message is another input."""
-    # Messages that close windows are none that have outputs.
-    inputs = Counter(number for number, *_ in _tuples(topology, cluster, "numbers", "split") if number < there)
-    outputs = Counter((number, part) for number, part in _tuples(topology, cluster, "split", "sink"))
-    if any(stream.name == "late" for stream in topology.manifest.component("split").streams):
-        late = [number for (number,) in _tuples(topology, cluster, "split", "sink", "late")]
-        outputs.update((number, part) for number in late for part in range(PARTS))
-    expected = Counter({(number, part): count for number, count in inputs.items() for part in range(PARTS)})
-    return _differences(outputs, expected) + (0 if results is None else _differences(results, outputs))
+    targets = {(each.source, each.stream): bolt.name for bolt in topology.manifest.bolts for each in bolt.subscriptions}
+    may_fail = bool(topology.hooks)  # where there is one, it raises, and so do bolts
+    wrong, source, bolt = 0, "numbers", targets["numbers", "default"]
+    while (target := targets.get((bolt, "default"))) is not None:
+        inputs = _deliveries(topology, cluster, source, bolt, there)
+        outputs = _deliveries(topology, cluster, bolt, target, there)
+        if (late := targets.get((bolt, "late"))) is not None:
+            for (root, number, _), count in _deliveries(topology, cluster, bolt, late, there, "late").items():
+                outputs.update({(root, number, part): count for part in range(PARTS)})
+        wrong += disagreements(inputs, outputs, splits=bolt == "split", may_fail=may_fail)
+        source, bolt = bolt, target
+    if results is not None:
+        expected = Parts()
+        for (_, number, part), count in _deliveries(topology, cluster, source, bolt, there).items():
+            expected[number, part] += count
+        wrong += ((results - expected) + (expected - results)).total()
+    return wrong
 
 
-def _differences(found: Parts, expected: Parts) -> int:
-    return sum(((found - expected) + (expected - found)).values())
+def _found(there: int, parts: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Of each message, whether all its parts are among these."""
+    found = np.zeros((there, PARTS), bool)
+    for number, part in parts:
+        found[number, part] = True
+    whole: NDArray[np.bool_] = np.logical_and.reduce(found, axis=1)
+    return whole
 
 
-def _results(topology: Topology, cluster: Cluster) -> Parts:
-    """The records of a `KafkaBolt`'s topic."""
-    values = [json.loads(value(record)) for record in cluster.records(results_of(topology.name))]
-    return Counter((each["number"], each["part"]) for each in values)
+def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:
+    """The records in the topic of a `KafkaBolt`, or of a bolt that writes several."""
+    return [json.loads(value(record)) for record in cluster.records(results_of(topology.name))]
 
 
-def _tuples(
-    topology: Topology, cluster: Cluster, source: str, bolt: str, stream: str = "default"
-) -> list[tuple[Any, ...]]:
+def _deliveries(
+    topology: Topology, cluster: Cluster, source: str, bolt: str, there: int, stream: str = "default"
+) -> Deliveries:
+    """The tuples of a stream in the inbox of a bolt; without those that close windows, which are no messages."""
     declared = topology.manifest.stream(source, stream)
     records = [
         record
         for record in cluster.records(tuples_topic(topology.name, bolt))
         if dict(record.headers() or ())[SOURCE_HEADER] == f"{source}/{stream}".encode()
     ]
-    return [each.values for each in tuples_in(records, declared)]
+    has_part = "part" in declared.field_names
+    found = Deliveries()
+    for each in tuples_in(records, declared):
+        number = each.values[0]
+        if number < there:
+            (root,) = each.edges
+            found[root, number, each.values[1] if has_part else -1] += 1
+    return found
 
 
 def summary(recoveries: Mapping[str, list[float]]) -> dict[str, dict[str, float]]:

@@ -5,26 +5,35 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
+import numpy as np
 from confluent_kafka.admin import NewTopic
 
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import KafkaBolt, Topology
 from tests.chaos import topologies
-from tests.chaos.arena import Arena
+from tests.chaos.arena import MESSAGES, Arena
 from tests.chaos.brokers import Brokers
+from tests.chaos.troubled import SMALL, WriteSeveral
 from tests.kafka.sdk_rig import Cluster, progress
 from tests.topics import create_topics
 from tests.unit.cli.running import descendants
-from tuple_tree.names import component_group
+from tests.waiting import eventually
+from tuple_tree.names import component_group, tuples_topic
 
 _SPARK: Final = ("spark.sql.shuffle.partitions=2", "spark.ui.enabled=false")
 _STOP_SECONDS: Final = 120
+_END_SECONDS: Final = 30
+"""A clean stop waits for coroutines for 5 s, for deliveries for 10, and some more for the commit."""
+_REST_SECONDS: Final = 3.0
+_UNDER_WAY_SECONDS: Final = 5.0
+"""How old a message is that a crash may lose, at most. Others were lost before."""
 
 
 class Driver:
@@ -75,10 +84,11 @@ class Target:
         components: that have processes.
         in_spark: those of them that run in Spark.
         publishes: whether it has results in a topic.
+        writes: whether its sink writes several records for each input.
         has_windows: which hold the last messages until closing ones come.
+        rejecting: the inboxes that also get records which their bolts reject.
+        excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, those that a crash may have lost.
     """
-
-    components: Sequence[str] = ("numbers", "split", "sink")
 
     def __init__(self, make: Callable[[], Topology], brokers: Brokers) -> None:
         self.topology = make()
@@ -87,19 +97,32 @@ class Target:
         self.tracked = manifest.acking
         self.has_source = "numbers" in self.topology.kafka_sources
         self.source = topologies.source_of(name)
-        self.publishes = isinstance(self.topology.factory("sink")(), KafkaBolt)
+        sink = self.topology.factory("sink")()
+        self.publishes, self.writes = isinstance(sink, KafkaBolt), isinstance(sink, WriteSeveral)
+        self.components = [each.name for each in manifest.components]
         self.in_spark = [each.name for each in manifest.components if each.external]
         self.has_windows = not self.in_spark and self.topology.factory("split") is topologies.SplitWindows
+        bolts = [each.name for each in manifest.bolts] if manifest.guarantee == "exactly_once" else []
+        self.rejecting = [tuples_topic(name, bolt) for bolt in bolts]
+        self.excused = np.zeros(MESSAGES, bool)
+        self._at_risk = (0, 0)
+        self._rest = (0, 0.0)
         self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
         kafka = self.cluster.bootstrap
         if self.has_source:
             create_topics(kafka, [NewTopic(self.source, topologies.SOURCE_PARTITIONS, brokers.replication)])
-        if self.publishes:
+        if self.publishes or self.writes:
             create_topics(kafka, [NewTopic(topologies.results_of(name), 2, brokers.replication)])
+        if self.writes:
+            small = {"max.message.bytes": str(SMALL)}
+            create_topics(
+                kafka, [NewTopic(f"{topologies.results_of(name)}.small", 1, brokers.replication, config=small)]
+            )
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)
+        self._reference, self._servers = reference, brokers.bootstrap_servers
         plan = RunPlan(self.topology, reference, ackers=int(self.tracked))
         self._processes = TopologyProcesses(plan, kafka, log_level="info")
         self._drivers = {
@@ -135,11 +158,57 @@ class Target:
         driver = self._drivers.get(component)
         return self._processes.components.pids()[component] if driver is None else driver.pids()
 
+    def end(self, component: str) -> None:
+        """Ends the processes of a component in order, as a rolling update does; they are started again."""
+        pids = self.pids(component)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        eventually(lambda: not any(map(_is_running, pids)), f"{component} to end after SIGTERM", _END_SECONDS)
+
+    @contextmanager
+    def joined(self, component: str) -> Iterator[None]:
+        """Runs one more process of a component; at the end it leaves in order."""
+        line = [sys.executable, "-m", "acker_cli", "run", self._reference, "--component", component]
+        line += ["--bootstrap-servers", self._servers]
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            yield
+            assert process.poll() is None, f"the process that joined as {component} ended with {process.returncode}"
+        finally:
+            process.terminate()
+            eventually(lambda: process.poll() is not None, f"{component} to leave after SIGTERM", _END_SECONDS)
+
+    def crash_begins(self) -> None:
+        """To be called before a crash, after which `at_most_once` may have lost what was under way."""
+        there = self.arena.emitted
+        recent = np.searchsorted(self.arena.emitted_at[:there], time.time() - _UNDER_WAY_SECONDS)
+        self._at_risk = (int(recent), there)
+
+    def crash_ends(self) -> None:
+        """To be called when newer messages are executed again: they and those that follow are not excused."""
+        first, before = self._at_risk
+        self.excused[first:before] |= self.arena.incomplete[first:before]
+        self.excused[before : self.arena.emitted] = True
+
     def is_done(self) -> bool:
         """Whether it has no more messages."""
         if self.tracked:
             return self.arena.acked == self.arena.emitted
         source = progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)
-        return all(at == end for at, end in source.values()) and all(
+        has_read_all = all(at == end for at, end in source.values()) and all(
             at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values()
         )
+        # What is committed may be still to execute.
+        effects = int(self.arena.effects.sum())
+        if not has_read_all or effects != self._rest[0]:
+            self._rest = (effects, time.monotonic())
+        return time.monotonic() - self._rest[1] > _REST_SECONDS
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from spout_sdk import Topology
-from tests.chaos.arena import PARTS, Arena
-from tests.chaos.checks import findings
+from tests.chaos.arena import MESSAGES, PARTS, Arena
+from tests.chaos.checks import Deliveries, disagreements, findings, whole_attempts
 from tests.chaos.topologies import DIRECTORY, NAME, at_most_once, own_spout
 from tests.kafka.sdk_rig import Cluster
 
 
-def found(topology: Topology, arena: Arena) -> dict[str, int]:
-    return findings(topology, arena, Cluster("127.0.0.1:1", topology.manifest))
+def found(topology: Topology, arena: Arena, *excused: int) -> dict[str, int]:
+    excuses = np.zeros(MESSAGES, bool)
+    excuses[list(excused)] = True
+    return findings(topology, arena, Cluster("127.0.0.1:1", topology.manifest), excuses)
 
 
 def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +35,43 @@ def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: py
         arena.effect(2, part)
         arena.effect(3, part)
     assert found(own_spout(), arena) == {"false_acks": 1, "lost": 1, "repeats": 0}
-    assert found(at_most_once(), arena) == {"false_acks": 0, "lost": 0, "repeats": 1}
+    arena.emit(4, 104.0)
+    assert found(at_most_once(), arena) == {"false_acks": 0, "lost": 1, "repeats": 1}
+    assert found(at_most_once(), arena, 4) == {"false_acks": 0, "lost": 0, "repeats": 1}, "a crash excuses a loss"
+    assert [arena.complete_since(since) for since in (100.5, 103.5)] == [3, 0]
     assert [arena.first_ack_of_newer(since) for since in (100.5, 102.0, 102.5)] == [199.0, 300.0, None]
     other = Arena(tmp_path / "arena")
     assert np.array_equal(other.acked_at[:4], [200.0, 199.0, 300.0, 0.0]), "other processes can read it"
+
+
+def test_an_input_is_written_if_an_attempt_has_all_its_records() -> None:
+    def record(attempt: int, index: int, of: int = 2, part: int = 0) -> dict[str, int]:
+        return {"number": 7, "part": part, "attempt": attempt, "index": index, "of": of}
+
+    # Of each of the first attempts a record is missing, and together they have all.
+    assert whole_attempts([record(1, 0), record(2, 1), record(3, 0, 3), record(3, 1, 3), record(1, 0)]) == set()
+    assert whole_attempts([record(1, 0), record(2, 0), record(2, 1), record(4, 0, part=1)]) == {(7, 0)}
+
+
+SPLIT = Deliveries({(1, 7, -1): 1, (2, 8, -1): 1})
+"""The messages 7 and 8, of the trees 1 and 2."""
+OF_7 = {(1, 7, part): 1 for part in range(PARTS)}
+OF_8 = {(2, 8, part): 1 for part in range(PARTS)}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wrong", "wrong_if_it_may_fail"),
+    [
+        ({**OF_7, **OF_8}, 0, 0),
+        (OF_7, PARTS, 0),  # an input without outputs has failed, or is lost
+        ({**OF_7, (2, 8, 0): 1}, PARTS - 1, PARTS - 1),  # half of an input
+        ({**OF_7, **OF_8, (2, 8, 0): 2}, 1, 1),
+        ({**OF_7, **dict.fromkeys(OF_8, 2)}, PARTS, PARTS),  # all outputs twice
+        ({**OF_7, **OF_8, (3, 8, 0): 1}, 1, 1),  # without an input
+    ],
+)
+def test_outputs_are_compared_with_the_inputs_of_the_same_tree(
+    outputs: dict[tuple[int, int, int], int], wrong: int, wrong_if_it_may_fail: int
+) -> None:
+    for may_fail, expected in ((False, wrong), (True, wrong_if_it_may_fail)):
+        assert disagreements(SPLIT, Deliveries(outputs), splits=True, may_fail=may_fail) == expected

@@ -30,6 +30,7 @@ from spout_sdk import (
     tumbling,
 )
 from tests.chaos.arena import PARTS, Arena
+from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, WriteSeveral
 from tuple_tree.manifest import Guarantee
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def source_of(topology: str) -> str:
 
 
 def results_of(topology: str) -> str:
-    """The topic that a `Publish` writes."""
+    """The topic that a `Publish` or a `WriteSeveral` writes."""
     return f"{topology}.results"
 
 
@@ -204,6 +205,7 @@ def _topology(
     kafka_spout: bool = False,
     in_spark: bool = False,
     publishes: bool = False,
+    is_troubled: bool = False,
 ) -> Topology:
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
@@ -213,15 +215,18 @@ def _topology(
         parts = [declare({"number": int, "part": int}, codec="avro")]
         split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=parts)
     else:
-        split = builder.set_bolt("split", Split, tasks=2)
+        split = builder.set_bolt("split", AsyncSplit if is_troubled else Split, tasks=2)
     split.shuffle_grouping("numbers")
     sink: Any = partial(Publish, name) if publishes else Sink
+    if is_troubled:
+        builder.add_hook(RaisingHook)
+        sink = partial(WriteSeveral, arena_of, results_of(name))
     builder.set_bolt("sink", sink, tasks=2).fields_grouping("split", "number")
     return builder.build()
 
 
 def own_spout() -> Topology:
-    return _topology("own")
+    return _topology("own", is_troubled=True)
 
 
 def kafka_spout() -> Topology:
@@ -235,10 +240,12 @@ def exactly_once() -> Topology:
 def windows() -> Topology:
     name = f"{os.environ[NAME]}-windows"
     builder = TopologyBuilder(name, guarantee="exactly_once", ack_partitions=2)
-    timestamped = (declare({"number": int, "at": int}),)
-    builder.set_spout("numbers", Source(source_of(name), translate=timed, streams=timestamped))
-    builder.set_bolt("split", SplitWindows, tasks=2).shuffle_grouping("numbers")
-    sink = builder.set_bolt("sink", LateSink, tasks=2).fields_grouping("split", "number")
+    builder.add_hook(partial(RaisingHook, ("fetch", "split", "gather")))
+    builder.set_spout("numbers", Source(source_of(name), translate=timed, streams=Fetch.streams))
+    builder.set_bolt("fetch", Fetch, tasks=2).shuffle_grouping("numbers")
+    builder.set_bolt("split", SplitWindows, tasks=2).shuffle_grouping("fetch")
+    builder.set_bolt("gather", Gather, tasks=2).shuffle_grouping("split")
+    sink = builder.set_bolt("sink", LateSink, tasks=2).fields_grouping("gather", "number")
     sink.fields_grouping("split", "number", "late")
     return builder.build()
 
