@@ -157,21 +157,18 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
     sources = (source,) if isinstance(source, str) else tuple(source or ())
     component, topology = manifest.component(name), manifest.topology
     is_spout = isinstance(component, SpoutManifest)
-    # A spout without notices has no offsets.
-    has_offsets = not is_spout or manifest.acking or component.external or bool(sources)
     note = ""
     uses: defaultdict[str, list[Operation]] = defaultdict(list)
     if not is_spout:
         uses[tuples_topic(topology, name)] += _READS
-    elif manifest.acking:
+    elif manifest.acking or not component.external:
         uses[notices_topic(topology, name)] += _READS
     if manifest.acking:
         uses[acks_topic(topology)] += _WRITES
     for receiver in manifest.bolts:
         if any(subscription.source == name for subscription in receiver.subscriptions):
             uses[tuples_topic(topology, receiver.name)] += _WRITES
-    if has_offsets:
-        uses[dead_letters_topic(topology)] += _WRITES
+    uses[dead_letters_topic(topology)] += _WRITES
     if component.external and is_spout and not sources:
         # Where its messages land that do not come from a topic.
         uses[f"{topology}.replay.{name}"] += (*_READS, *_WRITES, Operation.CREATE)
@@ -186,8 +183,7 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
         uses[target] += _WRITES
     permissions = [Permission("topic", topic, tuple(dict.fromkeys(each))) for topic, each in uses.items()]
     permissions.append(_stats(topology))
-    if has_offsets:
-        permissions.append(Permission("group", component_group(topology, name), _READS))
+    permissions.append(Permission("group", component_group(topology, name), _READS))
     if manifest.guarantee == "exactly_once" and not is_spout and not component.external:
         # Each of its processes has an id of its own.
         permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))

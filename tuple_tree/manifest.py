@@ -286,9 +286,8 @@ def topic_specs(manifest: Manifest) -> list[TopicSpec]:
         retention = max(_SHORT_RETENTION_MS, least_retention_ms(manifest))
         config = {**_BROKER_TIME, "retention.ms": str(retention)}
         specs.append(TopicSpec(acks_topic(topology), manifest.ack_partitions, config, _BROKER_TIME))
-        specs += [
-            TopicSpec(notices_topic(topology, spout.name), spout.tasks, short, delete) for spout in manifest.spouts
-        ]
+    # With `at_most_once` it has no records: the group of a spout shares its partitions as tasks.
+    specs += [TopicSpec(notices_topic(topology, spout.name), spout.tasks, short, delete) for spout in manifest.spouts]
     specs += [TopicSpec(tuples_topic(topology, bolt.name), bolt.tasks, delete, delete) for bolt in manifest.bolts]
     specs.append(TopicSpec(dead_letters_topic(topology), 1, delete, delete))
     specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _BROKER_TIME, optional=True))

@@ -2,8 +2,7 @@
 
 The members of the spout's group read the notices, and a commit by another consumer is refused while it has members. So
 the reader of the notices commits for the source as well; then the group's generation also fences a process that was
-taken for dead and still runs. Where trees are not followed there are no notices and no members, and the consumer that
-reads the source commits.
+taken for dead and still runs. With `at_most_once` it reads no notices and commits all the same.
 """
 
 from collections import deque
@@ -34,11 +33,11 @@ _LARGEST_READ: Final = 500
 class KafkaSource(GroupConsumer):
     """Reads source topics, also by position, and commits for the group of the spout; for one thread.
 
-    `member` commits, None where the group has no members. Calls do not wait for the network unless they say so. They
-    raise `BrokerError` if no broker answers, a topic does not exist or may not be read, or reading cannot continue.
+    `member` commits. Calls do not wait for the network unless they say so. They raise `BrokerError` if no broker
+    answers, a topic does not exist or may not be read, or reading cannot continue.
     """
 
-    def __init__(self, kafka: KafkaSettings, group: str, member: GroupConsumer | None) -> None:
+    def __init__(self, kafka: KafkaSettings, group: str, member: GroupConsumer) -> None:
         settings = {
             # A partition that is begun or resumed waits for the fetches of the others.
             "fetch.wait.max.ms": 100,
@@ -49,7 +48,7 @@ class KafkaSource(GroupConsumer):
         super().__init__(settings, f"group {group}")
         self._kafka = kafka
         self._group = group
-        self._member = member or self
+        self._member = member
         self._started: dict[SourcePartition, int] = {}
         self._by_position: PositionReader | None = None
 

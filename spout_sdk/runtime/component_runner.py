@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,7 +14,7 @@ from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, ExactlyOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.errors import BrokerError, TopicsError, TopologyError
+from spout_sdk.errors import BrokerError, TopicsError
 from spout_sdk.kafka.kafka_checks import check_topics, topics_of
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked, watching_client
 from spout_sdk.kafka.kafka_sink import KafkaSink
@@ -50,7 +50,6 @@ class ComponentRunner:
             while an `execute` takes more than two seconds, but never in both at a time.
         on_hanging: called with the reason before the process is ended because an `execute` takes longer than
             `max.poll.interval.ms`, 30 minutes unless set.
-        tasks: which tasks of a spout to run with `at_most_once`, where there is no group; all unless given.
         slot: with `exactly_once`, the end of a bolt's transactional id. A process that is given that of one which died
             ends its transaction at once, instead of after its time-out; two that run at a time must not share one.
             Drawn unless given.
@@ -70,7 +69,6 @@ class ComponentRunner:
         *,
         on_stats: Callable[[Stats], None] | None = None,
         on_hanging: Callable[[str], None] | None = None,
-        tasks: Sequence[int] | None = None,
         slot: str | None = None,
         clock: Clock = time.monotonic,
         entropy: Entropy = os.urandom,
@@ -83,7 +81,6 @@ class ComponentRunner:
         self._on_stats = on_stats
         self._on_hanging = on_hanging
         self._reporting = threading.Lock()
-        self._tasks = tasks
         self._slot = slot or entropy(_SLOT_BYTES).hex()
         self._loop: SpoutLoop | BoltLoop | None = None
         self._stats_at = 0.0
@@ -117,7 +114,7 @@ class ComponentRunner:
             self._publisher = StatsPublisher(
                 *(topology.name, "component", component), *(Producer(producer_settings(kafka)), admin, process.clock())
             )
-            loop = self._loop = component_loop(process, self._tasks, self._slot)
+            loop = self._loop = component_loop(process, self._slot)
             logger.info("%s of %s started", component, topology.name)
             try:
                 with self._watched(loop):
@@ -218,7 +215,7 @@ class ComponentRunner:
         end_process(why)
 
 
-def component_loop(process: ComponentProcess, tasks: Sequence[int] | None, slot: str) -> SpoutLoop | BoltLoop:
+def component_loop(process: ComponentProcess, slot: str) -> SpoutLoop | BoltLoop:
     """The loop of a component, with its producers and its delivery guarantee; see `ComponentRunner` for the rest."""
     manifest, component, kafka = process.topology.manifest, process.component, process.kafka
     declared = manifest.component(component)
@@ -228,11 +225,6 @@ def component_loop(process: ComponentProcess, tasks: Sequence[int] | None, slot:
         return BoltLoop(process, ExactlyOnce(process.environment(transactions), transactions, component))
     sink = KafkaSink(kafka, never_twice=not manifest.acking)
     if is_spout:
-        fixed = range(declared.tasks) if tasks is None else tasks
-        if unknown := [task for task in fixed if not 0 <= task < declared.tasks]:
-            raise TopologyError(
-                f"spout {component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
-            )
-        return SpoutLoop(process, sink, fixed)
+        return SpoutLoop(process, sink)
     guarantee = AtMostOnce if manifest.guarantee == "at_most_once" else AtLeastOnce
     return BoltLoop(process, guarantee(process.environment(sink), sink, component))

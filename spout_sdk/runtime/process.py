@@ -67,7 +67,6 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             launch.kafka,
             on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict()}),
             on_hanging=lambda why: send_report(launch.reports, {"error": why}),
-            tasks=launch.tasks,
             slot=launch.slot,
         )
         stop_with_supervisor(runner.stop, _ORPHAN_SECONDS)

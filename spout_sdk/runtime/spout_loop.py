@@ -27,15 +27,14 @@ _LONGEST_IDLE: Final = 0.01
 class SpoutLoop(TaskLoop[SpoutTask]):
     """Runs the tasks of a spout that the group gives to this process.
 
-    With `at_most_once` there are no notices, and so no group: the process runs fixed tasks.
+    A task is a partition of the notices topic. With `at_most_once` there are no notices; the group shares the tasks.
     """
 
-    def __init__(self, process: ComponentProcess, sink: KafkaSink, fixed_tasks: Sequence[int]) -> None:
+    def __init__(self, process: ComponentProcess, sink: KafkaSink) -> None:
         super().__init__(process, sink.in_flight)
         self._environment = replace(process.environment(sink), open_source=self._open_source)
         self._sink = sink
-        self._fixed_tasks = fixed_tasks
-        self._reader: KafkaReader | None = None
+        self._reader: KafkaReader
         self._idle = _SHORTEST_IDLE
 
     @property
@@ -51,20 +50,16 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return self._environment.counters.emitted
 
     def start(self) -> None:
-        if self._topology.manifest.acking:
-            notices = notices_topic(self._topology.name, self._component)
-            # A new session holds no trees, so earlier outcomes concern no task.
-            self._reader = self._read(notices, from_end=True)
-        else:
-            self._assigned(self._fixed_tasks)
+        notices = notices_topic(self._topology.name, self._component)
+        # A new session holds no trees, so earlier outcomes concern no task.
+        self._reader = self._read(notices, from_end=True)
 
     def join(self) -> None:
         self._handle_notices(0)
 
     def close(self) -> None:
         self._lost(tuple(self.tasks))
-        if self._reader is not None:
-            self._reader.close()
+        self._reader.close()
 
     def turn(self) -> bool:
         emitted = False
@@ -90,10 +85,6 @@ class SpoutLoop(TaskLoop[SpoutTask]):
 
     def _handle_notices(self, seconds: float) -> bool:
         """Handles the outcomes that are there, or that come within so many seconds."""
-        if self._reader is None:
-            if seconds:
-                self._sink.poll(seconds)
-            return False
         records = self._reader.wait(seconds) if seconds else self._reader.read(_LARGEST_READ)
         for record in records:
             task = self.tasks.get(record.partition())  # type: ignore[arg-type]

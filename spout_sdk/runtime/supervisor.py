@@ -17,7 +17,6 @@ from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.topologies.topology import load_topology
-from tuple_tree.manifest import SpoutManifest
 
 logger = get_logger("spout_sdk.runtime.supervisor")
 
@@ -36,7 +35,6 @@ class Launch:
     """What a process is given beyond topology and component; import path and log level are the supervisor's."""
 
     kafka: Mapping[str, Any] = field(repr=False)
-    tasks: Sequence[int] | None = None  # of a spout, where there is no group; None for all
     slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
@@ -198,13 +196,11 @@ class TopologyRunner(Supervisor[Stats]):
                     "and each process needs one"
                 )
             for number in range(count):
-                fixed = isinstance(component, SpoutManifest) and not self._manifest.acking
-                tasks = tuple(range(number, component.tasks, count)) if fixed else None
-                self._slots.append(self._slot(component.name, tasks, f"{run}-{number}"))
+                self._slots.append(self._slot(component.name, f"{run}-{number}"))
 
-    def _slot(self, component: str, tasks: tuple[int, ...] | None, name: str) -> Slot[Stats]:
+    def _slot(self, component: str, name: str) -> Slot[Stats]:
         def start_process() -> ChildProcess:
-            return start(self._reference, component, Launch(dict(self._kafka), tasks, name), self._environment)
+            return start(self._reference, component, Launch(dict(self._kafka), name), self._environment)
 
         return Slot(component, start_process, Stats(component))
 

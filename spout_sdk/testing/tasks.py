@@ -42,7 +42,7 @@ class SimulatedProcess:
         self._clients = MemoryClients(broker, [task])
         never: Any = (lambda _now: None, lambda: False)
         process = ComponentProcess(topology, component, self._clients.settings, clock, entropy, self._counters, *never)
-        self._loop = component_loop(process, [task], str(task))
+        self._loop = component_loop(process, str(task))
         # Nothing is executed twice for certain, if each turn ends with its transaction.
         self._linger = 1 if topology.manifest.guarantee == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush

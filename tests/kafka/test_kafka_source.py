@@ -8,7 +8,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk import BrokerError, Record, TopicsError
+from spout_sdk.kafka.kafka_settings import consumer_settings
 from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, KafkaSource
 from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from tests.kafka.sdk_rig import write, write_in_transactions
@@ -39,9 +41,12 @@ def topic(bootstrap_servers: str) -> Topic:
 
 @pytest.fixture
 def source(topic: Topic) -> Iterator[KafkaSource]:
-    made = KafkaSource(topic.kafka, f"group-{topic.at.topic}", None)
+    group = f"group-{topic.at.topic}"
+    member = GroupConsumer(consumer_settings(topic.kafka, group), "test")
+    made = KafkaSource(topic.kafka, group, member)
     yield made
     made.close()
+    member.close()
 
 
 def read(source: KafkaSource, until: int) -> tuple[list[int], list[OffsetOutOfRange]]:
@@ -159,12 +164,15 @@ def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, mon
     with pytest.raises(TopicsError, match="source topic no-such-topic does not exist"):
         source.partitions("no-such-topic")
     monkeypatch.setattr("spout_sdk.kafka_spout.kafka_source.ANSWER_SECONDS", 0.2)
-    unreachable = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "group", None)
+    kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    member = GroupConsumer(consumer_settings(kafka, "group"), "test")
+    unreachable = KafkaSource(kafka, "group", member)
     try:
         with pytest.raises(BrokerError, match="source topic any cannot be read"):
             unreachable.partitions("any")
     finally:
         unreachable.close()
+        member.close()
 
 
 def test_a_recreated_topic_has_another_id(topic: Topic, source: KafkaSource) -> None:

@@ -18,6 +18,7 @@ from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import QUICKLY, SOURCE
 from tests.waiting import eventually
+from tuple_tree.manifest import Guarantee
 from tuple_tree.names import dead_letters_topic
 
 Use = Callable[..., Source]
@@ -27,12 +28,18 @@ class InThreads(Source):
     """Topics with so many partitions, and a topology whose spout `lines` reads them and whose bolt executes this."""
 
     def __init__(
-        self, world: RealWorld, servers: str, partitions: Sequence[int], execute: Execute, tasks: int = 1
+        self,
+        world: RealWorld,
+        servers: str,
+        partitions: Sequence[int],
+        execute: Execute,
+        tasks: int = 1,
+        guarantee: Guarantee = "at_least_once",
     ) -> None:
         unique = uuid.uuid4().hex[:8]
         topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
         self.seen = Executed(execute)
-        builder = world.builder(ack_partitions=2, message_timeout=120, tick=0.5)
+        builder = world.builder(ack_partitions=2, message_timeout=120, tick=0.5, guarantee=guarantee)
         spout = KafkaSpout(
             [*topics],
             streams=STREAMS,
@@ -79,8 +86,11 @@ def test_failed_messages_are_retried_and_become_dead_letters(world: RealWorld, b
         assert headers["dead-letter.by"] == b"lines/0"
 
 
-def test_two_processes_share_the_tasks_and_take_over(world: RealWorld, bootstrap_servers: str) -> None:
-    source = InThreads(world, bootstrap_servers, (4,), Hold(), tasks=2)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+def test_two_processes_share_the_tasks_and_take_over(
+    world: RealWorld, bootstrap_servers: str, guarantee: Guarantee
+) -> None:
+    source = InThreads(world, bootstrap_servers, (4,), Hold(), tasks=2, guarantee=guarantee)
     fed: list[str] = []
 
     def feed_until(condition: Callable[[], Any], what: str) -> None:
@@ -96,14 +106,17 @@ def test_two_processes_share_the_tasks_and_take_over(world: RealWorld, bootstrap
 
     with world.run(source.topology) as running:
         first = running.runners["lines"]
-        feed_until(lambda: len(first.stats.tasks) == 2 and first.stats.acked > 0, "one process has both tasks")
+        feed_until(lambda: len(first.stats.tasks) == 2 and first.stats.emitted > 0, "one process has both tasks")
         second, thread = running.start("lines")
-        feed_until(lambda: len(first.stats.tasks) == 1 and second.stats.acked > 0, "each has one")
+        feed_until(lambda: len(first.stats.tasks) == 1 and second.stats.emitted > 0, "each has one")
         second.stop()
         feed_until(lambda: len(first.stats.tasks) == 2, "the first one has both again")
         thread.join()
         source.await_all_committed()
+        eventually(lambda: len(source.seen.words) >= len(fed), "every message executed")
         assert (first.stats.failed, second.stats.failed) == ({}, {})
+    if guarantee == "at_most_once":
+        assert sorted(source.seen.words) == sorted(fed), "none is emitted twice"
     assert {*source.seen.words} == {*fed}
 
 

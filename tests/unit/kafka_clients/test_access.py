@@ -45,7 +45,10 @@ def test_a_spout_reads_its_own_notices_and_writes_to_its_receivers_alone() -> No
 def test_without_acking_there_are_no_acks_and_no_ackers() -> None:
     untracked = manifest(guarantee="at_most_once")
     assert [role.name for role in roles(untracked)] == ["operator", "a", "b", "c", "d"]
-    assert uses(component_role(untracked, "a")) == {"topic:t.tuples.c": "w", "topic:t.stats": "w"}
+    assert uses(component_role(untracked, "a")) == {
+        "topic:t.notices.a": "r", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w", "topic:t.stats": "w",
+        "group:t.a": "r",
+    }  # fmt: skip
     assert uses(component_role(untracked, "d")) == {
         "topic:t.tuples.d": "r", "topic:t.dead-letters": "w", "topic:t.stats": "w", "group:t.d": "r",
     }  # fmt: skip
