@@ -32,6 +32,7 @@ from tests.topics import create_topics
 from tests.unit.cli.running import Run, call_acker, one_line, running_acker
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.names import CATALOGUE_GROUP
 
 pytestmark = pytest.mark.xdist_group("secured")
 
@@ -102,7 +103,8 @@ def printed_operations(role: Role, topic: str) -> set[str]:
 def may_use(kafka: Mapping[str, Any], manifests: tuple[Manifest, ...]) -> set[str]:
     """The groups whose offsets this user may read."""
     admin, found = AdminClient(dict(kafka)), set()
-    for group in (f"{manifest.topology}.{role}" for manifest in manifests for role in ("acker", *COMPONENTS)):
+    own = [f"{manifest.topology}.{role}" for manifest in manifests for role in ("acker", *COMPONENTS)]
+    for group in (CATALOGUE_GROUP, *own):
         (answer,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
         try:
             answer.result(60)
