@@ -59,13 +59,14 @@ class AckerLoop(GroupConsumer):
         catalogue: Catalogue,
         commit_interval_s: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
+        instance: str | None = None,
     ) -> None:
         self._manifest = manifest
         self._ledger_settings = LedgerSettings.of(manifest)
         self._topic, self._group = acks_topic(manifest.topology), acker_group(manifest.topology)
         self._clock = clock
         settings = {
-            **for_group(kafka, self._group),
+            **for_group(kafka, self._group, instance),
             "enable.partition.eof": True,
             "logger": client_logger("acker_worker"),
         }
@@ -73,7 +74,7 @@ class AckerLoop(GroupConsumer):
         # rejects an interval below the session.
         longest = max(int(settings.get("max.poll.interval.ms", 45_000)), int(settings["session.timeout.ms"]))
         settings["max.poll.interval.ms"] = longest
-        super().__init__(settings, self._topic)
+        super().__init__(settings, self._topic, instance)
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
         self._watermarks_monitor = BrokerMonitor()
         uncommitted = {**settings, **self._watermarks_monitor.settings, "isolation.level": "read_uncommitted"}
@@ -100,6 +101,9 @@ class AckerLoop(GroupConsumer):
         if error is not None:
             # Notices of what was folded may not be sent: it must not be committed when the partitions are revoked.
             self._owned.clear()
+        else:
+            self._leaving = True
+            self.leave()
         self.close()
 
     def turn(self) -> bool:
@@ -118,7 +122,7 @@ class AckerLoop(GroupConsumer):
         self._commit(list(self._owned), _LAST_DRAIN_S)
 
     def close(self) -> None:
-        """Leaves the group.
+        """Leaves the group, unless a successor takes its place in it.
 
         A consumer that has lost a commit would wait for its answer for ever, and stay a member: the process ends then.
         """

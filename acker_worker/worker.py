@@ -45,6 +45,7 @@ class AckerWorker:
         clock: Callable[[], float] = time.monotonic,
         manifest: Manifest | None = None,
         stats_producer: Producer | None = None,
+        instance: str | None = None,
     ) -> None:
         self._topology = topology
         self._kafka = dict(kafka)
@@ -54,6 +55,7 @@ class AckerWorker:
         self._stopping = threading.Event()
         self._given_manifest = manifest
         self._stats_producer = stats_producer
+        self._instance = instance
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
@@ -67,7 +69,9 @@ class AckerWorker:
         catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         manifest = self._checked(catalogue)
         warm_up()
-        loop = AckerLoop(manifest, self._kafka, catalogue, self._settings.commit_interval_s, self._clock)
+        loop = AckerLoop(
+            *(manifest, self._kafka, catalogue, self._settings.commit_interval_s, self._clock), instance=self._instance
+        )
         producer = self._stats_producer or Producer(producer_settings(self._kafka))
         publisher = StatsPublisher(self._topology, "acker", ACKER, producer, catalogue.admin, self._clock())
         reports = Interval(self._settings.stats_interval_s, self._clock)

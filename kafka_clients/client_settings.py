@@ -23,6 +23,7 @@ _PRODUCER_ONLY: Final = (
     *("request.timeout.ms", "retries", "sticky.partitioning.", "transaction"),
 )
 _SOCKET: Final = "socket.timeout.ms"
+INSTANCE: Final = "group.instance.id"
 _EVERY: Final[dict[str, Any]] = {
     # A client may find a broker that was restarted, or a partition's new leader, only when it refreshes its metadata,
     # by default every 300 s.
@@ -78,9 +79,13 @@ def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:
     return {**_EVERY, **consumers(kafka)}
 
 
-def for_group(kafka: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The properties of a member of a consumer group; what the guarantees rest on is ours."""
-    return {**_GROUP, **for_consumer(kafka), **_FIXED_GROUP, "group.id": group}
+def for_group(kafka: Mapping[str, Any], group: str, instance: str | None = None) -> dict[str, Any]:
+    """The properties of a member of a consumer group; what the guarantees rest on is ours.
+
+    With an `instance` it is a static member, unless the user has set another.
+    """
+    static = {} if instance is None else {INSTANCE: instance}
+    return {**_GROUP, **static, **for_consumer(kafka), **_FIXED_GROUP, "group.id": group}
 
 
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_clients.client_settings import new_client
+from kafka_clients.client_settings import INSTANCE, new_client
 from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
 from kafka_clients.repeated_lines import get_logger
 
@@ -25,22 +26,25 @@ REGROUPING: Final = _REBALANCE | {KafkaError.UNKNOWN_MEMBER_ID, KafkaError._ASSI
 """Errors of commits while members join or leave; the partition may have another owner, which continues from that."""
 _PASSING: Final = _REBALANCE | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
 _PAUSE_S: Final = 0.05
+_LEAVE_S: Final = 3.0
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that are assigned or revoked, while the consumer is polled or closed."""
 
 
 class GroupConsumer:
-    """Base of consumers in a group; `name` is what it reads, for logs."""
+    """Base of consumers in a group; `name` is what it reads, for logs, `instance` the name of our static member."""
 
     _KEPT: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)  # exceptions of callbacks that are raised later
 
-    def __init__(self, settings: Mapping[str, Any], name: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], name: str, instance: str | None = None) -> None:
         self._name = name
         self._logger = get_logger(type(self).__module__)
         # Offset and metadata of the last commit of each partition, unless one has failed since.
         self._last_commits: dict[tuple[str, int], tuple[int, str | None]] = {}
         self._raised: Exception | None = None
         self._monitor = BrokerMonitor()
+        # A dynamic member leaves when it is closed; a user who has set another instance wants its place to be kept.
+        self._leaves = instance is not None and settings[INSTANCE] == instance
         self._consumer = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
 
     @property
@@ -48,8 +52,23 @@ class GroupConsumer:
         """Whether it has lost all brokers for good, see `kafka_clients.librdkafka_bugs`."""
         return self._monitor.lost
 
+    def leave(self) -> None:
+        """Leaves the group at once if it is our static member, whose place `close` keeps until its session ends.
+
+        Partitions that are still held are reported as revoked. Waits a few seconds at most: if no broker answers, the
+        place is kept. To be closed next.
+        """
+        if not self._leaves:
+            return
+        deadline = time.monotonic() + _LEAVE_S
+        with suppress(KafkaException), bounded(HANG_S, f"unsubscribe() of the consumer of {self._name}"):
+            self._consumer.unsubscribe()
+            # The client forgets its member id with the request to leave, which follows after the callbacks.
+            while self._consumer.memberid() and time.monotonic() < deadline:
+                self._consumer.poll(_PAUSE_S)
+
     def close(self) -> None:
-        """Leaves the group; partitions that are still held are reported as revoked."""
+        """Ends the consumer; a dynamic member leaves the group. Partitions still held are reported as revoked."""
         with bounded(HANG_S, f"close() of the consumer of {self._name}"):
             self._consumer.close()
         if self._raised is not None:

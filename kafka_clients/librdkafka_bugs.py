@@ -2,8 +2,8 @@
 
 A call that is running when a broker fails may ignore its timeout
 (https://github.com/confluentinc/librdkafka/issues/5456, https://github.com/confluentinc/librdkafka/issues/5511), and
-nothing can interrupt it. `bounded` ends the process, and its supervisor starts it again. Its state is in Kafka, where
-the next process continues.
+nothing can interrupt it. `within` leaves it to a thread, with its client. `bounded` ends the process, and its
+supervisor starts it again. Its state is in Kafka, where the next process continues.
 
 A client forgets brokers that are missing in the metadata it is given. A broker that has just started may give metadata
 without any, itself included; the client then forgets all, and begins again with its bootstrap servers. A second such
@@ -23,7 +23,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -58,6 +58,31 @@ def bounded(seconds: float, what: str) -> Iterator[None]:
         yield
     finally:
         _running.discard(call)
+
+
+def within(seconds: float, call: Callable[[], None]) -> None:
+    """Makes a call in a thread of its own, which keeps it and its client if it hangs.
+
+    Raises:
+        TimeoutError: if it takes longer; it may still end, at any time.
+    """
+    outcome: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            outcome.append(error)
+        else:
+            outcome.append(None)
+
+    thread = threading.Thread(target=run, name="may-hang", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise TimeoutError
+    if (error := outcome[0]) is not None:
+        raise error
 
 
 @cache

@@ -179,8 +179,7 @@ FAULTS: Final = (
     Fault(
         "transactions: the offsets of the inputs are left out",
         "spout_sdk/delivery/transactional_sink.py",
-        "        self._step(lambda seconds: self._producer.send_offsets_to_transaction("
-        "positions, group, seconds), self.timeout)\n",
+        "        self._send_offsets(offsets, group)\n",
         "",
         "tests/kafka/test_guarantees.py::test_tasks_that_move_in_order_lose_and_repeat_nothing",
     ),

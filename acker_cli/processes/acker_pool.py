@@ -4,9 +4,11 @@ Their standard input has the launch, one line of JSON, and ends with the parent.
 unexpected end, are reported on a pipe.
 """
 
+import secrets
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
 
 from acker_cli.console import log_to_stderr
@@ -51,11 +53,13 @@ class AckerPool(Supervisor[WorkerStats]):
         super().__init__(WorkerStats.of, summed, lambda name, why: ProcessError(f"{name}: {why}"))
         self.count = count
         launch = {"topology": topology, "kafka": {**kafka}, "worker": {**(worker or {})}, "log_level": log_level}
+        # Workers of other pools are in the same group.
+        pool = secrets.token_hex(4)
 
-        def start_process() -> ChildProcess:
-            return ChildProcess(ARGUMENTS, {}, launch)
+        def start_process(number: int) -> ChildProcess:
+            return ChildProcess(ARGUMENTS, {}, {**launch, "instance": f"{pool}-{number}"})
 
-        self._slots = [Slot(ACKER_LOOP, start_process, WorkerStats()) for _ in range(count)]
+        self._slots = [Slot(ACKER_LOOP, partial(start_process, number), WorkerStats()) for number in range(count)]
 
     def check(self) -> None:
         """Raises a `ProcessError` if no worker could even start."""
@@ -116,7 +120,9 @@ def main() -> int:
     def on_stats(stats: WorkerStats) -> None:
         send_report(reports, {"stats": stats.to_dict()})
 
-    worker = AckerWorker(topology, launch["kafka"], WorkerSettings(**launch["worker"]), on_stats)
+    worker = AckerWorker(
+        topology, launch["kafka"], WorkerSettings(**launch["worker"]), on_stats, instance=launch["instance"]
+    )
     stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
     try:
         worker.run()

@@ -192,6 +192,7 @@ class ExactlyOnce(DeliveryGuarantee):
         Not before: a transaction without the offset of an input could still be committed by a process that lost its
         place in the group, and what it opens would then supersede the session of the task's new owner.
         """
+        self._sink.refresh()
         if not self._unopened:
             return
         for record in records:

@@ -2,17 +2,22 @@
 
 A transaction is open from the first record on. Whatever is sent counts as delivered at once, because it is, or nothing
 is: a record that was not delivered ends the transaction that it is part of.
+
+A producer whose transaction can neither be committed nor aborted is replaced by another one with the same transactional
+id, in the same process: so its tasks stay, and no group has to move them. `init_transactions` of the new one fences the
+old one, and ends its transaction, before anything is read again.
 """
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_clients.access import remedy
 from kafka_clients.client_settings import new_client
-from kafka_clients.librdkafka_bugs import bounded
+from kafka_clients.librdkafka_bugs import bounded, within
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
@@ -27,79 +32,279 @@ _FLUSH_SECONDS: Final = 0.1
 _CLEANING_SECONDS: Final = 5.0
 _HANG_SECONDS: Final = 10.0
 """How much longer than its timeout a call may take until it counts as hanging."""
+_OFFSETS_SECONDS: Final = 3.0
+"""How long to wait for the offsets: that call ignores its timeout, and may hang once a coordinator was away."""
+_OUTAGE_SECONDS: Final = 60.0
+"""How long a process waits for brokers that were there; it would come back later if it ended."""
+_MOST_HANGING: Final = 10
+"""How many producers may hang, which keep their threads, until their process ends."""
+_CUT_OFF: Final = "no broker could be reached for a while"
 _REPLACED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
 )
 _PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
+class _Transactions:
+    """The transactions of one producer; the next is open as soon as one has ended.
+
+    A `RolledBackError` of a method means that the open transaction cannot be committed, a `BrokerError` that the
+    process has to end.
+
+    Attributes:
+        ended: why the producer cannot continue, and another has to replace it.
+        hangs: whether that is because a call does not return.
+        is_used: whether the open transaction has records.
+        was_cut_off: whether no broker could be reached since `start`.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], component: str, timeout: float) -> None:
+        self._component = component
+        self._timeout = timeout
+        self._refused: str | None = None
+        self.ended: str | None = None
+        self.hangs = False
+        self._broken: str | None = None
+        self._unsent: str | None = None
+        self.is_used = False
+        self.was_cut_off = False
+        callbacks = {"error_cb": self._on_error, "on_delivery": self._on_undelivered}
+        self._producer = new_client(Producer, {**settings, **callbacks})
+
+    def start(self, seconds: float) -> None:
+        """Fences the last producer with this transactional id, and ends its transaction; waits for a broker so long."""
+        self._step(self._producer.init_transactions, seconds)
+        self.poll()
+        self.was_cut_off = False
+        self._begin()
+
+    def poll(self) -> None:
+        """Serves delivery reports; the transaction ends if all brokers are gone."""
+        self._serve(lambda: self._producer.poll(0))
+        if self.was_cut_off and self.is_used:
+            self._end(_CUT_OFF)
+        if self._refused is not None:
+            raise BrokerError(self._refused)
+        # What was not delivered is why nothing more could be sent, and may be reported after that.
+        if (why := self.ended or self._broken or self._unsent) is not None:
+            raise RolledBackError(why)
+
+    def commit(self, offsets: list[TopicPartition], group: Any) -> None:
+        left = self._flush()
+        self.poll()
+        if left:
+            self._raise_cause()
+            raise self._end(f"{left} records were not delivered within {self._timeout:.0f} s")
+        self._send_offsets(offsets, group)
+        self._step(self._producer.commit_transaction, self._timeout)
+        self._begin()
+
+    def abort(self) -> None:
+        if self._refused is not None:
+            raise BrokerError(self._refused)
+        if self.ended is not None:
+            raise RolledBackError(self.ended)
+        self._step(self._producer.abort_transaction, self._timeout)
+        self._broken = self._unsent = None
+        self._begin()
+
+    def close(self) -> None:
+        """Aborts what is open; a failure is only logged."""
+        try:
+            with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
+                self._producer.abort_transaction(min(_CLEANING_SECONDS, self._timeout))
+        except KafkaException as error:
+            if self.is_used:
+                left_open = "%s leaves a transaction open, which times out after %.0f s: %s"
+                logger.warning(left_open, self._component, self._timeout, error.args[0].str())
+
+    def retire(self) -> None:
+        """Ends the client, whose callbacks are no more served, in the background."""
+        clients = [self._producer]
+        del self._producer
+        threading.Thread(target=clients.clear, name="retired-producer", daemon=True).start()
+
+    def produce(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> KafkaError | None:
+        """Adds a record to the transaction; waits while librdkafka's queue is full.
+
+        Returns why the record alone is refused, too large for instance; None if it was taken, or the transaction is
+        broken anyway, which `poll` raises.
+        """
+        self.is_used = True
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, None, None, 0, headers)
+                return None
+            except BufferError:
+                self._serve(lambda: self._producer.poll(_ROOM_SECONDS))
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                cause = ended_by(self._producer.poll, reason)
+                if reason.code() != KafkaError._STATE and cause is None:
+                    return reason
+                # Not raised here, where a bolt's execute would be blamed for it.
+                if cause is not None:
+                    self._end(self._reason(cause))
+                elif self._unsent is None:
+                    self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
+                return None
+
+    def _flush(self) -> int:
+        """Returns how many records are not delivered; does not wait for those behind one that was refused.
+
+        librdkafka holds them back until the transaction is aborted, and the broker aborts it when it times out.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            left = self._serve(lambda: self._producer.flush(min(_FLUSH_SECONDS, self._timeout)))
+            failed = (self._refused or self.ended or self._broken) is not None
+            if not left or failed or time.monotonic() >= deadline:
+                return left
+
+    def _serve(self, call: Callable[[], int]) -> int:
+        count, reason = served(call)
+        if reason is not None:
+            self._end(self._reason(reason))
+        return count
+
+    def _raise_cause(self) -> None:
+        """Raises what ended the producer, where the client has lost that: to begin again is refused, with why."""
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.fatal() or reason.code() in _REPLACED:
+                raise self._end(self._reason(reason)) from error
+
+    def _begin(self) -> None:
+        self.is_used = False
+        self._producer.begin_transaction()
+
+    def _send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
+        seconds, send = min(_OFFSETS_SECONDS, self._timeout), self._producer.send_offsets_to_transaction
+
+        def attempt(left: float) -> None:
+            try:
+                within(left + _FLUSH_SECONDS, lambda: send(offsets, group, left))
+            except TimeoutError as error:
+                self.hangs = True
+                raise self._end(f"the offsets of its inputs were not taken within {seconds:.0f} s") from error
+
+        self._step(attempt, seconds)
+
+    def _step(self, call: Callable[[float], None], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            try:
+                with bounded(left + _HANG_SECONDS, f"a step of the transaction of {self._component}"):
+                    call(left)
+                return
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                    raise AccessError(
+                        f"the transactional-id of {self._component} may not be used by this user: "
+                        f"{remedy(self._component)}"
+                    ) from error
+                if reason.txn_requires_abort() and not reason.fatal():
+                    raise RolledBackError(reason.str()) from error
+                if reason.fatal() or reason.code() in _REPLACED:
+                    raise self._end(self._reason(reason)) from error
+                if not reason.retriable() or time.monotonic() >= deadline:
+                    unknown = f"{self._component} does not know how its transaction went ({reason.str()})"
+                    raise self._end(unknown) from error
+
+    def _end(self, why: str) -> RolledBackError:
+        self.ended = self.ended or why
+        return RolledBackError(self.ended)
+
+    def _reason(self, reason: KafkaError) -> str:
+        if reason.code() in _REPLACED:
+            return (
+                f"{self._component} was fenced ({reason.str()}): another process has its "
+                f"transactional id, or the transaction was open for more than {self._timeout:.0f} s, as an execute "
+                "took so long, the process stood still, or the brokers were away. If it is execute that needs the "
+                "time, raise transaction.timeout.ms"
+            )
+        return f"the producer cannot continue: {reason.str()}"
+
+    def _on_undelivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is None or self._broken is not None or error.code() in _PURGED:
+            return
+        topic, partition = message.topic(), message.partition()
+        undelivered = f"a record for {topic}[{partition}] was not delivered: {error.str()}"
+        if error.code() in _REPLACED:
+            self._end(self._reason(error))
+        elif error.code() == KafkaError._MSG_TIMED_OUT:
+            # The transaction has timed out as well: to abort it would be refused.
+            self._end(undelivered)
+        elif is_refused(error):
+            # Doing it again would end like this.
+            self._refused = str(DeliveryError("a record", topic, partition, error))
+        self._broken = undelivered
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._end(self._reason(error))
+            return
+        self.was_cut_off = self.was_cut_off or error.code() == KafkaError._ALL_BROKERS_DOWN
+        logger.warning("Kafka: %s", error.str())
+
+
 class TransactionalSink:
     """The transactions of a process; only for the thread that made it."""
 
+    produce: Callable[..., KafkaError | None]
+
     def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str) -> None:
-        self._topology = topology
         self._component = component
-        settings = transactional_settings(kafka, transactional_id(topology, component, slot))
-        self.timeout = float(settings.get("transaction.timeout.ms", TRANSACTION_MS)) / 1000
-        self._fatal: str | None = None
-        self._broken: str | None = None
-        self._unsent: str | None = None
-        self._records = 0
-        callbacks = {"error_cb": self._on_error, "on_delivery": self._on_undelivered}
-        self._producer = new_client(Producer, {**settings, **callbacks})
-        self._step(self._producer.init_transactions, 3 * self.timeout)
-        self._begin()
+        self._prefix = transactional_prefix(topology, component)
+        self._settings = transactional_settings(kafka, transactional_id(topology, component, slot))
+        self.timeout = float(self._settings.get("transaction.timeout.ms", TRANSACTION_MS)) / 1000
+        self._hanging = 0
+        self._start(3 * self.timeout)
 
     @property
     def is_used(self) -> bool:
-        return self._records > 0
+        return self._current.is_used
 
     def poll(self) -> None:
         """Serves delivery reports; `RolledBackError` if the transaction can only be aborted."""
-        self._serve(lambda: self._producer.poll(0))
-        if self._fatal is not None:
-            raise BrokerError(self._fatal)
-        # What was not delivered is why nothing more could be sent, and may be reported after that.
-        if (why := self._broken or self._unsent) is not None:
-            raise RolledBackError(why)
+        self._current.poll()
+
+    def refresh(self) -> None:
+        """Replaces a producer that was cut off from all brokers, between two transactions.
+
+        It may have lost the coordinator of the group without noticing, and would hang at its next commit.
+        """
+        if self._current.was_cut_off and not self.is_used:
+            self._replace(_CUT_OFF)
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits everything that was sent, and the offsets of the inputs that it was sent for, or nothing of it.
 
         At least one offset, by which Kafka knows whether this process still has its place in the group. A
-        `RolledBackError` if the transaction can only be aborted, a `BrokerError` if its outcome is not known.
+        `RolledBackError` if it is not committed, or not known to be; `abort` finds that out.
         """
-        left = self._flush()
-        self.poll()
-        if left:
-            self._raise_cause()
-            raise RolledBackError(f"{left} records were not delivered within {self.timeout:.0f} s")
-        positions = list(offsets)
-        self._step(lambda seconds: self._producer.send_offsets_to_transaction(positions, group, seconds), self.timeout)
-        self._step(self._producer.commit_transaction, self.timeout)
-        self._begin()
+        self._current.commit(list(offsets), group)
 
     def abort(self) -> None:
-        if self._fatal is not None:
-            raise BrokerError(self._fatal)
+        """Aborts the open transaction, if it is not committed; one that cannot be aborted ends with its producer."""
+        current = self._current
+        if current.was_cut_off:
+            self._replace(current.ended or _CUT_OFF)
+            return
         try:
-            self._step(self._producer.abort_transaction, self.timeout)
+            current.abort()
         except RolledBackError as error:
-            raise BrokerError(
-                f"{self._component} cannot abort its transaction: {error}; restart the process"
-            ) from error
-        self._broken = self._unsent = None
-        self._begin()
+            self._replace(str(error))
 
     def close(self) -> None:
         """Aborts what is open, so that no reader waits until it times out; a failure is only logged."""
-        try:
-            with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
-                self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
-        except KafkaException as error:
-            if self.is_used:
-                left_open = "%s leaves a transaction open, which times out after %.0f s: %s"
-                logger.warning(left_open, self._component, self.timeout, error.args[0].str())
+        self._current.close()
 
     def send(self, *record: *Sending) -> None:
         """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
@@ -115,115 +320,18 @@ class TransactionalSink:
         """Everything was reported when it was sent."""
         return 0
 
-    def produce(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> KafkaError | None:
-        """Adds a record to the transaction; waits while librdkafka's queue is full.
+    def _replace(self, why: str) -> None:
+        logger.warning("%s replaces its transactional producer: %s", self._component, why)
+        self._hanging += self._current.hangs
+        if self._hanging >= _MOST_HANGING:
+            raise BrokerError(f"{self._hanging} producers of {self._component} hang: {why}; restart the process")
+        self._current.retire()
+        self._start(_OUTAGE_SECONDS)
 
-        Returns why the record alone is refused, too large for instance; None if it was taken, or the transaction is
-        broken anyway, which `poll` raises.
-        """
-        self._records += 1
-        while True:
-            try:
-                self._producer.produce(topic, value, key, partition, None, None, 0, headers)
-                return None
-            except BufferError:
-                self._serve(lambda: self._producer.poll(_ROOM_SECONDS))
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                cause = ended_by(self._producer.poll, reason)
-                if reason.code() != KafkaError._STATE and cause is None:
-                    return reason
-                # Not raised here, where a bolt's execute would be blamed for it.
-                if cause is not None:
-                    self._fatal = self._fatal or self._ended(cause)
-                elif self._unsent is None:
-                    self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
-                return None
-
-    def _flush(self) -> int:
-        """Returns how many records are not delivered; does not wait for those behind one that was refused.
-
-        librdkafka holds them back until the transaction is aborted, and the broker aborts it when it times out.
-        """
-        deadline = time.monotonic() + self.timeout
-        while True:
-            left = self._serve(lambda: self._producer.flush(min(_FLUSH_SECONDS, self.timeout)))
-            ended = self._broken is not None or self._fatal is not None
-            if not left or ended or time.monotonic() >= deadline:
-                return left
-
-    def _serve(self, call: Callable[[], int]) -> int:
-        count, reason = served(call)
-        if reason is not None:
-            self._fatal = self._ended(reason)
-        return count
-
-    def _raise_cause(self) -> None:
-        """Raises what ended the producer, where the client has lost that: to begin again is refused, with why."""
+    def _start(self, seconds: float) -> None:
+        self._current = _Transactions(self._settings, self._component, self.timeout)
+        self.produce = self._current.produce
         try:
-            self._producer.begin_transaction()
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            if reason.fatal() or reason.code() in _REPLACED:
-                self._fatal = self._ended(reason)
-                raise BrokerError(self._fatal) from error
-
-    def _begin(self) -> None:
-        self._records = 0
-        self._producer.begin_transaction()
-
-    def _step(self, call: Callable[[float], None], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while True:
-            left = max(0.1, deadline - time.monotonic())
-            try:
-                with bounded(left + _HANG_SECONDS, f"a step of the transaction of {self._component}"):
-                    call(left)
-                return
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                self._check_allowed(reason)
-                if reason.txn_requires_abort() and not reason.fatal():
-                    raise RolledBackError(reason.str()) from error
-                if reason.fatal() or reason.code() in _REPLACED:
-                    self._fatal = self._ended(reason)
-                    raise BrokerError(self._fatal) from error
-                if not reason.retriable() or time.monotonic() >= deadline:
-                    raise BrokerError(
-                        f"{self._component} does not know how its transaction went ({reason.str()}): restart the "
-                        "process, and it continues from what is committed"
-                    ) from error
-
-    def _check_allowed(self, reason: KafkaError) -> None:
-        if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            prefix = transactional_prefix(self._topology, self._component)
-            raise AccessError(f"transactional-id {prefix} may not be used by this user: {remedy(self._component)}")
-
-    def _ended(self, reason: KafkaError) -> str:
-        if reason.code() in _REPLACED:
-            return (
-                f"{self._component} was fenced ({reason.str()}): another process has its "
-                f"transactional id, or the transaction was open for more than {self.timeout:.0f} s, as an execute took "
-                "so long or the process stood still; restart it, and it continues from what is committed. If it is "
-                "execute that needs the time, raise transaction.timeout.ms"
-            )
-        return f"the producer cannot continue: {reason.str()}; restart the process"
-
-    def _on_undelivered(self, error: KafkaError | None, message: Any) -> None:
-        if error is None or self._broken is not None or error.code() in _PURGED:
-            return
-        topic, partition = message.topic(), message.partition()
-        if error.code() in _REPLACED:
-            self._fatal = self._fatal or self._ended(error)
-        elif is_refused(error):
-            # Doing it again would end like this.
-            self._fatal = str(DeliveryError("a record", topic, partition, error))
-        self._broken = f"a record for {topic}[{partition}] was not delivered: {error.str()}"
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._fatal = self._ended(error)
-        else:
-            logger.warning("Kafka: %s", error.str())
+            self._current.start(seconds)
+        except RolledBackError as error:
+            raise BrokerError(f"{error}; restart the process, and it continues from what is committed") from error

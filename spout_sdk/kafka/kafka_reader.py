@@ -30,6 +30,7 @@ class KafkaReader(GroupConsumer):
         on_assigned: called with new partitions, before any of their records is returned.
         on_revoked: called with partitions that go to another member; they may still be committed.
         on_lost: called with partitions that another member has already.
+        instance: name of this process as a static member of the group; a dynamic one unless given.
     """
 
     _KEPT = (SpoutSdkError, KafkaException)
@@ -44,8 +45,9 @@ class KafkaReader(GroupConsumer):
         on_assigned: Partitions,
         on_revoked: Partitions,
         on_lost: Partitions,
+        instance: str | None = None,
     ) -> None:
-        super().__init__(consumer_settings(kafka, group), topic)
+        super().__init__(consumer_settings(kafka, group, instance), topic, instance)
         self._topic = topic
         self._group = group
         self._from_end = from_end

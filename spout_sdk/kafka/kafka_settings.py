@@ -41,8 +41,8 @@ _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all
 _NEVER_TWICE: Final[dict[str, Any]] = {"message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
 
 
-def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
-    return {**for_group(kafka, group), "logger": _LOGGER}
+def consumer_settings(kafka: KafkaSettings, group: str, instance: str | None = None) -> dict[str, Any]:
+    return {**for_group(kafka, group, instance), "logger": _LOGGER}
 
 
 def tuple_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:

@@ -50,9 +50,11 @@ class ComponentRunner:
             while an `execute` takes more than two seconds, but never in both at a time.
         on_hanging: called with the reason before the process is ended because an `execute` takes longer than
             `max.poll.interval.ms`, 30 minutes unless set.
-        slot: with `exactly_once`, the end of a bolt's transactional id. A process that is given that of one which died
-            ends its transaction at once, instead of after its time-out; two that run at a time must not share one.
-            Drawn unless given.
+        slot: name of the place that this process fills, where another one follows when it has failed: its
+            `group.instance.id`, and with `exactly_once` the end of a bolt's transactional id. The successor has the
+            tasks and ends the transaction at once, instead of after the session and the transaction have timed out. Two
+            that run at a time must not share one. Unless given, the process is a dynamic member of its group, with a
+            transactional id of its own.
         clock: monotonic seconds.
         entropy: returns that many random bytes.
 
@@ -75,13 +77,14 @@ class ComponentRunner:
     ) -> None:
         topology.factory(component)
         self._stopped = False
+        self._slot = slot or entropy(_SLOT_BYTES).hex()
         self._process = ComponentProcess(
-            *(topology, component, checked(kafka), clock, entropy, Counters()), *(self._tick, lambda: self._stopped)
+            *(topology, component, checked(kafka), clock, entropy, Counters()),
+            *(self._tick, lambda: self._stopped, slot),
         )
         self._on_stats = on_stats
         self._on_hanging = on_hanging
         self._reporting = threading.Lock()
-        self._slot = slot or entropy(_SLOT_BYTES).hex()
         self._loop: SpoutLoop | BoltLoop | None = None
         self._stats_at = 0.0
         declared = topology.manifest.component(component)

@@ -31,6 +31,7 @@ class ComponentProcess:
     counters: Counters
     on_tick: Callable[[float], None]
     stopping: Callable[[], bool]
+    instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
 
     def environment(self, sink: Sink) -> TaskEnvironment:
         """The environment of its tasks; a Kafka in memory is not for clients of users."""
@@ -45,6 +46,8 @@ class TaskLoop(ABC, Generic[T]):
     """
 
     def __init__(self, process: ComponentProcess, in_flight: Callable[[], int]) -> None:
+        self._instance = process.instance
+        self._member: KafkaReader | None = None
         self._topology, self._component, self._kafka = process.topology, process.component, process.kafka
         self._clock, self._on_tick, self._stopping = process.clock, process.on_tick, process.stopping
         self._group = component_group(process.topology.name, process.component)
@@ -59,6 +62,9 @@ class TaskLoop(ABC, Generic[T]):
             while not self._stopping():
                 self.turn()
             self.end()
+            # After an exception a successor takes the place of this process in the group.
+            if self._member is not None:
+                self._member.leave()
         finally:
             self.close()
 
@@ -87,7 +93,7 @@ class TaskLoop(ABC, Generic[T]):
 
     @abstractmethod
     def close(self) -> None:
-        """Leaves the group."""
+        """Leaves the group, unless a successor takes its place in it."""
 
     @property
     def oldest_input(self) -> tuple[float, str]:
@@ -119,10 +125,12 @@ class TaskLoop(ABC, Generic[T]):
     def _tick(self, now: float) -> None: ...
 
     def _read(self, topic: str, *, from_end: bool) -> KafkaReader:
-        return KafkaReader(
+        self._member = KafkaReader(
             *(self._kafka, topic, self._group),
             from_end=from_end,
             on_assigned=self._assigned,
             on_revoked=self._released,
             on_lost=self._lost,
+            instance=self._instance,
         )
+        return self._member

@@ -140,14 +140,18 @@ def test_a_suspended_process_delays_the_acker_by_its_transaction_timeout_at_most
             return now - began > 20
 
         eventually(is_over, "twenty seconds")
+        rollbacks = run.runner.stats()["transform"].rollbacks
         os.kill(stopped, signal.SIGCONT)
-        eventually(lambda: run.exits, "the process that woke up to end")
+        # Its producer is fenced, and its consumer was a member of the group; without a session it may have to end.
+        eventually(
+            lambda: run.exits or run.runner.stats()["transform"].rollbacks > rollbacks,
+            "the process that woke up to undo",
+        )
         run.flows()
         run.finish()
         spout = run.spout
     # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
     assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
-    assert [exit_.code for exit_ in run.exits] == [1]
-    assert "transform was fenced" in run.exits[0].error
+    assert all("fenced" in exit_.error for exit_ in run.exits)
     assert run.outputs() == run.expected()
     assert none_failed_or_repeated(spout)

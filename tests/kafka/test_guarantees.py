@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 
 from spout_sdk import FailReason, KafkaBolt, OutputCollector, Tuple
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.errors import BrokerError
+from spout_sdk.errors import RolledBackError
 from tests.contract.components import Hold, Messages, MessageSpout, ack, alone, line, tuples_in
 from tests.contract.real import Real, RealWorld
 from tests.topics import create_topics
@@ -204,7 +204,7 @@ def test_a_successor_aborts_the_open_transaction_at_once_and_a_zombie_is_fenced(
         # A transaction that stayed open would hold this record back.
         eventually(lambda: [record.value() for record in cluster.records(topic)] == [b"successor"], "the committed one")
         sinks[0].produce(topic, 0, None, b"late", [])
-        with pytest.raises(BrokerError, match="one was fenced"):
+        with pytest.raises(RolledBackError, match="one was fenced"):
             commit(sinks[0], consumer, inbox)
         assert [record.value() for record in cluster.records(topic)] == [b"successor"]
     finally:
