@@ -1,6 +1,5 @@
 """Publishing the manifest of a topology that has one: what must not change while its processes run."""
 
-import logging
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
@@ -9,11 +8,12 @@ from acker_cli.errors import CliError
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
+from kafka_clients.repeated_lines import get_logger
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
 from tuple_tree.streams import Stream
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _BACK_S: Final = 15.0  # a process counts as gone before
 _HOW_TO: Final = "docs/how-to/change-a-topology.md: a second stream with the new fields needs no stop"
