@@ -13,9 +13,10 @@ from typing import Final
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from inspection.doctor.facts import Backlog, Facts, TopologyFacts
+from inspection.doctor.facts import Backlog, ComponentReport, Facts, TopologyFacts
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus, TopologyStatus
+from inspection.view import ComponentView
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.errors import GONE, REFUSED, ClusterError, TopicError
 from kafka_clients.log_reader import LogReader, Place, place_of
@@ -106,7 +107,7 @@ class _Gathering:
                     frozenset(name for name, code in errors.items() if code in REFUSED),
                     status.members,
                     tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
-                    self._oldest_inputs(status.manifest),
+                    self._reports(status.manifest),
                     declared if status.manifest.topology == wanted else None,
                 )
                 for status in statuses
@@ -116,15 +117,14 @@ class _Gathering:
             published=tuple(sorted(published)),
         )
 
-    def _oldest_inputs(self, manifest: Manifest) -> dict[str, tuple[str, float]]:
-        """From the bolts' statistics; nothing where their topic does not exist or may not be read."""
+    def _reports(self, manifest: Manifest) -> dict[str, ComponentReport]:
+        """From the statistics of processes; nothing where their topic does not exist or may not be read."""
         try:
             with closing(Observer(self._kafka, manifest, _STATS_S)) as observer:
                 observer.read_statistics()
         except TopicError:
             return {}
-        components = observer.view.snapshot(0)["components"]
-        return {each["name"]: (each["oldest_input"], each["oldest_input_seconds"]) for each in components}
+        return {each["name"]: report_of(each) for each in observer.view.snapshot(0)["components"] if each["processes"]}
 
     def _version(self, broker: int) -> str | None:
         """The protocol version that brokers before 4.0 report; None if there is none, or it may not be read."""
@@ -215,6 +215,22 @@ class _Gathering:
                 empty |= waiting & reader.ended.keys()
                 waiting -= reader.ended.keys()
         return empty
+
+
+def report_of(component: ComponentView) -> ComponentReport:
+    return ComponentReport(
+        component["processes"],
+        component["pending"] or 0,
+        component["unread"],
+        component["oldest_input"],
+        component["oldest_input_seconds"],
+        component["stalled_seconds"],
+        component["stalled_by"],
+        component["executed_per_second"] or 0.0,
+        component["failed_per_second"] or 0.0,
+        component["failing"],
+        component["last_error"],
+    )
 
 
 def _belongs(name: str, manifest: Manifest) -> bool:

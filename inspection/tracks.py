@@ -183,7 +183,7 @@ class Points:
         point: dict[str, Any] = {"at": (self._number + 1) * _POINT_MS}
         for name, count in _COUNTS.items():
             point[name] = sum(count(now) - count(before) for _, before, now in self._steps) / (_POINT_MS / 1000)
-        for kind in ("complete", "execute"):
+        for kind in ("complete", "process"):
             latency = latency_between(((before, now) for _, before, now in self._steps), f"{kind}_latency") or {}
             point |= {f"{kind}_{percent}": latency.get(percent) for percent in ("p50", "p99")}
         busy_ms: Counter[Hashable] = Counter()

@@ -29,6 +29,9 @@ _COUNTED: Final = ("emitted", "transferred", "executed", "acked")
 _LATENCIES: Final = ("execute_latency", "process_latency", "complete_latency")
 
 
+_FEW_FAILED: Final = 10  # with fewer failed tuples in the window, the next one may be acked
+
+
 class ComponentView(TypedDict):
     """A spout or a bolt. What something else than the SDK runs, such as Spark, may lack some counts, or all."""
 
@@ -48,6 +51,10 @@ class ComponentView(TypedDict):
     pending: int | None  # open trees of a spout; a bolt's inputs that are neither acked nor failed
     oldest_input: str  # of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open
     oldest_input_seconds: float
+    unread: int | None  # records of a bolt's inbox that its processes have not read; None where one does not report it
+    stalled_seconds: float  # for how long nothing was done though there is work; 0 where all is done
+    stalled_by: str  # what that is; empty where all is done
+    failing: bool  # whether a bolt acks nothing, and fails
     max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
     lag: int | None  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
@@ -216,6 +223,10 @@ class TopologyView:
             "pending": held.pending if is_reported("pending", alive) else None,
             "oldest_input": held.oldest_input,
             "oldest_input_seconds": round(held.oldest_input_seconds, 1),
+            "unread": held.unread if is_bolt and is_reported("unread", alive) else None,
+            "stalled_seconds": round(held.stalled_seconds, 1),
+            "stalled_by": held.stalled_by,
+            "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),
             "busy": busiest(recent) if is_bolt else None,
@@ -272,6 +283,12 @@ class TopologyView:
             found.get(number, cast(PartitionView, {**nothing, "partition": number}))
             for number in range(self._manifest.ack_partitions)
         ]
+
+
+def is_failing(acked: int | None, failed: int, acked_rate: float | None, failed_rate: float | None) -> bool:
+    """Whether a bolt fails all that it executes: lately, or since its processes were started."""
+    lately = acked_rate == 0 and (failed_rate or 0) * WINDOW_MS / 1000 >= _FEW_FAILED
+    return lately or (acked == 0 and failed > 0)
 
 
 def _flows(edges: list[Edge], sent: Mapping[str, float], taken: Mapping[str, float]) -> dict[Edge, float | None]:

@@ -120,7 +120,7 @@ class BrokerMonitor:
 
     def __init__(self) -> None:
         self._without = 0
-        self.unread = False  # whether records of its partitions wait to be read, as far as it knows
+        self.unread = 0  # records of its partitions that wait to be read, as far as it knows
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -136,9 +136,10 @@ class BrokerMonitor:
         self._without = 0 if known else self._without + 1
         read = [part for topic in values.get("topics", {}).values() for part in topic["partitions"].values()]
         # By what it fetches next, not by what was read last: behind that there may be only transaction markers.
-        self.unread = any(
-            part["fetch_state"] == "active" and (part["fetchq_cnt"] > 0 or 0 <= part["next_offset"] < part["ls_offset"])
+        self.unread = sum(
+            part["fetchq_cnt"] + (max(0, part["ls_offset"] - part["next_offset"]) if part["next_offset"] >= 0 else 0)
             for part in read
+            if part["fetch_state"] == "active"
         )
 
 

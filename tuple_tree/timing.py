@@ -26,6 +26,9 @@ class Interval:
 BROKERS: Final = "no broker has answered"  # why a process is stalled whose requests about its topics have no answer
 
 
+EXECUTING: Final = "execute has not returned"  # how the reason begins where one call takes long
+
+
 class Stall:
     """For how long there has been work of which nothing was done, beyond a patience: so long may be usual."""
 

@@ -208,6 +208,8 @@ def _troubles(components: "list[ComponentView]") -> list[Text]:
         if component["oldest_input_seconds"] >= _OLD_INPUT_S:
             seconds = component["oldest_input_seconds"]
             words.append(f"input {component['oldest_input']} neither acked nor failed for {seconds:.0f} s")
+        if component["stalled_seconds"] >= _OLD_INPUT_S and component["stalled_by"]:
+            words.append(f"{component['stalled_by']} for {component['stalled_seconds']:.0f} s")
         if component["last_error"]:
             words.append(component["last_error"])
         if words:

@@ -3,14 +3,18 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from inspection.doctor.facts import Backlog, Check, Facts, Finding, Severity, TopologyFacts
+from inspection.doctor.facts import Backlog, Check, ComponentReport, Facts, Finding, Severity, TopologyFacts
 from inspection.doctor.topic_checks import OF_TOPICS, check_single_copies
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
+from tuple_tree.timing import EXECUTING
 
 LARGEST_SKEW_S: Final = 2.0  # how far clocks may differ without a finding
+
+_NOTHING: Final = ComponentReport(processes=0)
 
 _OLDEST: Final = (2, 8)
 """From here on topics have ids, which distinguish a topic from a deleted one of the same name."""
@@ -150,7 +154,7 @@ def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
                 f"Group {group} has no DESCRIBE ACL for this user, so it is not known whether it has members.",
                 "Allow Describe for groups that begin with the topology's name.",
             )
-        elif members == 0 and _is_running(facts):
+        elif members == 0 and _is_running(facts) and not facts.reports.get(component.name, _NOTHING).executes_since:
             waiting = sum(each.after for each in facts.backlogs if each.group == group and each.is_waiting)
             yield Check("groups", group).problem(
                 f"Group {group} has no members: no process runs {component.kind} {component.name}, while others of "
@@ -179,31 +183,100 @@ def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
 
 def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
     """The oldest open input of a bolt, if it is open for longer than a message timeout."""
-    place, seconds = facts.oldest_inputs.get(bolt, ("", 0.0))
-    limit_ms = min((spout.timeout_ms for spout in facts.manifest.spouts), default=0)
-    return (place, seconds) if place and seconds * 1000 > limit_ms else None
+    report = facts.reports.get(bolt, _NOTHING)
+    place, seconds = report.oldest_input, report.oldest_input_seconds
+    # While an execute runs, nothing is acked.
+    is_late = seconds > _timeout_s(facts.manifest, bolt) and not report.executes_since
+    return (place, seconds) if place and is_late else None
+
+
+def check_executes(facts: TopologyFacts) -> Iterator[Finding]:
+    """No call of `execute` takes longer than a message timeout."""
+    for bolt in facts.manifest.bolts:
+        report = facts.reports.get(bolt.name, _NOTHING)
+        if report.executes_since > _timeout_s(facts.manifest, bolt.name):
+            where = report.stalled_by.removeprefix(EXECUTING).lstrip(", ")
+            yield Check("execute", bolt.name).problem(
+                f"Bolt {bolt.name}: one execute has been running for {report.executes_since:,.0f} s, {where}. Its "
+                "process executes nothing else, and the trees that wait for it fail at max_tree_age.",
+                "See what it waits for: py-spy dump --pid PID on its host, and its log. It ends by itself at "
+                "max.poll.interval.ms. Emit smaller pieces of work, wait in an AsyncBolt, or raise message_timeout.",
+            )
+
+
+def check_failing(facts: TopologyFacts) -> Iterator[Finding]:
+    """Bolts ack some of their inputs."""
+    for bolt in facts.manifest.bolts:
+        report = facts.reports.get(bolt.name, _NOTHING)
+        if report.failing:
+            error = f" The last exception: {report.last_error}." if report.last_error else ""
+            topology = facts.manifest.topology
+            yield Check("failures", bolt.name).problem(
+                f"Bolt {bolt.name} fails all its tuples, {report.failed_per_second:,.1f} a second, and acks none: "
+                f"their trees are replayed again and again.{error}",
+                "Fix the cause: its log has the traceback with topic, partition, offset and roots. Which trees: acker "
+                f"trace --last-failed 3 --topology {topology}.",
+            )
+
+
+def _timeout_s(manifest: Manifest, bolt: str) -> float:
+    """The shortest message timeout of the spouts whose trees reach a bolt."""
+    spouts = manifest.spouts_upstream(bolt) or manifest.spouts
+    return min((spout.timeout_ms for spout in spouts), default=0) / 1000
 
 
 def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
     """Lag is processed before its trees time out."""
     of_topic: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
-    for backlog in facts.backlogs:
+    for backlog in _unread(facts):
         if backlog.after and backlog.is_waiting and facts.members.get(backlog.group) != 0:
             of_topic[backlog.group, backlog.topic].append(backlog)
     # The groups of spouts commit offsets of their sources.
     manifest = facts.manifest
     spouts = {component_group(manifest.topology, spout.name) for spout in manifest.spouts}
-    forgetful = {
-        component_group(manifest.topology, bolt.name) for bolt in manifest.bolts if _forgotten(facts, bolt.name)
+    explained = {
+        component_group(manifest.topology, bolt.name)
+        for bolt in manifest.bolts
+        if _forgotten(facts, bolt.name) or facts.reports.get(bolt.name, _NOTHING).executes_since
     }
     for (group, _), backlogs in of_topic.items():
         # Records of the last seconds may just not be done yet. The offset of a spout stops at its oldest open tree.
         standing = [each for each in backlogs if each.done == 0 and each.before]
-        if standing and group not in forgetful | spouts:
+        if standing and group not in explained | spouts:
             yield _standing(manifest, standing)
         moving = [each for each in backlogs if each.rate and (group not in spouts or each.after > each.before)]
         if moving and (manifest.acking or group in spouts):
             yield from _slow(manifest, max(moving, key=lambda each: each.after / each.rate), of_source=group in spouts)
+
+
+def _unread(facts: TopologyFacts) -> Iterator[Backlog]:
+    """The backlogs, as far as components report it without what they have read: committed offsets stop at what is open.
+
+    A window may hold its inputs, and with them the trees of a spout, for longer than the doctor watches.
+    """
+    for each in facts.backlogs:
+        component = next(
+            (
+                one
+                for one in facts.manifest.components
+                if one.name in facts.reports and component_group(facts.manifest.topology, one.name) == each.group
+            ),
+            None,
+        )
+        if component is None:
+            yield each
+            continue
+        report = facts.reports[component.name]
+        if component.kind == "spout":
+            before, after = (max(0, lag - report.pending) for lag in (each.before, each.after))
+            yield replace(each, before=before, after=after)
+            continue
+        done = each.done
+        if report.oldest_input_seconds >= each.seconds:
+            # Each record has a tuple at least, so it would take even longer for them.
+            done = max(done, round(report.executed_per_second * each.seconds))
+        most = each.after if report.unread is None else report.unread
+        yield replace(each, before=min(each.before, most), after=min(each.after, most), done=done)
 
 
 def _standing(manifest: Manifest, backlogs: list[Backlog]) -> Finding:
@@ -231,7 +304,7 @@ def _slow(manifest: Manifest, slowest: Backlog, *, of_source: bool) -> Iterator[
         return
     lag = (
         f"Group {slowest.group} has a lag of {slowest.after:,} {'messages' if of_source else 'records'} of {topic}, "
-        f"partition {slowest.partition}, and does {slowest.rate:,.0f} a second: it needs {needs_s:,.0f} s for them"
+        f"partition {slowest.partition}, and does {_rate(slowest.rate)} a second: it needs {needs_s:,.0f} s for them"
     )
     if of_source:
         yield check.warning(
@@ -254,6 +327,10 @@ def _slow(manifest: Manifest, slowest: Backlog, *, of_source: bool) -> Iterator[
         )
 
 
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+
+
 def _is_running(facts: TopologyFacts) -> bool:
     """Whether any component has a process; acker workers may serve other topologies, so they do not count."""
     topology = facts.manifest.topology
@@ -269,7 +346,8 @@ def _numbers(version: str) -> tuple[int, int] | None:
 
 def examine(facts: Facts) -> list[Finding]:
     of_all = (check_java, check_cluster, check_version, check_clock, check_published)
-    of_topology = (*OF_TOPICS, check_idle, check_ackers, check_groups, check_inputs, check_backlogs)
+    running = (check_idle, check_ackers, check_groups, check_executes, check_failing, check_inputs, check_backlogs)
+    of_topology = (*OF_TOPICS, *running)
     found = [finding for check in of_all for finding in check(facts)]
     found += [finding for topology in facts.topologies for check in of_topology for finding in check(topology)]
     found += [finding for topology in facts.topologies for finding in check_single_copies(topology, facts.brokers)]

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partialmethod
+from typing import Final
 
 from confluent_kafka import TopicPartitionInfo
 
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic, tuples_topic
+from tuple_tree.timing import EXECUTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,28 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
+class ComponentReport:
+    """What the processes of a component report; of their last seconds where it is a rate."""
+
+    processes: int = 1
+    pending: int = 0  # open trees of a spout; a bolt's inputs that are neither acked nor failed
+    unread: int | None = None  # records of a bolt's inbox that it has not read; None where that is not known
+    oldest_input: str = ""  # of a bolt, the input that is open for longest; empty if none is
+    oldest_input_seconds: float = 0.0
+    stalled_seconds: float = 0.0
+    stalled_by: str = ""  # the work of which nothing was done for so long
+    executed_per_second: float = 0.0
+    failed_per_second: float = 0.0
+    failing: bool = False  # whether a bolt acks nothing, and fails
+    last_error: str = ""
+
+    @property
+    def executes_since(self) -> float:
+        """For how many seconds the call of `execute` that runs now has been running; 0 if that is not long."""
+        return self.stalled_seconds if self.stalled_by.startswith(EXECUTING) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyFacts:
     manifest: Manifest  # as published
     # Topic → its partitions; those that begin with the topology's name, and `acker.topologies`.
@@ -38,7 +62,9 @@ class TopologyFacts:
     hidden: frozenset[str] = frozenset()  # topics without a DESCRIBE ACL for this user
     members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
     backlogs: tuple[Backlog, ...] = ()
-    oldest_inputs: Mapping[str, tuple[str, float]] = field(default_factory=dict)  # bolt → place, seconds it is open
+    reports: Mapping[str, ComponentReport] = field(
+        default_factory=dict
+    )  # by component, of those that report statistics
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
 
 
@@ -56,6 +82,10 @@ class Facts:
     published: tuple[str, ...] = ()  # the names of all topologies
     java: int | None = None  # the feature release of this machine's Java, such as 17; None if it was not found
     java_problem: str = ""  # why it was not found, and what to do; empty if it was, or was not looked for
+
+
+OF_COMPONENTS: Final = ("inputs", "execute", "failures")
+"""The checks whose subject is the name of a component."""
 
 
 class Severity(StrEnum):
@@ -98,12 +128,12 @@ def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:
 def component_of(finding: Finding, manifest: Manifest) -> str | None:
     """The component whose name, group, inbox or notices a finding names; None if it concerns no single one.
 
-    A component may have the topology's name; only findings about inputs name a component by itself.
+    A component may have the topology's name; only findings from its statistics name a component by itself.
     """
     topology = manifest.topology
     for component in manifest.components:
         name = component.name
         own = (component_group(topology, name), tuples_topic(topology, name), notices_topic(topology, name))
-        if finding.subject in own or (finding.subject == name and finding.check == "inputs"):
+        if finding.subject in own or (finding.subject == name and finding.check in OF_COMPONENTS):
             return name
     return None

@@ -128,8 +128,8 @@ class KafkaReader(GroupConsumer):
         self._consumer.resume(held)
 
     @property
-    def unread(self) -> bool:
-        """Whether records wait to be read, as far as is known."""
+    def unread(self) -> int:
+        """Records that wait to be read, as far as was known up to five seconds ago."""
         return self._monitor.unread
 
     def _checked(self, messages: list[Message]) -> list[Message]:

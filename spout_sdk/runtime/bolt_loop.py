@@ -63,8 +63,12 @@ class BoltLoop(TaskLoop[BoltTask]):
         return max((task.oldest_input(now) for task in self.tasks.values()), default=NO_INPUT)
 
     @property
+    def unread(self) -> int:
+        return self._reader.unread
+
+    @property
     def has_work(self) -> bool:
-        return self._reader.unread or bool(self._backlog.partitions)
+        return self.unread > 0 or bool(self._backlog.partitions)
 
     @property
     def _handled(self) -> int:

@@ -147,6 +147,7 @@ class ComponentRunner:
             tuple(sorted(loop.tasks)) if loop else (),
             sources=process.topology.kafka_sources.get(process.component, ()),
             pending=loop.pending if loop else 0,
+            unread=loop.unread if loop else 0,
             oldest_input=oldest,
             oldest_input_seconds=oldest_seconds,
             stalled_seconds=self._stalled[0],

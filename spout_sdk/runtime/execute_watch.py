@@ -20,6 +20,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
 from tuple_tree.manifest import Manifest
+from tuple_tree.timing import EXECUTING
 
 logger = get_logger("spout_sdk.execute_watch")
 
@@ -127,7 +128,7 @@ class ExecuteWatch:
             )
         if seconds >= self._warn_after:
             self._warn(task, call, seconds, where)
-        self._report(seconds, f"execute has not returned, {where}")
+        self._report(seconds, f"{EXECUTING}, {where}")
         if self._resets is not None and reset_from <= seconds < self._limits.tree_age:
             self._reset(self._resets, seconds)
 

@@ -101,6 +101,11 @@ class TaskLoop(ABC, Generic[T]):
         return NO_INPUT
 
     @property
+    def unread(self) -> int:
+        """Records of its inbox that wait to be read, of a bolt."""
+        return 0
+
+    @property
     @abstractmethod
     def pending(self) -> int:
         """Open trees of a spout, open inputs of a bolt."""

@@ -118,6 +118,8 @@ class Stats(Counts):
         task_busy_ms: of a bolt, task → milliseconds for which it executed tuples.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
+        unread: of a bolt, records of its inbox that it has not read, as the client knew up to five seconds ago. Records
+            that the bolt holds are part of the lag of its group, and not of this.
         oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
             committed offset. Empty if none is open.
         oldest_input_seconds: for how long, to within a second.
@@ -134,6 +136,7 @@ class Stats(Counts):
     task_busy_ms: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     pending: int = 0
+    unread: int = 0
     oldest_input: str = ""
     oldest_input_seconds: float = 0.0
     stalled_seconds: float = 0.0
@@ -144,7 +147,14 @@ class Stats(Counts):
         """The sum of two snapshots of different processes of a component."""
         oldest = max(self, other, key=lambda each: each.oldest_input_seconds)
         stalled = max(self, other, key=lambda each: each.stalled_seconds)
-        added = (*(each.name for each in fields(Counts)), "pending", "counters", "task_executed", "task_busy_ms")
+        added = (
+            *(each.name for each in fields(Counts)),
+            "pending",
+            "unread",
+            "counters",
+            "task_executed",
+            "task_busy_ms",
+        )
         return replace(
             self,
             pids=self.pids + other.pids,
@@ -159,7 +169,7 @@ class Stats(Counts):
 
     def retired(self) -> "Stats":
         """What remains true after the process has ended: the counts, but no pids, tasks and open inputs."""
-        ended = replace(self, pids=(), tasks=(), pending=0)
+        ended = replace(self, pids=(), tasks=(), pending=0, unread=0)
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:

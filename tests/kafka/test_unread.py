@@ -24,7 +24,7 @@ def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(
         producer.produce(topic, b"", partition=0)
     producer.commit_transaction(30)
 
-    monitor, unread = BrokerMonitor(), list[bool]()
+    monitor, unread = BrokerMonitor(), list[int]()
 
     def on_stats(statistics: str) -> None:
         monitor.on_stats(statistics)

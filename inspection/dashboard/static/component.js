@@ -64,7 +64,7 @@ export class Component {
     const kinds = [
       ["throughput", "Throughput", "tuples/s", counts, rate],
       isBolt
-        ? ["latency", "Execute latency", "ms", latency("execute"), milliseconds]
+        ? ["latency", "Process latency", "ms", latency("process"), milliseconds]
         : ["latency", "Complete latency", "ms", latency("complete"), milliseconds],
       ...(isBolt ? [["busy", "Busy", "of the busiest process", [{ name: "busy", title: "busy" }], share, share]] : []),
     ];

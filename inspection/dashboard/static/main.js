@@ -172,7 +172,11 @@ function judgeState() {
   tiles();
   const works = snapshot.workers.length > 0 || snapshot.components.some(({ processes }) => processes > 0);
   const since = stalledSince();
+  const failing = snapshot.components.filter((component) => component.failing).map(({ name }) => name);
+  const hung = snapshot.components.find(({ stalled_by: by }) => by.startsWith("execute has not returned"));
   if (!works) setState("stale", "no process of the topology reports statistics");
+  else if (failing.length) setState("stalled", `failing: ${failing.join(", ")} fails all tuples`);
+  else if (hung && hung.stalled_seconds * 1000 >= STALLED_MS) setState("stalled", `stalled: ${hung.name}: ${hung.stalled_by}`);
   else if (since === null) setState("live", "live");
   else {
     // Without figures that change: it is read out when it changes.

@@ -75,7 +75,7 @@ export const tables = (find) => ({
         name: "latency",
         title: "Latency (ms)",
         kind: "number",
-        value: (row) => quantiles(row.kind === "spout" ? row.complete_latency : row.execute_latency),
+        value: (row) => quantiles(row.kind === "spout" ? row.complete_latency : row.process_latency),
       },
       figure("errors", "Errors", count, positive),
       figure("findings", "Findings", count, positive),

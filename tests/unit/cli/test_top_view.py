@@ -67,6 +67,13 @@ def test_errors_are_in_the_view() -> None:
     assert "no acker worker is running" in idle
 
 
+def test_a_call_that_does_not_return_is_in_the_view() -> None:
+    view = TopologyView(manifest())
+    stalled = Stats("split", (2,), (0,), stalled_seconds=42.0, stalled_by="execute has not returned, at x")
+    view.feed([stats_record(stalled, 100, NOW)])
+    assert "split: execute has not returned, at x for 42 s" in drawn(view)
+
+
 def test_the_only_topology_need_not_be_named() -> None:
     assert only_topology(["words"]) == "words"
     with pytest.raises(SettingsError, match="say which topology: the cluster has lines, words"):

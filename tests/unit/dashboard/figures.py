@@ -30,7 +30,9 @@ def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
         "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "max_pending": None, "lag": None,
         "execute_latency": None, "process_latency": None, "complete_latency": None,
         "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "late_tuples": 0, "external": False,
-        "oldest_input": "", "oldest_input_seconds": 0.0, "busy": None, "skew": None, "loads": [], "sources": [],
+        "oldest_input": "", "oldest_input_seconds": 0.0, "unread": None,
+        "stalled_seconds": 0.0, "stalled_by": "", "failing": False,
+        "busy": None, "skew": None, "loads": [], "sources": [],
         **figures,
     }
 
@@ -54,7 +56,7 @@ def snapshot(at: int = AT) -> dict[str, Any]:
                 complete_latency={"p50": 1.25, "p99": 98.7},
             ),
             component(
-                "split", "bolt", executed_per_second=1234.5, lag=17, execute_latency={"p50": 0.125, "p99": 0.5},
+                "split", "bolt", executed_per_second=1234.5, lag=17, process_latency={"p50": 0.125, "p99": 0.5},
                 busy=0.934, skew=1.96, oldest_input="words.tuples.split[1] offset 42", oldest_input_seconds=31.5,
                 loads=[
                     {"task": 0, "process": "host/18", "executed_per_second": 1210.0, "busy": 0.934, "lag": 17},
@@ -128,7 +130,7 @@ class Figures(Source):
         self.closed = False
         self.failed = [*FAILURES]
         rates = [f"{word}_per_second" for word in ("emitted", "executed", "acked", "failed")]
-        names = (*rates, "complete_p50", "complete_p99", "execute_p50", "execute_p99", "busy")
+        names = (*rates, "complete_p50", "complete_p99", "process_p50", "process_p99", "busy")
         self.points = [{"at": AT - 5000 * back, **dict.fromkeys(names, 1.5)} for back in range(120, -1, -1)]
         self.traced: list[tuple[str, int, int | None]] = []
         self.oldest_of: list[tuple[str, int]] = []

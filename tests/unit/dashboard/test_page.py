@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -169,3 +170,23 @@ def test_a_stall_is_shown(context: BrowserContext, served: DashboardServer, figu
     page.wait_for_selector("#failures-table td.text")
     assert page.locator("#failures-table [data-figure=reason]").all_inner_texts() == [*["timeout"] * 5, "failed"]
     assert page.locator("#failures-table [data-figure=by]").first.inner_text() == "see its tree"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "shown"),
+    [
+        ({"failing": True}, "failing: split fails all tuples"),
+        (
+            {"stalled_seconds": 61.0, "stalled_by": "execute has not returned, at words.tuples.split[0] offset 12"},
+            "stalled: split: execute has not returned, at words.tuples.split[0] offset 12",
+        ),
+    ],
+)
+def test_a_bolt_that_fails_all_or_hangs_is_not_live(
+    context: BrowserContext, served: DashboardServer, figures: Figures, trouble: dict[str, Any], shown: str
+) -> None:
+    figures.shown["components"][1] |= trouble
+    page = context.new_page()
+    page.goto(served.address)
+    assert state(page, "stalled") == shown
+    assert page.locator("#component-split [data-figure=latency]").inner_text() == "0.13 / 0.5"

@@ -240,3 +240,44 @@ def test_the_points_of_the_history_are_an_hour_at_most() -> None:
     later = fed(each_second([1_000_000, *range(1_000_010, 1_000_200, 10)])).history()["points"]
     assert max(point["emitted_per_second"] for point in later) <= 10.0
     assert later[-1]["complete_p50"] is None
+
+
+def test_a_bolt_that_fails_all_it_executes_is_failing() -> None:
+    def split(acked: int, failed: int) -> Stats:
+        counts = {"executed": acked + failed, "acked": acked, "failed": {"failed": failed} if failed else {}}
+        return Stats("split", (2,), (0,), **counts)  # type: ignore[arg-type]
+
+    def failing(*states: tuple[int, int]) -> bool:
+        at = [NOW - 1000 * (len(states) - 1 - number) for number in range(len(states))]
+        records = [stats_record(split(*state), 100 + n, at[n]) for n, state in enumerate(states)]
+        return component(fed(records), "split")["failing"]
+
+    assert failing(*[(1_000, 10 * n) for n in range(8)])  # lately
+    assert failing((0, 12), (0, 12))  # since its start
+    assert not failing(*[(1_000, n) for n in range(8)])  # too few to know
+    assert not failing(*[(1_000 + n, 10 * n) for n in range(8)])
+    assert not failing((0, 0), (0, 0))
+    assert not failing((5, 12), (5, 12))
+
+
+def test_what_stalls_a_component_and_what_it_has_not_read() -> None:
+    stalled = Stats("split", (2,), (0,), unread=7, stalled_seconds=42.04, stalled_by="execute has not returned, at x")
+    found = component(fed([stats_record(stalled, 100, NOW)]), "split")
+    assert (found["unread"], found["stalled_seconds"], found["stalled_by"]) == (7, 42.0, stalled.stalled_by)
+    assert component(fed([stats_record(lines(1), 100, NOW)]))["unread"] is None
+
+
+def test_the_latency_of_a_bolt_in_points_is_that_until_the_ack() -> None:
+    """An `AsyncBolt` returns at once from `execute`, and acks when its coroutine has ended."""
+    executed, acked = LatencyHistogram(), LatencyHistogram()
+    for _ in range(100):
+        executed.record(0.00001)
+        acked.record(0.2)
+    view = fed(
+        stats_record(Stats("split", (2,), (0,), execute_latency=one, process_latency=other), 1 + 5 * n, NOW + 5_000 * n)
+        for n, (one, other) in enumerate([(executed, acked)] * 2)
+    )
+    (point, *_) = view.history("split")["points"]
+    assert point["process_p50"] == pytest.approx(200, rel=0.1)
+    found = component(view, "split", NOW + 5_000)["process_latency"]
+    assert found is None or found["p50"] == pytest.approx(200, rel=0.1)

@@ -3,9 +3,18 @@
 from dataclasses import replace
 from typing import Any
 
-from inspection.doctor.checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
-from inspection.doctor.facts import Backlog, Finding, TopologyFacts
-from tests.unit.inspection.doctor.cases import backlog, manifest, summaries, topology
+from inspection.doctor.checks import (
+    check_ackers,
+    check_backlogs,
+    check_executes,
+    check_failing,
+    check_groups,
+    check_idle,
+    check_inputs,
+    examine,
+)
+from inspection.doctor.facts import Backlog, ComponentReport, Finding, TopologyFacts, component_of, exit_code
+from tests.unit.inspection.doctor.cases import backlog, healthy, manifest, summaries, topology
 
 
 def with_members(facts: TopologyFacts | None = None, **members: int | None) -> TopologyFacts:
@@ -16,6 +25,10 @@ def with_members(facts: TopologyFacts | None = None, **members: int | None) -> T
 def lags(*backlogs: Backlog, facts: TopologyFacts | None = None) -> list[Finding]:
     facts = replace(facts or topology(), backlogs=backlogs)
     return [*check_inputs(facts), *check_backlogs(facts)]
+
+
+def reporting(component: str = "split", **report: Any) -> TopologyFacts:
+    return replace(topology(), reports={component: ComponentReport(**report)})
 
 
 def source(**changed: Any) -> Backlog:
@@ -75,12 +88,12 @@ def test_a_spout_that_lags_behind_its_source() -> None:
 
 def test_an_input_that_is_never_acked_is_no_lag() -> None:
     place = "words.tuples.split[0] offset 12"
-    facts = replace(topology(), oldest_inputs={"split": (place, 31.0)})
+    facts = reporting(oldest_input=place, oldest_input_seconds=31.0)
     found = lags(backlog(done=0), facts=facts)
     assert summaries(found) == [("warning", "inputs", "split")]
     assert f"neither acked nor failed {place} for 31 s" in found[0].found
     assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
-    soon = replace(facts, oldest_inputs={"split": (place, 30.0)})
+    soon = reporting(oldest_input=place, oldest_input_seconds=30.0)
     assert summaries(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
 
 
@@ -96,3 +109,74 @@ def test_a_partition_without_progress_is_a_warning() -> None:
         backlog(done=0, before=10, after=0),
     ):
         assert lags(fine) == []
+
+
+def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:
+    failing = reporting(failing=True, failed_per_second=812.0, last_error="ValueError: a bad word")
+    (finding,) = found = list(check_failing(failing))
+    assert summaries(found) == [("problem", "failures", "split")]
+    assert "Bolt split fails all its tuples, 812.0 a second, and acks none" in finding.found
+    assert finding.found.endswith("The last exception: ValueError: a bad word.")
+    assert finding in examine(healthy(failing))
+    assert exit_code(found, strict=False) == 2
+    assert component_of(finding, failing.manifest) == "split"
+    assert list(check_failing(reporting(failed_per_second=1.0, executed_per_second=100.0))) == []
+
+
+def test_a_bolt_in_a_long_execute_is_not_one_without_a_process() -> None:
+    """Its process may have left the group, and nothing is acked meanwhile."""
+    place = "words.tuples.split[0] offset 12"
+    executing = reporting(
+        oldest_input=place,
+        oldest_input_seconds=421.0,
+        stalled_seconds=420.0,
+        stalled_by=f"execute has not returned, at {place} (geo.py:42 in fetch)",
+        unread=100,
+    )
+    executing = with_members(replace(executing, backlogs=(backlog(done=0),)), split=0)
+    found = [finding for check in (check_groups, check_executes, check_inputs) for finding in check(executing)]
+    found += check_backlogs(with_members(executing, split=1))
+    assert summaries(found) == [("problem", "execute", "split")]
+    assert f"Bolt split: one execute has been running for 420 s, at {place} (geo.py:42 in fetch)." in found[0].found
+    assert list(check_executes(reporting(stalled_seconds=29.0, stalled_by=executing.reports["split"].stalled_by))) == []
+    # Something else that stalls is no call.
+    other = reporting(stalled_seconds=420.0, stalled_by="records wait, and none was executed")
+    assert list(check_executes(other)) == []
+
+
+def test_what_a_bolt_holds_is_no_lag() -> None:
+    """A window holds 9,000 records: the group's offset stops at the first of them, and moves when it closes."""
+    held: dict[str, Any] = {
+        "pending": 9_000,
+        "oldest_input": "words.tuples.split[0] offset 12",
+        "oldest_input_seconds": 20.0,
+    }
+    still, slow = backlog(done=0, before=9_000, after=9_002), backlog(done=4, before=9_000, after=9_002)
+    assert summaries(lags(still)) == [("warning", "lag", "words.split")]
+    assert "and does 2 a second: it needs 4,501 s" in lags(slow)[0].found
+    for each in (still, slow):
+        assert lags(each, facts=reporting(unread=0, **held)) == []
+        # What came while statistics were made is soon executed.
+        assert lags(each, facts=reporting(unread=50, executed_per_second=100.0, **held)) == []
+    behind = reporting(unread=9_000, executed_per_second=100.0, **held)
+    (late,) = lags(slow, facts=behind)
+    assert "has a lag of 9,000 records" in late.found
+    assert "and does 100 a second: it needs 90 s" in late.found
+    # With an offset that moves, commits have the rate.
+    assert lags(backlog(after=3_001), facts=reporting(unread=3_001, executed_per_second=9_000.0)) != []
+
+
+def test_a_bolt_that_reads_nothing_has_a_lag() -> None:
+    assert summaries(lags(backlog(done=0), facts=reporting(unread=20))) == [("warning", "lag", "words.split")]
+
+
+def test_open_trees_of_a_spout_are_no_lag() -> None:
+    """A window downstream holds them, and its group's offset with them."""
+    held = source(before=4_000, after=4_420, done=2)
+    assert "and does 1 a second: it needs 4,420 s" in lags(held)[0].found
+    assert lags(held, facts=reporting("lines", pending=4_400)) == []
+    assert lags(held, facts=reporting("lines", pending=100)) != []
+
+
+def test_a_slow_rate_has_digits() -> None:
+    assert "and does 0.5 a second: it needs 8,000 s" in lags(backlog(after=4_000, done=1))[0].found
