@@ -1,7 +1,8 @@
 """The dead letters of a topology: records of `{topology}.dead-letters`, decoded, with filters and previews."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ Header = tuple[str, bytes | None]
 
 _OURS: Final = tuple(PREFIX + name for name in ("topic", "partition", "offset", "reason", "detail", "by", "index"))
 UNKNOWN: Final = "unknown"  # the reason of a record that another application has put there
+COUNTED: Final = 10_000
+"""The latest offsets of the dead letters that are read to count them."""
 _NOWHERE: Final = -1
 _DIGITS: Final = 19  # of an offset at most; Python refuses to read numbers that are very long
 _POLL_S: Final = 0.2
@@ -79,6 +82,44 @@ def parse(message: Message) -> DeadLetter | Replay:
     place = topic, _number(partition), _number(position)
     record = message.offset() or 0, timestamp_ms, key, value, tuple(headers[:end])
     return DeadLetter(*record, *place, reason or UNKNOWN, detail, by, _number(index))
+
+
+class DeadLetterCount:
+    """How many dead letters there are: markers of transactions and notes of replays are none, but have offsets.
+
+    Of more than `COUNTED` offsets, those before count as a dead letter each. `read` returns the records of offsets, and
+    up to which offset they could be read: an open transaction holds readers back.
+    """
+
+    def __init__(self, read: Callable[[range], tuple[Iterable[Message], int]]) -> None:
+        self._read = read
+        self._offsets: deque[int] = deque()
+        self._counted: range | None = None  # the offsets whose records were read
+
+    def between(self, begin: int, end: int) -> int:
+        """How many there are from the first offset of the topic on; reads those that are new."""
+        counted = self._counted
+        if counted is None or counted.stop > end:  # not read yet, or the topic was deleted and created again
+            self._offsets.clear()
+            counted = range(max(begin, end - COUNTED), max(begin, end - COUNTED))
+        stop = counted.stop
+        if stop < end:
+            messages, stop = self._read(range(max(begin, stop), end))
+            self._offsets.extend(each.offset() or 0 for each in messages if isinstance(parse(each), DeadLetter))
+        self._counted = range(counted.start, stop)
+        while self._offsets and self._offsets[0] < begin:
+            self._offsets.popleft()
+        return len(self._offsets) + max(0, counted.start - begin)
+
+
+def read_dead_letters(kafka: KafkaSettings, topology: str, offsets: range) -> tuple[list[Message], int]:
+    """The records of offsets of the dead letters that are committed, and the end of these."""
+    found: list[Message] = []
+    place = dead_letters_topic(topology), 0
+    with LogReader(kafka) as reader:
+        stop = min(offsets.stop, reader.stretches([place])[place].stop)
+        reader.read("dead letters", {place: range(offsets.start, stop)}, found.append)
+    return found, max(offsets.start, stop)
 
 
 def _text(value: bytes | None) -> str:

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Message
 
+from inspection.dead_letters import DeadLetterCount, read_dead_letters
 from inspection.errors import SilenceError
 from inspection.topology_status import ClusterStatus
 from inspection.view import Snapshot, TopologyView
@@ -66,6 +68,7 @@ class Observer:
         self._since_ms = _local_ms() - int(back_s * 1000)
         self._reader = LogReader(kafka, silence_s=CONTACT_S)
         self._broker_clock = BrokerClock()
+        self._dead_letters = DeadLetterCount(partial(read_dead_letters, kafka, manifest.topology))
         self._lags_due = Interval(_LAGS_S, time.monotonic)
 
     def open(self) -> None:
@@ -128,7 +131,8 @@ class Observer:
 
     def _read_lags(self) -> None:
         try:
-            self.view.feed_lags(*self._status.waiting(self._manifest, self.view.sources()))
+            lags, letters, of_tasks = self._status.waiting(self._manifest, self.view.sources())
+            self.view.feed_lags(lags, None if letters is None else self._dead_letters.between(*letters), of_tasks)
             self.problem = ""
         except ClusterError as error:
             # The rest is still of use, and brokers come back.

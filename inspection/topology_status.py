@@ -103,8 +103,8 @@ class TopologyStatus:
 
 
 # Bolt, `KafkaSpout` → the lag of its group, None where that may not be read, and for an external bolt without commits;
-# how many dead letters there are, None without their topic; bolt → task → its lag.
-Waiting = tuple[dict[str, int | None], int | None, dict[str, dict[int, int | None]]]
+# the begin and the end of the dead letters, None without their topic; bolt → task → its lag.
+Waiting = tuple[dict[str, int | None], tuple[int, int] | None, dict[str, dict[int, int | None]]]
 
 
 class ClusterStatus:
@@ -215,7 +215,7 @@ class ClusterStatus:
             commits = self.commits.of({component_group(topology, spout): read})
             lags[spout] = _sum_known(topic.lag for topic in self.sources(manifest, commits))
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
-        dead_letters = sum(one.end - one.begin for one in letters) if letters else None
+        dead_letters = (letters[0].begin, letters[0].end) if letters else None
         inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.bolts}
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
         return lags, dead_letters, {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}

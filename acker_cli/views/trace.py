@@ -15,7 +15,7 @@ from inspection.trace.tree import Status, Tree
 
 _MOST_SIBLINGS: Final = 20
 """How many children of a tuple are drawn; what is open comes first."""
-_STYLES: Final = {State.ACKED: "green", State.OPEN: "bold red", State.UNCLEAR: "yellow"}
+_STYLES: Final = {State.ACKED: "green", State.OPEN: "bold red", State.FAILED: "bold red", State.UNCLEAR: "yellow"}
 _VERDICTS: Final = {Status.ACKED: "green", Status.FAILED: "red", Status.OPEN: "bold red", Status.NO_INIT: "yellow"}
 
 
@@ -63,7 +63,7 @@ def _branch(
                 todo.append((branch.add(_label(tree, node)), children.get(node, [])))
         if left := by_state[_MOST_SIBLINGS:]:
             open_ = sum(node.state is not State.ACKED for node in left)
-            what = f"{open_:,} of them open" if open_ else "all acked"
+            what = f"{open_:,} of them not acked" if open_ else "all acked"
             branch.add(Text(f"… and {len(left):,} more, {what}", "dim"))
 
 
@@ -95,6 +95,9 @@ def _state(tree: Tree, node: Node) -> str:
     if node.state is State.ACKED:
         return "acked"
     behind = node.behind
+    if node.state is State.FAILED:
+        at = next((entry.at_ms for entry in tree.fails if entry.component == node.bolt), None)
+        return "failed" if at is None else f"failed {_at(tree, at)}"
     far = "" if behind is None else f", {behind:,} behind" if behind > 0 else f", committed {node.committed:,}"
     return f"{node.state}{far}"
 

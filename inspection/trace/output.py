@@ -34,6 +34,8 @@ def _standing(tree: Tree, node: Node) -> str:
     this tree that are later take precedence over it.
     """
     behind, where = node.behind, f"`{node.bolt}` task {node.task}"
+    if node.state is State.FAILED:
+        behind = None  # it commits what it failed
     if behind is not None and behind > 0:
         acked = [each.offset for each in tree.having(State.ACKED) if (each.bolt, each.task) == (node.bolt, node.task)]
         later = min((offset for offset in acked if offset > node.offset), default=None)
@@ -45,7 +47,8 @@ def _standing(tree: Tree, node: Node) -> str:
         if behind == 0:
             return f"{where} has done all before offset {node.place}, but not that"
         return f"{where} has committed beyond offset {node.place} without an ack of it"
-    return f"{where} has not acked offset {node.place}"
+    done = "failed" if node.state is State.FAILED else "has not acked"
+    return f"{where} {done} offset {node.place}"
 
 
 def _acked(tree: Tree) -> str:
@@ -54,7 +57,7 @@ def _acked(tree: Tree) -> str:
         took = f" after {max(0, tree.ended_ms - tree.init.at_ms):,} ms"
     if not tree.nodes:
         return f"acked{took}: its tuples are not in the inboxes"
-    strays = tree.having(State.OPEN)
+    strays = tree.having(State.OPEN, State.FAILED)
     acked = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
     if not strays:
         return acked
@@ -72,7 +75,7 @@ def _why(tree: Tree) -> str:
 
 
 def _what_is_open(tree: Tree) -> str:
-    open_, unclear = tree.having(State.OPEN), tree.having(State.UNCLEAR)
+    open_, unclear = tree.having(State.OPEN, State.FAILED), tree.having(State.UNCLEAR)
     total = _count(len(tree.nodes))
     if not tree.nodes:
         return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"

@@ -54,6 +54,7 @@ class LogEntry:
 class State(StrEnum):
     ACKED = "acked"
     OPEN = "open"
+    FAILED = "failed"  # its task failed it
     UNCLEAR = "unclear"  # its task has sent acks that could not be distinguished
 
 

@@ -41,8 +41,8 @@ class Tree:
     outcomes: tuple[Outcome, ...]  # notices, in their order
     status: Status
 
-    def having(self, state: State) -> list[Node]:
-        return [node for node in self.nodes if node.state is state]
+    def having(self, *states: State) -> list[Node]:
+        return [node for node in self.nodes if node.state in states]
 
     @property
     def children(self) -> dict[Node | None, list[Node]]:
@@ -105,6 +105,7 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
         _decide_by_outcome(tree, applied[:counted])
     elif init is not None:
         _decide_by_checksum(nodes, checksum(applied), unclear)
+    _decide_by_fails(tree)
     # What is before the committed offset was acked, if the bolt failed nothing.
     failing = {entry.component for entry in tree.fails}
     for node in nodes:
@@ -159,6 +160,24 @@ def _decide_by_checksum(nodes: Sequence[Node], sum_: int, unclear: _Unclear) -> 
         # If two acks may be of the tuple, its edge can be in the checksum although it was acked.
         elif node.state is State.UNCLEAR and _acks_that_may_be_of(node, unclear) < _TWICE:
             node.state = State.OPEN
+
+
+def _decide_by_fails(tree: Tree) -> None:
+    """A fail names a task and no tuple: where it has sent as many as there are tuples without an ack, it failed these.
+
+    A fail because a child was not delivered is none of the input, which may be acked.
+    """
+    own = (entry for entry in tree.fails if not entry.message.startswith("a tuple of "))
+    fails = Counter((entry.component, entry.task) for entry in own)
+    for (bolt, task), count in fails.items():
+        left = [
+            node
+            for node in tree.nodes
+            if node.bolt == bolt and task in (None, node.task) and node.state is not State.ACKED
+        ]
+        if len(left) == count:
+            for node in left:
+                node.state = State.FAILED
 
 
 def _infer_parents(tree: Tree) -> None:

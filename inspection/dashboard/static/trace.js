@@ -7,7 +7,7 @@ import { Table, word } from "./table.js";
 const MOST_SIBLINGS = 20;
 const MOST_DRAWN = 500;
 // Beside the colour: a mark for readers, and a word for screen readers.
-const MARKS = { acked: "✓", open: "○", unclear: "?" };
+const MARKS = { acked: "✓", open: "○", failed: "✗", unclear: "?" };
 
 const address = new URL(location.href);
 const topology = address.searchParams.get("topology");
@@ -59,7 +59,7 @@ const since = (tree) => (at) => {
 };
 
 function tiles(tree) {
-  const open = tree.tuples.filter((tuple) => tuple.state === "open").length;
+  const [open, failed] = ["open", "failed"].map((state) => tree.tuples.filter((tuple) => tuple.state === state).length);
   const all = [
     ["status", "State", tree.status === "failed" && tree.reason !== "failed" ? `failed, ${tree.reason}` : tree.status],
     ["spout", "Spout", text(tree.spout)],
@@ -67,13 +67,14 @@ function tiles(tree) {
     ["took", "Took ms", tree.ended_ms === null || tree.began_ms === null ? text(null) : count(tree.ended_ms - tree.began_ms)],
     ["tuples", "Tuples", count(tree.tuples.length)],
     ["open", "Open", count(open), open > 0],
+    ["failed", "Failed", count(failed), failed > 0],
   ];
   showFigures(find("tiles"), all);
 }
 
 function standing(tuple, at) {
   if (tuple.acks.length) return `acked ${tuple.acks.map((ack) => `${at(ack.at_ms)} by ${ack.writer}`).join(", ")}`;
-  if (tuple.state === "acked" || tuple.behind === null) return "";
+  if (tuple.state === "acked" || tuple.state === "failed" || tuple.behind === null) return "";
   return tuple.behind > 0 ? `${count(tuple.behind)} behind` : `committed ${count(tuple.committed)}`;
 }
 

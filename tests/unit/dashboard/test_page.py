@@ -189,4 +189,4 @@ def test_a_bolt_that_fails_all_or_hangs_is_not_live(
     page = context.new_page()
     page.goto(served.address)
     assert state(page, "stalled") == shown
-    assert page.locator("#component-split [data-figure=latency]").inner_text() == "0.13 / 0.5"
+    assert page.locator("#component-split [data-figure=latency]").inner_text() == "0.13 / 0.50"

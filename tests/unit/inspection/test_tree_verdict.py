@@ -1,5 +1,7 @@
 """The verdict of a tree, and the positions of the tasks that have to ack."""
 
+from dataclasses import replace
+
 from inspection.trace.output import verdict
 from inspection.trace.tree import Status, build_tree
 from tests.unit.inspection.forest import ROOT, Forest, line_of_words
@@ -18,7 +20,8 @@ def test_the_verdict_on_a_failed_tree_has_the_reason_and_the_open_tuple() -> Non
     forest.add_entry(ROOT, "fail", "count/1")
     failed = build_tree(forest.records(ROOT))
     assert (failed.status, failed.reason) == (Status.FAILED, FailReason.FAILED)
-    not_acked = "failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset"
+    assert [str(node.state) for node in failed.nodes].count("failed") == 1
+    not_acked = "failed, by count/1 (no): 1 of 4 tuples, `count` task 1 failed offset"
     assert verdict(failed).startswith(not_acked)
     # It commits what it failed a moment later, so it does not wait in line.
     behind = build_tree(forest.records(ROOT), {("count", 1): open_.offset - 1})
@@ -59,3 +62,31 @@ def test_missing_tuples_are_reported() -> None:
     tree = build_tree(forest.records(ROOT), spouts=["lines"])
     assert (tree.status, tree.spout) == (Status.NO_INIT, "lines")
     assert verdict(tree).startswith("no init: 4 tuples and 3 entries of the ack log are of this root")
+
+
+def test_which_tuple_failed_is_not_known_if_its_task_has_others() -> None:
+    forest = Forest(5, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+
+    def states() -> list[str]:
+        return sorted(str(node.state) for node in build_tree(forest.records(ROOT)).nodes)
+
+    for _ in range(2):
+        forest.emit((line,), "count", 0)
+    forest.ack(line)
+    forest.add_entry(ROOT, "fail", "count/0")
+    assert states() == ["acked", "open", "open"]
+    # One of a task in Spark, of all its tasks; both are known then.
+    forest.add_entry(ROOT, "fail", "count/query-0")
+    forest.add_entry(ROOT, "fail", "count/query-0")
+    forest.entries[ROOT] = [entry for entry in forest.entries[ROOT] if entry.writer != "count/0"]
+    assert states() == ["acked", "failed", "failed"]
+
+
+def test_a_child_that_was_not_delivered_fails_no_input_of_its_task() -> None:
+    forest = Forest(6, (ROOT,))
+    forest.begin(ROOT, "split", 1)
+    forest.add_entry(ROOT, "fail", "split/0")
+    entry = forest.entries[ROOT].pop()
+    forest.entries[ROOT].append(replace(entry, message="a tuple of split was not delivered: too large"))
+    assert [str(node.state) for node in build_tree(forest.records(ROOT)).nodes] == ["open"]

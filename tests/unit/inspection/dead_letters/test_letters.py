@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from inspection.dead_letters import DeadLetter, Header, LetterPreviews, Replay, parse
+from inspection.dead_letters import COUNTED, DeadLetter, DeadLetterCount, Header, LetterPreviews, Replay, parse
 from inspection.previews import hex_dump, preview
 from inspection.replay import why_not
 from spout_sdk.records import MadeRecord
@@ -92,3 +92,34 @@ def test_a_replay_writes_to_a_source_topic_only_if_it_is_named() -> None:
     assert why_not(letter(topic="lines"), "words", TOPICS, {"lines"}) == ""
     for topic in ("acker.topologies", "__consumer_offsets", "words.dead-letters", "words.replay.lines"):
         assert "where only components" in why_not(letter(topic=topic), "words", {**TOPICS, topic: 9}, {topic})
+
+
+def test_markers_of_transactions_and_notes_of_replays_are_no_dead_letters() -> None:
+    """With `exactly_once` each transaction ends with a marker, here behind one dead letter, at each odd offset."""
+    reads: list[range] = []
+
+    def read(offsets: range) -> tuple[list[Any], int]:
+        reads.append(offsets)
+        offsets = range(offsets.start, min(offsets.stop, committed))
+        letters = [record(each, [*replay_marker(0)] if each == 6 else [*OWN]) for each in offsets if each % 2 == 0]
+        return letters, offsets.stop
+
+    committed = 6  # a transaction is open
+
+    count = DeadLetterCount(read)
+    assert count.between(0, 0) == 0
+    assert count.between(0, 8) == 3
+    committed = 10
+    assert count.between(0, 8) == 3
+    assert count.between(0, 8) == 3
+    assert count.between(0, 10) == 4
+    assert count.between(4, 10) == 2  # retention has deleted two
+    assert reads == [range(8), range(6, 8), range(8, 10)]
+    assert count.between(0, 2) == 1  # a new topic of this name
+
+
+def test_of_very_many_dead_letters_the_latest_are_counted() -> None:
+    count = DeadLetterCount(lambda offsets: ([record(each, [*OWN]) for each in offsets if each % 2 == 0], offsets.stop))
+    assert count.between(0, 3 * COUNTED) == 2 * COUNTED + COUNTED // 2
+    assert count.between(COUNTED, 3 * COUNTED) == COUNTED + COUNTED // 2
+    assert count.between(3 * COUNTED, 3 * COUNTED) == 0
