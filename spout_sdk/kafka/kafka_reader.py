@@ -18,6 +18,10 @@ _METADATA_VERSION: Final = "1"  # of the metadata of a committed offset: a versi
 
 _FINAL: Final = FINAL | {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
+# What is fetched ahead of a partition. A pause drops it, and it is fetched again: by default 64 MB. With 8 MB a fast
+# bolt reads as fast, since a client with a full queue looks again after 50 ms.
+_AHEAD: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8_192}
+
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
 
@@ -47,7 +51,7 @@ class KafkaReader(GroupConsumer):
         on_lost: Partitions,
         instance: str | None = None,
     ) -> None:
-        super().__init__(consumer_settings(kafka, group, instance), topic, instance)
+        super().__init__({**_AHEAD, **consumer_settings(kafka, group, instance)}, topic, instance)
         self._topic = topic
         self._group = group
         self._from_end = from_end

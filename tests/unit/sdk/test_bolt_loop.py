@@ -426,6 +426,19 @@ def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: p
     assert not taken
 
 
+def test_a_slow_bolt_has_eight_megabytes_of_a_partition_to_fetch_again_unless_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = Consumer()
+    monkeypatch.setattr("kafka_clients.group_consumer.Consumer", consumer)
+    ignore: Any = list[int]().extend
+    for settings, expected in (({}, 8_192), ({"queued.max.messages.kbytes": 100}, 100)):
+        KafkaReader(
+            *(settings, "topic", "group"), from_end=False, on_assigned=ignore, on_revoked=ignore, on_lost=ignore
+        )
+        assert consumer.settings["queued.max.messages.kbytes"] == expected
+
+
 def test_read_raises_when_the_client_has_lost_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = Consumer()
     reading = reader(monkeypatch, consumer, [])
