@@ -175,7 +175,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             if task is None:
                 self._backlog.drop([partition])  # polled before it was revoked
             elif not self._takes_batches:
-                read += self._execute_record(task, partition)
+                read += self._execute_records(task, partition)
             elif task.takes_columns:
                 rows = task.read_columns(self._backlog.next_record(partition))
                 read += len(rows or ())
@@ -193,18 +193,21 @@ class BoltLoop(TaskLoop[BoltTask]):
         busy = {partition for partition, task in self.tasks.items() if task.is_busy}
         return next((each for each in self._backlog.partitions if each not in busy), None)
 
-    def _execute_record(self, task: BoltTask, partition: int) -> int:
-        """Executes the rest of the record that was begun, or the next one; returns how many tuples were read."""
-        read = 0
-        if (rest := self._backlog.begun.get(partition)) is None:
-            tuples = task.read(self._backlog.next_record(partition))
-            read, rest = len(tuples), iter(tuples)
-            self._backlog.begun[partition] = rest
-        while not task.execute(rest, self._tick_at):
-            self._between(self._clock())
-            if not self._may_execute(task, partition) or task.is_busy:
-                return read
-        self._backlog.begun.pop(partition, None)
+    def _execute_records(self, task: BoltTask, partition: int) -> int:
+        """Executes what was read of a partition, as far as its task can take it; returns how many tuples were read."""
+        read, backlog = 0, self._backlog
+        while partition in backlog.begun or backlog.has_records(partition):
+            if (rest := backlog.begun.get(partition)) is None:
+                tuples = task.read(backlog.next_record(partition))
+                read += len(tuples)
+                backlog.begun[partition] = rest = iter(tuples)
+            while not task.execute(rest, self._tick_at):
+                self._between(self._clock())
+                if not self._may_execute(task, partition) or task.is_busy:
+                    return read
+            backlog.begun.pop(partition, None)
+            if self._stopping():
+                break
         return read
 
     def _execute_batches(self, task: BoltTask, partition: int) -> int:
@@ -261,15 +264,11 @@ class BoltLoop(TaskLoop[BoltTask]):
             self._backlog.add(records)
 
     def _finish(self, partitions: Sequence[int]) -> None:
-        """Waits for running inputs of tasks that are revoked, and executes the rest of what was begun.
-
-        The latter if it is committed already, or its task is an `AsyncBolt`; both for `_FINISH_SECONDS` in all.
-        """
+        """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
         deadline = min(self._stop_at, self._clock() + _FINISH_SECONDS)
         running = [partition for partition in partitions if self.tasks[partition].is_running]
-        begun = [
-            at for at in partitions if at in self._backlog.begun and (self._guarantee.commits_first or at in running)
-        ]
+        may_execute = partitions if self._guarantee.commits_first else running
+        begun = [partition for partition in may_execute if partition in self._backlog.begun]
         while (running or begun) and (now := self._clock()) < deadline:
             begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
             for partition in running:
