@@ -36,6 +36,20 @@ that the settings name, with the lowest and the highest in brackets. Peers ran i
 turn with ours.
 """
 
+_LINES: Final = {
+    "storm": "Storm, bolts in Java, from its spout, 800 lines open",
+    "pystorm": "Storm, bolts in Python (pystorm), from its spout, 800 lines open",
+    "quixstreams": "Quix Streams, one process, from a topic",
+    "quixstreams-2": "Quix Streams, two processes, from a topic",
+    "bytewax": "Bytewax, one process, from a topic",
+    "ours": "kafka-acker, from its spout, tuple by tuple, 800 lines open",
+    "ours-arrow": "kafka-acker, from its spout, in record batches, 800 lines open",
+    "ours-kafka": "kafka-acker, from a topic, tuple by tuple, 20,000 lines open",
+    "ours-kafka-arrow": "kafka-acker, from a topic, in record batches, 20,000 lines open",
+    "ours-demo": "`acker demo`, counts and acked lines in SQLite",
+}
+"""The contestants of the word count in words."""
+
 Row = Mapping[str, Any]
 
 
@@ -151,7 +165,7 @@ def word_count_table(result: Mapping[str, Any]) -> str:
     lines = [f"| word count | {heads} |", "|---" * (1 + len(columns)) + "|"]
     for row in result["rows"]:
         cells = (f"{shown(row[key]['median'])}{unit}" if key in row else "" for key, (_, unit) in columns.items())
-        lines.append(f"| {row['contestant']} | " + " | ".join(cells) + " |")
+        lines.append(f"| {_LINES[row['contestant']]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

@@ -33,11 +33,12 @@ def first_topology(tmp_path: Path) -> Path:
     """A working directory with the topology of the README."""
     (block,) = re.findall(r"```python\n(# first\.py\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (tmp_path / "first.py").write_text(block)
+    (tmp_path / "orders.txt").write_text("tea milk\nmilk\ntea sugar\n")
     return tmp_path
 
 
 def test_child_processes_end_with_a_killed_command(first_topology: Path) -> None:
-    arguments = ("run", "first:topology", "--local", "--processes", "bill=2")
+    arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--processes", "ship=2")
     with running_acker(*arguments, cwd=first_topology, environment={"TMPDIR": str(first_topology)}) as command:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")
         assert command.end(signal.SIGKILL) == -signal.SIGKILL
@@ -97,9 +98,9 @@ def on_a_terminal(*arguments: str, cwd: Path) -> Iterator[tuple[subprocess.Popen
 
 def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_topology: Path) -> None:
     """The terminal sends SIGINT to all processes of its foreground group, children included."""
-    arguments = ("run", "first:topology", "--local", "--set", "log_level=warning")
+    arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--set", "log_level=warning")
     with on_a_terminal(*arguments, cwd=first_topology) as (process, terminal, screen):
-        eventually(lambda: b"tuples/s" in screen and b"bill" in screen, "a table")
+        eventually(lambda: b"tuples/s" in screen and b"ship" in screen, "a table")
         family = descendants(process.pid)
         os.write(terminal, b"\x03")
         assert process.wait(PATIENCE) == 130
