@@ -36,7 +36,7 @@ that the settings name, with the lowest and the highest in brackets. Peers ran i
 turn with ours.
 """
 
-_LINES: Final = {
+IN_WORDS: Final = {
     "storm": "Storm, bolts in Java, from its spout, 800 lines open",
     "pystorm": "Storm, bolts in Python (pystorm), from its spout, 800 lines open",
     "quixstreams": "Quix Streams, one process, from a topic",
@@ -165,7 +165,7 @@ def word_count_table(result: Mapping[str, Any]) -> str:
     lines = [f"| word count | {heads} |", "|---" * (1 + len(columns)) + "|"]
     for row in result["rows"]:
         cells = (f"{shown(row[key]['median'])}{unit}" if key in row else "" for key, (_, unit) in columns.items())
-        lines.append(f"| {_LINES[row['contestant']]} | " + " | ".join(cells) + " |")
+        lines.append(f"| {IN_WORDS[row['contestant']]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from acker_cli.demo import text
-from benchmarks.contestants import Contestant, Counted, Ours
+from benchmarks.contestants import KAFKA_PENDING, Contestant, Counted, Ours
 from benchmarks.harness import BenchmarkError, Spread, publish
 from benchmarks.processes import Sample, steady
-from benchmarks.report import word_count_table
-from benchmarks.topologies import lines, plain_count
-from benchmarks.word_count import Round, check, row
+from benchmarks.report import IN_WORDS, word_count_table
+from benchmarks.topologies import TASKS, lines, plain_count
+from benchmarks.word_count import CONTESTANTS, Round, check, row
 
 
 def contestant() -> Contestant:
@@ -48,6 +48,11 @@ def test_a_wrong_count_and_a_failed_tree_are_errors() -> None:
         check(contestant(), 50, Counted(right + Counter({"emma": 1}), 3))
 
 
+def test_each_contestant_is_named_in_words_with_its_open_lines() -> None:
+    assert set(IN_WORDS) == set(CONTESTANTS)
+    assert IN_WORDS["ours-kafka-arrow"].endswith(f"in record batches, {KAFKA_PENDING * TASKS:,} lines open")
+
+
 def test_a_row_and_the_short_table(tmp_path: Path) -> None:
     rounds = [
         Round(
@@ -69,4 +74,6 @@ def test_a_row_and_the_short_table(tmp_path: Path) -> None:
     rows = [made, {**made, "contestant": "bytewax", "p50_ms": Spread.of([3.0], 1)}]
     publish("word_count", {}, rows, {}, tmp_path)
     table = word_count_table(json.loads((tmp_path / "word_count.json").read_text()))
-    assert table.splitlines()[2] == "| ours | 400 | 20 µs | 2 ms | 9.5 ms |"
+    first, second = table.splitlines()[2:]
+    assert first == "| kafka-acker, from its spout, tuple by tuple, 800 lines open | 400 | 20 µs | 2 ms | 9.5 ms |"
+    assert second.startswith("| Bytewax, one process, from a topic | 400 |")
