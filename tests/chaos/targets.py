@@ -32,7 +32,7 @@ _STOP_SECONDS: Final = 120
 _END_SECONDS: Final = 30
 """A clean stop waits for coroutines for 5 s, for deliveries for 10, and some more for the commit."""
 _REST_SECONDS: Final = 3.0
-_UNDER_WAY_SECONDS: Final = 5.0
+_UNDER_WAY_SECONDS: Final = 15.0
 """How old a message is that a crash may lose, at most. Others were lost before."""
 
 

@@ -30,7 +30,7 @@ from spout_sdk import (
     tumbling,
 )
 from tests.chaos.arena import PARTS, Arena
-from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, WriteSeveral
+from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, WriteSeveral, wait_rarely
 from tuple_tree.manifest import Guarantee
 
 if TYPE_CHECKING:
@@ -138,6 +138,18 @@ class Sink(BasicBolt):
         self.arena.effect(tuple_["number"], tuple_["part"])
 
 
+class SlowSplit(Split):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        super().execute(tuple_, collector)
+        wait_rarely()
+
+
+class SlowSink(Sink):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        super().execute(tuple_, collector)
+        wait_rarely()
+
+
 class Publish(KafkaBolt):
     """Also writes each part to a topic."""
 
@@ -215,9 +227,12 @@ def _topology(
         parts = [declare({"number": int, "part": int}, codec="avro")]
         split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=parts)
     else:
-        split = builder.set_bolt("split", AsyncSplit if is_troubled else Split, tasks=2)
+        plain = SlowSplit if guarantee == "at_most_once" else Split
+        split = builder.set_bolt("split", AsyncSplit if is_troubled else plain, tasks=2)
     split.shuffle_grouping("numbers")
-    sink: Any = partial(Publish, name) if publishes else Sink
+    sink: Any = SlowSink if guarantee == "at_most_once" else Sink
+    if publishes:
+        sink = partial(Publish, name)
     if is_troubled:
         builder.add_hook(RaisingHook)
         sink = partial(WriteSeveral, arena_of, results_of(name))

@@ -14,6 +14,7 @@ from tests.chaos.arena import PARTS, Arena
 RARELY: Final = 0.005
 _FAST: Final = 0.005
 _SLOW: Final = 2.0
+_LONG: Final = 1.2
 HELD_SECONDS: Final = 5.0
 """How long a `Gather` holds inputs: longer than a transaction with other effects may be open."""
 _BAD: Final = 1_000
@@ -30,6 +31,12 @@ class NowAndThenError(Exception):
 def raise_rarely() -> None:
     if random.random() < RARELY:
         raise NowAndThenError("now and then")
+
+
+def wait_rarely() -> None:
+    """Waits for so long that a bolt polls its group after it, in the middle of a record."""
+    if random.random() < RARELY / 2:
+        time.sleep(_LONG)
 
 
 async def work() -> None:

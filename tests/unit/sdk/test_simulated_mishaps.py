@@ -146,8 +146,7 @@ def mishaps(guarantee: Guarantee, chance: Chance) -> Topology:
         max_tree_age=4 * timeout,
         pack_tuples=chance.random.choice([1, 4, 1_000]),
     )
-    if guarantee == "at_least_once":
-        made.add_hook(partial(RaisingHook, chance))
+    made.add_hook(partial(RaisingHook, chance))
     made.set_bolt("split", partial(Split, chance), tasks=2).shuffle_grouping("numbers")
     made.set_bolt("gather", partial(Gather, chance)).shuffle_grouping("split")
     made.set_bolt("write", partial(Write, chance), tasks=2).fields_grouping("gather", "number")
