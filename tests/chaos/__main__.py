@@ -167,7 +167,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             )
             for target in targets
         }
-        excused = {target.topology.name: int(target.excused.sum()) for target in targets if not target.tracked}
+        excused = {target.topology.name: target.excused_losses for target in targets if not target.tracked}
         messages = {target.topology.name: target.arena.emitted for target in targets}
     return {
         "seed": seed,

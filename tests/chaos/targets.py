@@ -191,6 +191,12 @@ class Target:
         self.excused[first:before] |= self.arena.incomplete[first:before]
         self.excused[before : self.arena.emitted] = True
 
+    @property
+    def excused_losses(self) -> int:
+        """How many messages were lost, and may have been lost by a crash."""
+        missing = self.arena.incomplete
+        return int((missing & self.excused[: len(missing)]).sum())
+
     def is_done(self) -> bool:
         """Whether it has no more messages."""
         if self.tracked:
