@@ -49,7 +49,7 @@ class BoltTask(Task):
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
         commits_effects = manifest.guarantee == "exactly_once"
-        self.inputs = InputOffsets((lambda: self.collector.packer.emitted) if commits_effects else None)
+        self.inputs = InputOffsets((lambda: self.collector.sent) if commits_effects else None)
         super().__init__(topology, component, task, environment, self.inputs)
         self.collector = OutputCollector(self)
         reader = TupleReader(manifest, component, self.inputs, self.collector.reject)

@@ -35,6 +35,12 @@ class OutputCollector(Emitter):
         self._writes = PendingWrites(self._ack_written, self._not_written)
         self._unwritten = self._writes.undelivered
         self.held = HeldFailures(task.acks.inputs)
+        self._written = 0
+
+    @property
+    def sent(self) -> int:
+        """Called by the SDK: how many tuples were emitted, and records written."""
+        return self.packer.emitted + self._written
 
     def emit(
         self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
@@ -154,6 +160,11 @@ class OutputCollector(Emitter):
 
     def _too_late(self, action: str, tuple_: Tuple) -> TupleAlreadyDoneError:
         error = tuple_.pack.already_done(action)
+        if not tuple_.settled:
+            # Its ack waits for records, and would come after the fail, maybe in the same batch.
+            self._writes.forget(tuple_)
+            self.fail(tuple_, f"{self._component}: {error}")
+            return error
         for root, edge in tuple_.edges.items():
             self._acks.fail_acked(root, edge ^ tuple_.out, f"{self._component}: {error}")
         return error
@@ -256,11 +267,12 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        if tuple_.settled or (self._unwritten and tuple_ in self._writes.acked):
+        if self.is_done(tuple_):
             raise self._too_late("write a record for", tuple_)
         writes, tracked = self._writes, self._is_tracked
         send = self._sink.send_reported if tracked else self._sink.send
         writes.expect(tuple_)
+        self._written += 1
         try:
             send(topic, partition, key, value, list(headers), partial(writes.report, tuple_, topic))
         except BaseException:
@@ -274,6 +286,10 @@ class OutputCollector(Emitter):
         """Called by the SDK: a tuple is acked when something more is delivered for it; the result is called then."""
         self._writes.expect(tuple_)
         return partial(self._writes.report, tuple_, "")
+
+    def is_done(self, tuple_: Tuple) -> bool:
+        """Called by the SDK: whether it was acked or failed, though the ack may wait for records to be delivered."""
+        return tuple_.settled or tuple_ in self._writes.acked
 
     def settle_due(self) -> None:
         """Called by the SDK between two calls of the bolt: settles tuples by the delivery reports so far, and failures.
@@ -313,7 +329,7 @@ class OutputCollector(Emitter):
         if tuple_.offset == NO_OFFSET:
             return
         message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
-        if tuple_.settled:
+        if self.is_done(tuple_):
             raise tuple_.pack.already_done("fail")
         tuple_.settled = True
         self._writes.forget(tuple_)

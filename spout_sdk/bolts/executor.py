@@ -52,7 +52,7 @@ class ExecuteFailures:
         if options.on_exception == "dead_letter":
             raised = WireError("exception", f"{type(error).__name__}: {error}")
             for tuple_ in tuples:
-                if not (tuple_.settled or tuple_.is_tick):
+                if not (self._collector.is_done(tuple_) or tuple_.is_tick):
                     self._collector.send_dead_letter(tuple_, raised)
         else:
             self._fail(tuples, f"{type(error).__name__}: {error}")
@@ -69,7 +69,7 @@ class ExecuteFailures:
 
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:
-            if not tuple_.settled:
+            if not self._collector.is_done(tuple_):
                 self._collector.fail(tuple_, message)
 
 

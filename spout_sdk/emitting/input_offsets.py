@@ -17,17 +17,17 @@ class InputOffsets(OffsetManager):
 
     With `exactly_once`, what is committed of an input that is read again happens twice. An input is read again if the
     offset to commit does not lie behind it, so none that does not may have had an effect. Two things are effects: a
-    tuple that was emitted, and an ack or a fail. Which input a tuple was emitted for cannot be known, as it need not be
-    anchored; but it was for one that was executed before. So an open record has had no effect, surely, if none of its
-    tuples is settled, and since it was executed no tuple was emitted and no record behind it was done. A bolt that
-    collects inputs, and emits and acks for all of them at once, meets that at any time. So does one that is a fold over
-    its inputs: what it has done with those that are open is committed beside the offset.
+    tuple or a record that was sent, and an ack or a fail. Which input something was sent for cannot be known, as it
+    need not be anchored; but it was for one that was executed before. So an open record has had no effect, surely, if
+    none of its tuples is settled, and since it was executed nothing was sent and no record behind it was done. A bolt
+    that collects inputs, and emits and acks for all of them at once, meets that at any time. So does one that is a fold
+    over its inputs: what it has done with those that are open is committed beside the offset.
 
     Args:
-        emitted: with `exactly_once`, returns how many tuples the task has emitted.
+        sent: with `exactly_once`, returns how many tuples the task has emitted, and how many records it has written.
     """
 
-    def __init__(self, emitted: Callable[[], int] | None = None) -> None:
+    def __init__(self, sent: Callable[[], int] | None = None) -> None:
         super().__init__()
         self.folds = False  # whether what was done with open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
@@ -36,8 +36,8 @@ class InputOffsets(OffsetManager):
         # The last offset that was started, once a second, with the time.
         self._marks: deque[tuple[float, int]] = deque()
         self._mark_at = 0.0
-        self._emitted = emitted
-        # Offset of a record → how much was emitted before it, where that changed.
+        self._sent = sent
+        # Offset of a record → how much was sent before it, where that changed.
         self._traces: deque[tuple[int, int]] = deque()
 
     def open(self, pack: InputPack) -> None:
@@ -45,10 +45,10 @@ class InputOffsets(OffsetManager):
         self.start(pack.offset)
         self._packs[pack.offset] = pack
         self._tuples += pack.size
-        if self._emitted is not None:
-            emitted = self._emitted()
-            if not self._traces or self._traces[-1][1] != emitted:
-                self._traces.append((pack.offset, emitted))
+        if self._sent is not None:
+            sent = self._sent()
+            if not self._traces or self._traces[-1][1] != sent:
+                self._traces.append((pack.offset, sent))
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was opened, and is not settled."""
@@ -94,7 +94,7 @@ class InputOffsets(OffsetManager):
     @property
     def defers_failures(self) -> bool:
         """Whether a failure of an input is an effect, which waits until no older input is open."""
-        return self._emitted is not None and not self.folds
+        return self._sent is not None and not self.folds
 
     @property
     def oldest_unsettled(self) -> InputPack | None:
@@ -110,14 +110,14 @@ class InputOffsets(OffsetManager):
     def is_repeatable(self) -> bool:
         """Whether all that lies behind the committable offset can be read again without anything happening twice."""
         traces, oldest = self._traces, self.oldest_open
-        if self._emitted is None or oldest is None or self.folds:
+        if self._sent is None or oldest is None or self.folds:
             traces.clear()
             return True
         while len(traces) > 1 and traces[1][0] <= oldest:
             traces.popleft()
         return (
             not self.done_ahead
-            and self._emitted() == traces[0][1]
+            and self._sent() == traces[0][1]
             and all(pack.left == pack.size for pack in self._packs.values())
         )
 

@@ -129,10 +129,14 @@ class BoltLoop(TaskLoop[BoltTask]):
         tuples = self._execute(records)
         self._executed += tuples
         self._tuples += tuples
+        if (now := self._clock()) >= self._tick_at:  # nothing was executed: a task is busy, or no record can be read
+            self._tick(now)
         if not self._backlog.partitions:
             self._fit_limit()
         elif not tuples:
-            self._wait_for_room()
+            busy = next((task for task in self.tasks.values() if task.is_busy), None)
+            if busy is not None:
+                busy.wait(_TICK_SECONDS)
         return True
 
     def _may_read(self) -> bool:
@@ -158,13 +162,6 @@ class BoltLoop(TaskLoop[BoltTask]):
             fitting = min(fitting, int(self._records * _READ_SECONDS / seconds))
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
         self._records = self._tuples = 0
-
-    def _wait_for_room(self) -> None:
-        """Waits, for a moment, until a task can take more."""
-        if (now := self._clock()) >= self._tick_at:
-            self._tick(now)
-        for busy in [task for task in self.tasks.values() if task.is_busy][:1]:
-            busy.wait(_TICK_SECONDS)
 
     def _execute(self, records: Sequence[Message]) -> int:
         """Executes the tuples of records, as far as their tasks can take them; returns how many tuples were read."""

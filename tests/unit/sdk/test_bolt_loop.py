@@ -353,6 +353,23 @@ def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(monkeypatch: p
         assert rig.consumer.commits[-1:] == ([1] if executed == 300 else [0])
 
 
+@pytest.mark.parametrize("bolt", [Works, WorksInBatches])
+def test_a_loop_commits_while_no_record_can_be_read(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
+    rig = Rig(monkeypatch, [5_000], guarantee="at_least_once", bolt=bolt)
+    rig.consumer.payload = b"unreadable"
+    committed: list[int] = []
+
+    def stopping() -> bool:
+        rig.clock.advance(0.3)
+        committed.append(max(rig.consumer.commits, default=0))
+        return False
+
+    rig.stopping = stopping
+    rig.loop.run()
+    assert len(rig.sink.to(".dead-letters")) == 5_000
+    assert 0 < committed[-2] < rig.consumer.commits[-1] == 5_000
+
+
 def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, [3, 500, 1, 7])
     rig.loop.run()

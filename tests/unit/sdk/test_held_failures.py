@@ -107,6 +107,25 @@ def test_a_dead_letter_of_an_exception_waits_as_well() -> None:
     assert (dead_letters(bench), task.committable, bench.sink.failed()) == (2, 4, {})
 
 
+class Writes(Collects):
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_["line"] == "raise":
+            self.collector.write(tuple_, "results", b"")
+        super().execute(tuple_)
+
+
+@pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
+def test_a_record_that_was_written_for_a_failure_that_waits_is_not_committed(on_exception: str) -> None:
+    """The input is read again, and the record would be written twice."""
+    bench, task, _ = rig(Writes, guarantee="exactly_once", on_exception=on_exception)
+    execute(task, pack(bench, {1: "a"}), pack(bench, {2: "raise"}))
+    task.flush()
+    assert (task.committable, task.inputs.is_repeatable) == (0, False)
+    execute(task, pack(bench, {3: "go"}))
+    task.flush()
+    assert (task.committable, task.inputs.is_repeatable, dead_letters(bench)) == (3, True, on_exception != "fail")
+
+
 def test_a_failure_whose_record_expires_is_settled() -> None:
     bench, task, _ = rig(Collects, guarantee="exactly_once", on_exception="dead_letter")
     execute(task, pack(bench, {1: "a"}), pack(bench, {2: "raise"}))

@@ -139,6 +139,53 @@ def test_a_record_that_is_written_after_the_ack_fails_the_tree(how: Callable[[Ma
     assert list(bench.sink.failed()) == [1]
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_bolt_that_catches_the_error_of_a_late_write_has_not_acked(guarantee: Guarantee) -> None:
+    class Late(Manual):
+        def execute(self, tuple_: Tuple) -> None:
+            self.collector.write(tuple_, "one", b"")
+            self.collector.ack(tuple_)
+            try:
+                self.collector.write(tuple_, "two", b"")
+            except TupleAlreadyDoneError as error:
+                self.collector.report_error(error)
+
+    builder = TopologyBuilder("words", guarantee=guarantee)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("late", Late).shuffle_grouping("lines")
+    with SimulatedCluster(builder.build(), sources={"lines": [("a",)]}, topics={"one": 1, "two": 1}) as cluster:
+        cluster.run_until_idle()
+        assert not cluster.acked("lines")
+        [(message_id, failure)] = cluster.failed("lines")
+        assert (message_id, len(cluster.records("two"))) == (0, 0)
+        assert "late: cannot write a record for the tuple at words.tuples.late[0] offset 0" in failure.message
+
+
+class AcksAndRaises(Manual):
+    def execute(self, tuple_: Tuple) -> None:
+        self.collector.write(tuple_, "one", b"")
+        self.collector.ack(tuple_)
+        raise ValueError("no")
+
+
+@pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
+def test_a_tuple_stays_acked_though_the_ack_waits_for_records(on_exception: str) -> None:
+    bench, task, _ = rig(AcksAndRaises, holds_back=True, on_exception=on_exception)
+    feed(bench, task, "a", {1: 1})
+    written(bench.sink, "one")[0].deliver()
+    task.flush()
+    assert (bench.sink.checksums(), bench.sink.failed(), bench.sink.to(".dead-letters")) == ({1: 1}, {}, [])
+
+
+def test_a_tuple_whose_ack_waits_for_records_cannot_be_failed() -> None:
+    bench, task, bolt = rig(holds_back=True)
+    feed(bench, task, "a", {1: 1})
+    bolt.collector.write(bolt.tuples[0], "one", b"")
+    bolt.collector.ack(bolt.tuples[0])
+    with pytest.raises(TupleAlreadyDoneError, match="cannot fail the tuple"):
+        bolt.collector.fail(bolt.tuples[0])
+
+
 def test_records_of_a_tuple_that_has_failed_change_nothing() -> None:
     bench, task, bolt = rig(holds_back=True)
     feed(bench, task, "a", {1: 1})
