@@ -61,7 +61,7 @@ class RepeatedLines(logging.Filter):
         line, now = record.getMessage(), self._clock()
         with self._lock:
             kinds = self._kinds_of(str(record.msg) if record.args else _kind_of(line))
-            kind = _kind_of(line) if record.exc_info is None or record.exc_info[1] is None else _raised(record)
+            kind = _raised_at(record) or _kind_of(line)
             if kind not in kinds and len(kinds) >= MOST_KINDS:
                 self._drop_past(kinds, now)
                 kind = kind if len(kinds) < MOST_KINDS else None
@@ -117,8 +117,8 @@ def _kind_of(line: str) -> str:
     return _NUMBERS.sub("", _SUPPRESSED.sub("", line))
 
 
-def _raised(record: logging.LogRecord) -> Hashable:
-    assert record.exc_info is not None  # noqa: S101 - for the type checker
-    type_, _, traceback = record.exc_info
+def _raised_at(record: logging.LogRecord) -> Hashable | None:
+    """The type of an exception, and the line that raised it; None where none was raised, but made and reported."""
+    type_, _, traceback = record.exc_info or (None, None, None)
     frames = [(frame.f_code, line) for frame, line in walk_tb(traceback)]
-    return type_, frames[-1] if frames else None
+    return (type_, frames[-1]) if frames else None

@@ -33,6 +33,7 @@ _LOOK_SECONDS: Final = 0.05
 _WAIT_SECONDS: Final = 1.0
 _SHORTEST_SECONDS: Final = 0.001
 _INTERRUPTION_SECONDS: Final = 30.0
+_DELIVERY_SECONDS: Final = 1.0  # from the end of a query to its interruption
 _LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
 
@@ -52,6 +53,7 @@ class BatchRunner(StreamingQueryListener):
         self.stats: Callable[[], Mapping[str, Any]] = self.tally.stats
         self._run = run
         self._query_id = ""
+        self._query: StreamingQuery | None = None
         self._ended = threading.Event()
         self.stopping = threading.Event()
         self.parked = threading.Event()
@@ -71,10 +73,11 @@ class BatchRunner(StreamingQueryListener):
         self._streams = spark.streams
         self._streams.addListener(self)
         try:
-            return writer.foreachBatch(self).start()
+            self._query = writer.foreachBatch(self).start()
         except BaseException:
             self._streams.removeListener(self)
             raise
+        return self._query
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         self._query_id = query_id_of(records)
@@ -85,14 +88,25 @@ class BatchRunner(StreamingQueryListener):
         except StoppedBetweenBatches:
             # Nothing is written yet. Held back until Spark interrupts it, because it takes an error for a failure.
             self.parked.set()
-            end = time.monotonic() + _INTERRUPTION_SECONDS
-            while time.monotonic() < end:
-                # Only an action of Spark notices the interruption.
-                records.sparkSession.range(1).collect()
+            self._await_interruption(records.sparkSession)
             raise
         self.tally.add(result)
         self.written[batch_id] = result
         self.written.pop(batch_id - _REMEMBERED, None)
+
+    def _await_interruption(self, session: SparkSession) -> None:
+        """Raises what Spark does when it interrupts the query; returns if that does not happen.
+
+        `stop` of the query first ends it, then interrupts it once, and then waits for this micro-batch: an interruption
+        that something else has taken does not come again.
+        """
+        end = time.monotonic() + _INTERRUPTION_SECONDS
+        while time.monotonic() < end:
+            # Only an action of Spark notices the interruption.
+            session.range(1).collect()
+            # None for a moment, as the first micro-batch may begin while the query is being started.
+            if self._query is not None and not self._query.isActive:
+                end = min(end, time.monotonic() + _DELIVERY_SECONDS)
 
     def await_last(self) -> None:
         """Waits until the listener has the last micro-batch of a query that has ended."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import Message
 
-from kafka_clients.repeated_lines import get_logger
+from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import Task, open_sessions
@@ -156,6 +156,7 @@ class AtMostOnce(AtLeastOnce):
                 "%s: up to %d records of tasks %s are lost: their offsets were committed before they were executed, "
                 "and could not be set back",
                 *(self._component, len(records), sorted(offsets)),
+                extra=EACH,
             )
 
     def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time

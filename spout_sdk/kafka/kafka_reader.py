@@ -87,8 +87,15 @@ class KafkaReader(GroupConsumer):
 
     @property
     def place_in_group(self) -> Any:
-        """As a transaction takes it, and as it is now."""
-        return self._consumer.consumer_group_metadata()
+        """As a transaction takes it, and as it is now; `RolledBackError` if this process is no member of its group.
+
+        Kafka does not check the group of a transaction that names neither member nor generation.
+        """
+        place = self._consumer.consumer_group_metadata()
+        # Asked afterwards: a member that was removed is a member again only after a poll of this thread.
+        if not self._consumer.memberid():
+            raise RolledBackError(f"this process is no longer a member of group {self._group}")
+        return place
 
     def committed(self, partitions: Sequence[int]) -> list[TopicPartition]:
         """What is committed of partitions, with the metadata; a negative offset where nothing is.

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
-from kafka_clients.repeated_lines import get_logger
+from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -273,15 +273,15 @@ class BoltLoop(TaskLoop[BoltTask]):
             running = [partition for partition in partitions if self.tasks[partition].is_running]
             if running:
                 self.tasks[running[0]].wait(_TICK_SECONDS)
-        for partition in begun:
-            if self._guarantee.commits_first:
-                rest = self._backlog.begun[partition]
-                left = len(rest) if self._takes_batches else sum(1 for _ in rest)
-                logger.warning(
-                    "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, "
-                    "whose offset is committed, are lost",
-                    *(self._component, partition, _FINISH_SECONDS, left),
-                )
+        for partition in begun if self._guarantee.commits_first else ():
+            rest = self._backlog.begun[partition]
+            left = len(rest) if self._takes_batches else sum(1 for _ in rest)
+            logger.warning(
+                "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, whose "
+                "offset is committed, are lost",
+                *(self._component, partition, _FINISH_SECONDS, left),
+                extra=EACH,
+            )
 
     def _execute_begun(self, partition: int, until: float) -> bool:
         """Executes what is left of a record that was begun, as far as its task can take it; whether more is left."""

@@ -215,7 +215,9 @@ class ComponentRunner:
 
     def _end_hanging(self, why: str) -> None:
         if self._on_hanging is not None:
-            self._on_hanging(why)
+            # The loop may continue at this moment, and report on the same pipe.
+            with self._reporting:
+                self._on_hanging(why)
         end_process(why)
 
 

@@ -77,13 +77,14 @@ class TimeoutResets:
     def read(self) -> bool:
         """Reads what there is, for two seconds at most; returns whether the ends of all inboxes have been reached."""
         for _ in range(_MOST_POLLS):
+            if self._kept >= _MOST_ROOTS:
+                return True
             messages = self._reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE))
             for message in messages:
                 self._keep(message)
-            has_ended = len(self._reader.ended) == len(self._tasks) or self._kept >= _MOST_ROOTS
-            if has_ended and not messages:
-                break
-        return has_ended
+            if not messages and len(self._reader.ended) == len(self._tasks):
+                return True
+        return len(self._reader.ended) == len(self._tasks)
 
     def send(self) -> int:
         """Sends a reset for each tree of the records that are open, and returns how many."""

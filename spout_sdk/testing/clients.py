@@ -160,6 +160,9 @@ class MemoryConsumer:
     def consumer_group_metadata(self) -> str:
         return self._group  # type: ignore[no-any-return]
 
+    def memberid(self) -> str:
+        return "member"
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -101,6 +101,20 @@ def test_only_warnings_and_errors_are_limited_no_losses_and_none_at_debug(
     assert [log("late") for _ in range(2)] == ["late", "late"]
 
 
+def test_errors_that_were_never_raised_are_alike_by_their_text(clock: Clock) -> None:
+    filter_ = RepeatedLines(clock=clock)
+
+    def passes(error: Exception) -> bool:
+        arguments = ("split", 0, "ValueError", error)
+        info = (type(error), error, error.__traceback__)
+        record = logging.LogRecord("a", logging.ERROR, "", 0, "%s/%d reports an error: %s: %s", arguments, info)
+        return filter_.filter(record)
+
+    assert passes(ValueError("no such table"))
+    assert passes(ValueError("the disk is full"))
+    assert not passes(ValueError("the disk is full"))
+
+
 def test_a_client_that_is_refused_its_id_is_logged_if_that_lasts(clock: Clock, log: Log) -> None:
     refused = (
         "GETPID [main]: Failed to acquire idempotence PID from broker b-1/1: Coordinator load in progress: retrying"

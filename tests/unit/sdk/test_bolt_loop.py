@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from kafka_clients.repeated_lines import EACH
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, AtLeastOnce, AtMostOnce
 from spout_sdk.emitting.task import LINGER_SECONDS
-from spout_sdk.errors import BrokerError
+from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
@@ -46,6 +47,7 @@ class Consumer:
         self.position = self.refused = 0
         self.limits: list[int] = []
         self.commits: list[int] = []
+        self.member: str | None = "member-1"
         self.assigned: list[int] = []
         self.is_paused = False
         self.paused: list[int] = []
@@ -58,6 +60,12 @@ class Consumer:
     def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
         self.partitions = [TopicPartition(topics[0], 0)]
         self.on_assign, self.on_revoke = on_assign, on_revoke
+
+    def memberid(self) -> str | None:
+        return self.member
+
+    def consumer_group_metadata(self) -> str | None:
+        return self.member
 
     def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
         if self.errors:
@@ -327,6 +335,7 @@ def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
     assert (
         f"b/0 is revoked, and did not execute the record that it had begun within 5 s: {400 - counts[1]}" in caplog.text
     )
+    assert any(hasattr(record, *EACH) for record in caplog.records)
 
 
 def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
@@ -341,6 +350,7 @@ def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
     rig.stopping = stop
     rig.loop.run()
     assert "b: up to 1 records of tasks [0] are lost" in caplog.text
+    assert hasattr(caplog.records[-1], *EACH)
 
 
 def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,6 +444,17 @@ def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]
     def ignore(_partitions: Sequence[int]) -> None: ...
 
     return KafkaReader({}, "topic", "group", from_end=True, on_assigned=taken.extend, on_revoked=ignore, on_lost=ignore)
+
+
+def test_a_process_that_is_no_member_of_its_group_has_no_place_for_a_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kafka checks neither where both the member and the generation are missing."""
+    reading = reader(monkeypatch, consumer := Consumer(), [])
+    assert reading.place_in_group == "member-1"
+    consumer.member = None
+    with pytest.raises(RolledBackError, match="no longer a member of group group"):
+        _ = reading.place_in_group
 
 
 def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from acker_worker.ledger import LedgerSettings
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import BasicCollector, Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
@@ -244,6 +245,22 @@ def test_what_is_read_later_is_reset_at_once() -> None:
     assert (watched.resets_of(20), watched.resets_of(30)) == (2, 3)
 
 
+def test_records_behind_the_roots_that_are_kept_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spout_sdk.runtime.timeout_resets._MOST_ROOTS", 2)
+    watched, inbox, second = waiting()
+    records, reads = inbox.records[:3], list[int]()
+
+    def poll(_seconds: float, *, ignoring: tuple[int, ...]) -> list[MemoryRecord]:
+        reads.append(len(reads))
+        return [records[reads[-1]]] if reads[-1] < len(records) else records[-1:]
+
+    monkeypatch.setattr(inbox, "poll", poll)
+    watched.bolt.during = lambda: watched.look_after(10, 10, 10)
+    execute(watched.task, second)
+    assert len(reads) == 2
+    assert (watched.resets_of(20), watched.resets_of(30)) == (3, 0)
+
+
 def test_fast_calls_need_no_clients() -> None:
     watched, inbox, second = waiting()
     watched.bolt.during = lambda: watched.look_after(*[0.5] * 18)
@@ -293,3 +310,14 @@ def test_resets_of_a_writer_that_opened_no_session_restart_the_clock_up_to_the_l
     assert ends == [("acked", 1), ("too_old", 2)]
     # Roots without a record, ended or unknown, have none because of a reset.
     assert (len(log.fold.ledger), log.fold.ledger.orphans) == (0, 0)
+
+
+def test_why_a_process_ends_is_not_reported_amid_its_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop may continue at that moment, and both write to one pipe."""
+    ends, held = list[str](), list[bool]()
+    monkeypatch.setattr("spout_sdk.runtime.component_runner.end_process", ends.append)
+    topology = rig()[0].topology
+    kafka = {"bootstrap.servers": "unused:1"}
+    runner = ComponentRunner(topology, "split", kafka, on_hanging=lambda _why: held.append(runner._reporting.locked()))
+    runner._end_hanging("execute takes too long")
+    assert (ends, held) == (["execute takes too long"], [True])
