@@ -376,8 +376,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         """Replaces all tasks by new ones, which continue from what is committed."""
         partitions = tuple(self.tasks)
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
-        # First, as what they still ack or emit must be undone too.
-        self._cleaned_up(partitions)
+        # First, as what they still ack or emit must be undone too, unless it is committed.
+        (self._released if self._guarantee.commits_first else self._cleaned_up)(partitions)
         self._guarantee.on_rolled_back(why)
         self._held.clear()
         self._reader.rewind(partitions)

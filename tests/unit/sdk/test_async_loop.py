@@ -221,3 +221,26 @@ def test_a_stop_executes_the_rest_of_a_record_that_was_begun(monkeypatch: pytest
     rig.loop.close()
     assert sorted(rig.waiting) == [(0, 0, index) for index in range(5)]
     assert (rig.counters.acked, rig.consumer.commits[-1]) == (5, 1)
+
+
+def test_a_commit_that_fails_loses_nothing_that_was_committed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `at_most_once` other tasks have a record that was begun, and records behind it."""
+    rig = Rig(monkeypatch, rows=5, tasks=2, guarantee="at_most_once")
+    rig.consumer.here[0] = 3
+    rig.started(2)
+    rig.clock.advance(1.1)
+    rig.loop.turn()
+    task = rig.loop.tasks[0]
+
+    def ticked(tick: Callable[[float], None], now: float) -> None:
+        rig.release(*rig.waiting)
+        tick(now)
+
+    monkeypatch.setattr(task, "tick", partial(ticked, task.tick))
+    rig.consumer.here[1] = 1
+    rig.consumer.refused = 1
+    rig.loop.turn()
+    assert rig.loop.tasks[0] is not task
+    assert sorted(rig.waiting) == [(0, 0, index) for index in range(5)]
+    assert (rig.counters.acked, rig.consumer.commits[-1]) == (5, 1)
+    rig.loop.close()
