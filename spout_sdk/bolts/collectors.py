@@ -175,10 +175,9 @@ class OutputCollector(Emitter):
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        if tuple_.settled or (self._unwritten and tuple_ in self._writes.acked):
+        if tuple_.settled:
             raise tuple_.pack.already_done("ack")
-        if self._unwritten and tuple_ in self._unwritten:
-            self._writes.acked.add(tuple_)
+        if self._unwritten and self._ack_waits(tuple_):
             return
         root, pack = tuple_.root, tuple_.pack
         if root is not None:
@@ -199,6 +198,16 @@ class OutputCollector(Emitter):
             self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
         if self._hooks:
             self.run_hooks(lambda hook: hook.bolt_ack(tuple_))
+
+    def _ack_waits(self, tuple_: Tuple) -> bool:
+        """Whether the ack waits for records that are not delivered; raises if it did so before."""
+        writes = self._writes
+        if tuple_ in writes.acked:
+            raise tuple_.pack.already_done("ack")
+        if tuple_ not in writes.undelivered:
+            return False
+        writes.acked.add(tuple_)
+        return True
 
     def settled(self, pack: InputPack, tuples: int) -> None:
         """Called by the SDK: so many tuples of a record are acked, and the entries are buffered."""

@@ -209,7 +209,8 @@ class SpoutTask(Task):
         done, self.collector.untracked[:] = self.collector.untracked[:], []
         self._counters.acked += len(done)
         for message_id in done:
-            self._call_hooks("spout_ack", message_id, 0.0)
+            if self._hooks:
+                self._call_hooks("spout_ack", message_id, 0.0)
             self._call("ack", self.spout.ack, message_id)
 
     def _call_hooks(self, method: str, *arguments: Any) -> None:
