@@ -10,9 +10,10 @@ from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
+from spout_sdk.delivery.delivery_guarantees import DeliveryGuarantee
 from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
+from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT
@@ -24,8 +25,7 @@ _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
 _MOST_RECORDS: Final = 10_000  # of a read
 _READ_SECONDS: Final = 0.5  # a read that takes longer than this to execute is made smaller
-# A batch that takes longer than this is made smaller, and between tuples the group is polled as often as this.
-_SLOW_SECONDS: Final = 1.0
+_SLOW_SECONDS: Final = 1.0  # between tuples the group is polled as often as this
 _FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
 
 
@@ -42,8 +42,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._guarantee = guarantee
         self._paused: set[int] = set()
         self._limit = 1
-        # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
-        self._batch = 1
+        self._batch = BatchSize()
         self._backlog = Backlog()
         self._polled_at = 0.0
         self._read_at, self._records, self._tuples = 0.0, 0, 0  # since the last time that all was executed
@@ -160,6 +159,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         fitting = self._guarantee.tuples_a_read * self._records // (self._tuples or 1)
         if (seconds := self._clock() - self._read_at) > _READ_SECONDS:
             fitting = min(fitting, int(self._records * _READ_SECONDS / seconds))
+        if self._takes_batches:
+            fitting = max(fitting, self._batch.tuples * self._records // (self._tuples or 1))
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
         self._records = self._tuples = 0
 
@@ -214,7 +215,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             more = task.read(self._backlog.next_record(partition))
             read += len(more)
             tuples += more
-            while len(tuples) >= self._batch and self._may_execute(task, partition):
+            while len(tuples) >= self._batch.tuples and self._may_execute(task, partition):
                 tuples = self._execute_batch(task, partition, tuples)
         while tuples and self._may_execute(task, partition):
             tuples = self._execute_batch(task, partition, tuples)
@@ -232,15 +233,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         return left
 
     def _execute_one(self, task: BoltTask, tuples: B) -> tuple[B, float]:
-        batch = tuples[: self._batch]
+        batch = tuples[: self._batch.tuples]
         began = self._clock()
         task.execute_batch(batch)
         now = self._clock()
-        if now - began > _SLOW_SECONDS:
-            self._batch = max(1, self._batch // 2)
-        elif now - began < _SLOW_SECONDS / 4 and len(batch) == self._batch:
-            # How long a full batch takes is not known from one that was not full.
-            self._batch = min(LARGEST_BATCH, 2 * self._batch)
+        self._batch.executed(len(batch), now - began)
         return tuples[len(batch) :], now
 
     def _between(self, now: float) -> None:

@@ -260,6 +260,20 @@ def test_a_slow_bolt_reads_no_more_than_it_executes_soon(monkeypatch: pytest.Mon
     assert not rig.consumer.paused
 
 
+class WorksInBulk(WorksInBatches):
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        super().execute_batch(tuples[:1])
+        self.collector.ack_all(tuples[1:])
+
+
+def test_a_bulk_insert_gets_full_batches_however_slow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, [6_000], guarantee="at_least_once", bolt=WorksInBulk)
+    rig.seconds = lambda _: 2.0
+    rig.loop.run()
+    assert max(later - earlier for earlier, later in pairwise(rig.executed)) == LARGEST_BATCH
+    assert len(rig.executed) < 25
+
+
 class Joining(Consumer):
     """Assigns another partition while reading is paused."""
 

@@ -1,0 +1,57 @@
+"""How many tuples one call of a `BatchBolt` or an `ArrowBolt` is given."""
+
+from typing import Final
+
+from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH
+
+_SLOW_SECONDS: Final = 1.0  # a batch that takes longer is made smaller, unless a tuple takes much longer then
+_FAST_SECONDS: Final = _SLOW_SECONDS / 4
+_MOST_SECONDS: Final = 10.0  # a batch that takes longer is not made larger in any case
+_GAIN: Final = 0.75  # a batch of twice the size is worth its time if a tuple takes less than this part of it
+_MEMORY: Final = 16  # batches of one size, after which the others are measured again
+_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 125, 250, LARGEST_BATCH)
+
+
+class BatchSize:
+    """Grows from one tuple on: the first batch of a slow bolt must not exceed `max.poll.interval.ms`.
+
+    A batch that is fast is doubled. One that is not may take as long whatever its size is, as a bulk insert does: it is
+    doubled as long as a tuple then takes much less. Only full batches are compared.
+    """
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._seconds: dict[int, float] = {}  # for a tuple, by place in _SIZES
+        self._in_place = 0
+
+    @property
+    def tuples(self) -> int:
+        return _SIZES[self._at]
+
+    def executed(self, tuples: int, seconds: float) -> None:
+        """A batch of so many tuples was executed in so many seconds."""
+        if tuples < self.tuples:
+            if seconds > _SLOW_SECONDS:
+                self._at = max(at for at, size in enumerate(_SIZES) if size <= tuples)
+                self._seconds.clear()
+            return
+        at, self._seconds[self._at] = self._at, seconds / tuples
+        if at + 1 < len(_SIZES) and (seconds < _FAST_SECONDS or (seconds < _MOST_SECONDS and self._may_gain(seconds))):
+            self._at += 1
+        elif at and seconds > _SLOW_SECONDS and not self._gains(at):
+            self._at -= 1
+        self._in_place = self._in_place + 1 if self._at == at else 0
+        if self._in_place >= _MEMORY:
+            self._in_place = 0
+            self._seconds.clear()
+
+    def _may_gain(self, seconds: float) -> bool:
+        """Whether a batch of twice the size is worth its time, or has to be measured."""
+        at = self._at
+        if at + 1 in self._seconds:
+            return self._gains(at + 1)
+        return self._gains(at) if at - 1 in self._seconds else at == 0 or seconds <= _SLOW_SECONDS
+
+    def _gains(self, at: int) -> bool:
+        """Whether a tuple is known to take much less in a batch of this size than in one of half of it."""
+        return at - 1 in self._seconds and self._seconds[at] < _GAIN * self._seconds[at - 1]
