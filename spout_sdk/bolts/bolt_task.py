@@ -168,9 +168,9 @@ class BoltTask(Task):
         return self._async is not None and not self._async._room
 
     @property
-    def is_running(self) -> bool:
-        """Whether inputs are being executed between two calls."""
-        return self._async is not None and self._async._running > 0
+    def running_inputs(self) -> int:
+        """How many inputs are being executed between two calls."""
+        return 0 if self._async is None else self._async._running
 
     def wait(self, seconds: float) -> None:
         """Waits for so long at most, until an input ends that is being executed."""

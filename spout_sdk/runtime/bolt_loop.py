@@ -260,23 +260,23 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _finish(self, partitions: Sequence[int]) -> None:
         """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
         deadline = min(self._stop_at, self._clock() + _FINISH_SECONDS)
-        running = [partition for partition in partitions if self.tasks[partition].is_running]
+        running = [partition for partition in partitions if self.tasks[partition].running_inputs]
         may_execute = partitions if self._guarantee.commits_first else running
         begun = [partition for partition in may_execute if partition in self._backlog.begun]
         while (running or begun) and (now := self._clock()) < deadline:
             begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
             for partition in running:
                 self.tasks[partition].tick(now)
-            running = [partition for partition in partitions if self.tasks[partition].is_running]
+            running = [partition for partition in partitions if self.tasks[partition].running_inputs]
             if running:
                 self.tasks[running[0]].wait(_TICK_SECONDS)
-        for partition in begun if self._guarantee.commits_first else ():
-            rest = self._backlog.begun[partition]
+        for partition in {*begun, *running} if self._guarantee.commits_first else ():
+            rest = self._backlog.begun.get(partition, ())
             left = len(rest) if self._takes_batches else sum(1 for _ in rest)
             logger.warning(
                 "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, whose "
                 "offset is committed, are lost",
-                *(self._component, partition, _FINISH_SECONDS, left),
+                *(self._component, partition, _FINISH_SECONDS, left + self.tasks[partition].running_inputs),
                 extra=EACH,
             )
 

@@ -147,7 +147,7 @@ def test_a_task_with_as_many_running_inputs_as_it_may_have_takes_no_more() -> No
         rest = iter(task.read(record(bench, "a", "b", "c", "d", "e")))
         for _ in range(3):
             assert not task.execute(rest, math.inf)
-            assert (task.is_busy, task.is_running, bench.counters.executed) == (True, True, 4)
+            assert (task.is_busy, task.running_inputs, bench.counters.executed) == (True, 4, 4)
         release(bench, task, bolt, "b")
         assert not task.is_busy
         assert not task.execute(rest, math.inf)
@@ -155,7 +155,7 @@ def test_a_task_with_as_many_running_inputs_as_it_may_have_takes_no_more() -> No
             release(bench, task, bolt, line)
         assert task.execute(rest, math.inf)
         assert acked(bench, task) == {1, 2, 3, 4, 5}
-        assert not task.is_running
+        assert not task.running_inputs
 
 
 def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:

@@ -223,6 +223,19 @@ def test_a_stop_executes_the_rest_of_a_record_that_was_begun(monkeypatch: pytest
     assert (rig.counters.acked, rig.consumer.commits[-1]) == (5, 1)
 
 
+@pytest.mark.parametrize("rows", [2, 5])
+def test_a_stop_reports_how_many_committed_inputs_did_not_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rows: int
+) -> None:
+    rig = Rig(monkeypatch, rows=rows, guarantee="at_most_once")
+    rig.consumer.here[0] = 1
+    rig.started(2)
+    monkeypatch.setattr(bolt_loop, "_FINISH_SECONDS", 0.0)
+    rig.loop.end()
+    rig.loop.close()
+    assert f"within 0 s: {rows} tuples, whose offset is committed, are lost" in caplog.text
+
+
 def test_a_commit_that_fails_loses_nothing_that_was_committed_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `at_most_once` other tasks have a record that was begun, and records behind it."""
     rig = Rig(monkeypatch, rows=5, tasks=2, guarantee="at_most_once")
