@@ -279,3 +279,18 @@ def test_a_simulated_cluster_waits_for_each() -> None:
         cluster.run_until_idle()
         assert cluster.executed("keep") == [("A",), ("B",)]
         assert len(cluster.acked("lines")) == 2
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_an_input_that_never_ends_holds_the_others_up_until_its_tree_is_too_old(guarantee: Guarantee) -> None:
+    with running(guarantee) as (bench, task, bolt):
+        feed(bench, task, "a", "b", first_root=1)
+        release(bench, task, bolt, "b")
+        for _ in range(3):
+            task.tick(bench.clock.advance(2 * bench.topology.manifest.max_tree_age_ms / 1000))
+        feed(bench, task, "c", first_root=3)
+        release(bench, task, bolt, "c")
+        assert 3 in acked(bench, task)
+        assert (task.committable, task.open_inputs, words(bench)) == (2, 0, 2 if guarantee == "at_least_once" else 1)
+        release(bench, task, bolt, "a")
+        assert (task.running_inputs, task.inputs.is_repeatable) == (0, True)
