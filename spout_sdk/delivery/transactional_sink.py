@@ -58,8 +58,9 @@ class _Transactions:
         was_cut_off: whether no broker could be reached since `start`.
     """
 
-    def __init__(self, settings: Mapping[str, Any], component: str, timeout: float) -> None:
+    def __init__(self, settings: Mapping[str, Any], topology: str, component: str, timeout: float) -> None:
         self._component = component
+        self._prefix = transactional_prefix(topology, component)
         self._timeout = timeout
         self._refused: str | None = None
         self.ended: str | None = None
@@ -206,8 +207,7 @@ class _Transactions:
                 reason: KafkaError = error.args[0]
                 if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                     raise AccessError(
-                        f"the transactional-id of {self._component} may not be used by this user: "
-                        f"{remedy(self._component)}"
+                        f"transactional-id {self._prefix} may not be used by this user: {remedy(self._component)}"
                     ) from error
                 if reason.txn_requires_abort() and not reason.fatal():
                     raise RolledBackError(reason.str()) from error
@@ -260,8 +260,7 @@ class TransactionalSink:
     produce: Callable[..., KafkaError | None]
 
     def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str) -> None:
-        self._component = component
-        self._prefix = transactional_prefix(topology, component)
+        self._topology, self._component = topology, component
         self._settings = transactional_settings(kafka, transactional_id(topology, component, slot))
         self.timeout = float(self._settings.get("transaction.timeout.ms", TRANSACTION_MS)) / 1000
         self._hanging = 0
@@ -329,7 +328,7 @@ class TransactionalSink:
         self._start(_OUTAGE_SECONDS)
 
     def _start(self, seconds: float) -> None:
-        self._current = _Transactions(self._settings, self._component, self.timeout)
+        self._current = _Transactions(self._settings, self._topology, self._component, self.timeout)
         self.produce = self._current.produce
         try:
             self._current.start(seconds)
