@@ -35,8 +35,8 @@ class HeldFailures:
 
     def add(self, tuple_: Tuple, settle: Callable[[], None]) -> None:
         """Calls `settle`, which fails a tuple or sends its dead letter, now or when no older input is open."""
-        if not self._inputs.defers_failures:
-            settle()
+        if not (self._inputs.defers_failures and self._inputs.is_open(tuple_.offset)):
+            settle()  # one that has expired is committed
             return
         self._held.setdefault(tuple_.offset, {})[tuple_] = settle
         self.settle_due()

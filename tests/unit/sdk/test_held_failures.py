@@ -135,6 +135,18 @@ def test_a_failure_whose_record_expires_is_settled() -> None:
     assert (dead_letters(bench), task.open_inputs, task.committable) == (1, 0, 2)
 
 
+def test_a_failure_of_an_input_that_has_expired_waits_for_nothing() -> None:
+    bench, task, bolt = rig(Collects, guarantee="exactly_once")
+    execute(task, pack(bench, {1: "a"}))
+    for _ in range(3):
+        task.tick(bench.clock.advance(2 * bench.topology.manifest.max_tree_age_ms / 1000))
+    execute(task, pack(bench, {2: "b"}))
+    bolt.collector.fail(bolt.held[0], "too late")
+    task.flush()
+    assert (bench.sink.failed(), list(task.collector.held)) == ({1: "too late"}, [])
+    assert (task.committable, task.inputs.is_repeatable) == (1, True)
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_failures_wait_for_nothing_with_other_guarantees(guarantee: Any) -> None:
     bench, task, _ = rig(Collects, guarantee=guarantee)
