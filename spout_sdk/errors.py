@@ -124,7 +124,7 @@ class HeldBackError(SpoutSdkError):
 
 
 class RolledBackError(SpoutSdkError):
-    """What was read since the last commit has to be read again, by new tasks."""
+    """All records since the last commit have to be read again, by new tasks."""
 
 
 class BrokerError(SpoutSdkError):

@@ -102,7 +102,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """What a process gives each of its tasks; `counters` are shared by all of them."""
+    """The environment of a task, given by its process; `counters` are shared by all of them."""
 
     sink: Sink
     counters: Counters

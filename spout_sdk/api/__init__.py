@@ -1,4 +1,4 @@
-"""What users write against.
+"""The API that users write against.
 
 - `components`: spouts and bolts; `tuples`: the tuple, as a bolt receives it.
 - `context`: what a task is given about itself and its topology, and hooks.

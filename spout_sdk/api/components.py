@@ -1,4 +1,4 @@
-"""What users write: spouts and bolts.
+"""Base classes of spouts and bolts.
 
 One instance serves one task, in one thread; collectors must not be used from other threads. For work that waits for
 others there is `AsyncBolt`.
@@ -124,7 +124,7 @@ class BatchBolt(ABC):
     def execute_batch(self, tuples: "Sequence[Tuple]") -> None:
         """Process tuples, in the order of their offsets, and ack or fail each, now or later.
 
-        If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
+        If it raises, all that are neither acked nor failed yet are failed with the exception's type and text.
         """
 
     def cleanup(self) -> None:
@@ -149,7 +149,7 @@ class ArrowBolt(ABC):
     def execute_batch(self, batch: Any, collector: "ArrowCollector") -> None:
         """Process rows that travelled together, and ack or fail each, now or later.
 
-        If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
+        If it raises, all that are neither acked nor failed yet are failed with the exception's type and text.
 
         Args:
             batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. A

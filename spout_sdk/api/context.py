@@ -1,4 +1,4 @@
-"""What a task knows about itself and its topology; hooks that are called when it emits, executes, acks or fails."""
+"""The context of a task: itself and its topology; hooks that are called when it emits, executes, acks or fails."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,13 +75,13 @@ class TaskHook:
         """A spout or bolt has emitted."""
 
     def spout_ack(self, message_id: Any, seconds: float) -> None:
-        """A tree was fully processed, so long after its tuple was emitted; called before the spout's `ack`."""
+        """A tree was fully processed, `seconds` after its tuple was emitted; called before the spout's `ack`."""
 
     def spout_fail(self, message_id: Any, failure: "Failure") -> None:
         """A tree has failed; called before the spout's `fail`."""
 
     def bolt_execute(self, tuple_: "Tuple", seconds: float) -> None:
-        """`execute` has returned, or raised, after so long."""
+        """`execute` has returned, or raised, after `seconds`."""
 
     def bolt_ack(self, tuple_: "Tuple") -> None:
         """A bolt has acked a tuple."""

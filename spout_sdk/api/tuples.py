@@ -33,7 +33,7 @@ class InputPack:
         self.record = record
         self.stream = stream
         self.offset = offset
-        self.size = self.left = size  # left: those that are neither acked nor failed
+        self.size = self.left = size  # left: tuples that are neither acked nor failed
         self.trace_context = trace_context  # the headers of their trace; tuples anchored to them get it as well
         # Shape `(2 * size,)`: root and edge of each, in turn; None unless each has one of both.
         self.ids: IdColumn | None = None

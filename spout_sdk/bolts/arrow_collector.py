@@ -96,7 +96,7 @@ def row_numbers(rows: Any, size: int) -> Rows:
 
 
 class ArrowCollector:
-    """What an `ArrowBolt` emits, acks and fails through, for the rows of one call; it may be kept."""
+    """The collector of an `ArrowBolt` for the rows of one call: emits, acks and fails; it may be kept."""
 
     __slots__ = ("_began", "_collector", "_input", "_task")
 
@@ -207,7 +207,7 @@ class ArrowCollector:
 
     @property
     def metrics(self) -> Counters:
-        """What the tasks of this process have done; it lives, so read it and leave it."""
+        """Live counters of the tasks of this process; read-only."""
         return self._task.environment.counters
 
     def _open(self, rows: Any, action: str) -> Rows:

@@ -34,7 +34,7 @@ _LOOK_SECONDS: Final = 0.005
 
 @dataclass(slots=True, eq=False, repr=False)
 class AsyncCollector:
-    """What an `AsyncBolt` emits through: everything is anchored to the input, and sent when its coroutine has ended.
+    """The collector of an `AsyncBolt`: emits are anchored to the input, and sent when its coroutine has ended.
 
     Attributes:
         input: the tuple.
@@ -137,7 +137,7 @@ class AsyncBolt(Bolt):
             raise
 
     def execute(self, tuple_: Tuple) -> None:
-        """Called by the SDK: begins to work on a tuple, and acks those that are done."""
+        """Called by the SDK: starts the coroutine of a tuple, and settles the inputs whose coroutines have ended."""
         if not tuple_.is_tick:
             self._running += 1
             work = AsyncCollector(self, tuple_)
@@ -161,7 +161,7 @@ class AsyncBolt(Bolt):
         return self.concurrency - self._running
 
     def _wait(self, seconds: float) -> None:
-        """Waits until an input has ended, for so long at most."""
+        """Waits until an input has ended, `seconds` at most."""
         if self._running:
             try:
                 self._finish(self._ended.get(timeout=seconds))

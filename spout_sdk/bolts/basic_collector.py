@@ -19,7 +19,7 @@ _NO_PLANS: Final[dict[str, EmitPlan]] = {}
 
 
 class BasicCollector:
-    """What a `BasicBolt` emits through.
+    """The collector of a `BasicBolt`.
 
     Attributes:
         input: the tuple that is being executed.
@@ -93,7 +93,7 @@ class BasicCollector:
 
     @property
     def metrics(self) -> Counters:
-        """What the tasks of this process have done; it lives, so read it and leave it."""
+        """Live counters of the tasks of this process; read-only."""
         return self._counters
 
     def reset_timeout(self) -> None:

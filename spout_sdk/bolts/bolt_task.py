@@ -136,7 +136,7 @@ class BoltTask(Task):
 
     @property
     def progress(self) -> str:
-        """What is committed beside the offset, for `resume`; empty unless the bolt is a fold over its inputs.
+        """Metadata committed beside the offset, for `resume`; empty unless the bolt is a fold over its inputs.
 
         The last offset that was read, whether its tuples were executed or not, and what windows have closed.
         """
@@ -159,7 +159,7 @@ class BoltTask(Task):
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be read, because so many inputs are open or done behind an open one."""
+        """Whether reading must pause, because too many inputs are open or done behind an open one."""
         return self.inputs.weight >= _MOST_UNCOMMITTED
 
     @property
@@ -173,7 +173,7 @@ class BoltTask(Task):
         return 0 if self._async is None else self._async._running
 
     def wait(self, seconds: float) -> None:
-        """Waits for so long at most, until an input ends that is being executed."""
+        """Waits until a running input ends, `seconds` at most."""
         if self._async is not None:
             self._async._wait(seconds)
 

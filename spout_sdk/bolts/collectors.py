@@ -24,7 +24,7 @@ _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be for
 
 
 class OutputCollector(Emitter):
-    """What a bolt emits, acks and fails through."""
+    """The collector of a bolt: emits, acks and fails."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -210,7 +210,7 @@ class OutputCollector(Emitter):
         return True
 
     def settled(self, pack: InputPack, tuples: int) -> None:
-        """Called by the SDK: so many tuples of a record are acked, and the entries are buffered."""
+        """Called by the SDK: counts `tuples` tuples of a record as acked; their entries are buffered."""
         self._counters.acked += tuples
         self._close(pack, tuples)
 

@@ -1,4 +1,4 @@
-"""What is to be delivered for a tuple before it is acked: records that its bolt writes for it, and its dead letter."""
+"""Deliveries that the ack of a tuple waits for: records that its bolt writes for it, and its dead letter."""
 
 from collections import deque
 from collections.abc import Callable

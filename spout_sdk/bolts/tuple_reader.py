@@ -53,7 +53,7 @@ class TupleReader:
             self._streams[f"{source}/{stream.name}".encode()] = input_
 
     def read(self, record: Record) -> list[Tuple]:
-        """The tuples of a record; without those that cannot be read, which are rejected."""
+        """The tuples of a record; unreadable ones are rejected and left out."""
         tuples, errors = self._unpacked(record, _tuples) or ([], {})
         for index, error in errors.items():
             self._reject(tuples[index], error)

@@ -73,7 +73,7 @@ class _Transactions:
         self._producer = new_client(Producer, {**settings, **callbacks})
 
     def start(self, seconds: float) -> None:
-        """Fences the last producer with this transactional id, and ends its transaction; waits for a broker so long."""
+        """Fences the last producer with this transactional id, and ends its transaction; waits `seconds` at most."""
         self._step(self._producer.init_transactions, seconds)
         self.poll()
         self.was_cut_off = False

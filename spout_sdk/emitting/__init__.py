@@ -1,4 +1,4 @@
-"""What all tasks share.
+"""Parts that all tasks share.
 
 - `task`: the base of both tasks: sessions, flushes and their timing.
 - `emitter`: emit plans, and the base of the collectors.

@@ -86,7 +86,7 @@ class EmitPlan:
             raise self.ungrouped(values, error) from error
 
     def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
-        """Who receives a tuple; raises `EmitError` if the values cannot be grouped by, or the stream is direct.
+        """The deliveries of a tuple; raises `EmitError` if the values cannot be grouped by, or the stream is direct.
 
         All are picked before anything is sent, so that an emit that raises has emitted nothing.
         """
@@ -168,7 +168,7 @@ class Emitter:
 
     @property
     def metrics(self) -> Counters:
-        """What the tasks of this process have done; it lives, so read it and leave it."""
+        """Live counters of the tasks of this process; read-only."""
         return self._counters
 
     def report_error(self, error: BaseException) -> None:

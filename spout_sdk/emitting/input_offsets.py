@@ -86,7 +86,7 @@ class InputOffsets(OffsetManager):
         return stale
 
     def open_seconds(self, now: float) -> float:
-        """For how long the oldest open record is open, to within a second."""
+        """Age of the oldest open record in seconds, to within one."""
         # A copy, because the thread that publishes stats calls this.
         oldest = self.oldest_open
         return now - next((at for at, last in list(self._marks) if oldest is None or last >= oldest), now)

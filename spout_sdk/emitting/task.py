@@ -1,4 +1,4 @@
-"""What the tasks of bolts and spouts share, and when they flush."""
+"""The base of the tasks of bolts and spouts, and when they flush."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -156,7 +156,7 @@ class FlushTiming:
         self._count = 0
 
     def flushed(self, count: int) -> None:
-        """Records a flush, after so many tuples of the loop."""
+        """Records a flush; `count` is how many tuples the loop has handled so far."""
         self._flushed_at, self._count = self._clock(), count
 
     def wait_seconds(self, count: int) -> float:

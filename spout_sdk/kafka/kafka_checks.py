@@ -1,4 +1,4 @@
-"""What is checked before a component starts.
+"""Checks before a component starts.
 
 Kafka answers, authentication succeeds, and the component's topics are as the manifest has them, with the ACLs that it
 needs. Its user may lack a DESCRIBE ACL for other topics.
@@ -25,7 +25,7 @@ Uses = Mapping[str, tuple[Operation, ...]]
 
 
 def topics_of(topology: Topology, component: str) -> Uses:
-    """The topics of a component, those that a `KafkaSpout` reads and a `KafkaBolt` writes to included."""
+    """The topics of a component, including sources of a `KafkaSpout` and targets of a `KafkaBolt`."""
     sources, target = topology.kafka_sources.get(component, ()), topology.kafka_targets.get(component)
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     return {

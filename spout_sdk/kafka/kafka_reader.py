@@ -61,7 +61,7 @@ class KafkaReader(GroupConsumer):
         self._subscribe(topic, self._assign, self._revoke, self._take_away)
 
     def read(self, limit: int) -> list[Message]:
-        """What is there now, `limit` records at most."""
+        """The records that are available now, `limit` at most."""
         try:
             messages = self._consumer.consume(limit, 0)
         except KafkaException as error:
@@ -69,13 +69,13 @@ class KafkaReader(GroupConsumer):
         return self._checked(messages)
 
     def wait(self, seconds: float) -> list[Message]:
-        """The next record, as soon as there is one, or nothing after so many seconds."""
+        """The next record as soon as there is one, or none after `seconds`."""
         # Not consume(), which would wait out its time even when there is a record.
         message = self._consumer.poll(seconds)
         return self._checked([] if message is None else [message])
 
     def commit(self, offsets: dict[int, int]) -> None:
-        """Commits offsets by partition in the background, those that have changed since the last commit."""
+        """Commits offsets by partition in the background, if they have changed since the last commit."""
         self.commit_changed(self.positions(offsets))
 
     def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
@@ -98,7 +98,7 @@ class KafkaReader(GroupConsumer):
         return place
 
     def committed(self, partitions: Sequence[int]) -> list[TopicPartition]:
-        """What is committed of partitions, with the metadata; a negative offset where nothing is.
+        """Committed offsets of partitions, with their metadata; a negative offset where there is none.
 
         A transaction that may still commit them is waited for; `RolledBackError` if no broker answers in time.
         """

@@ -46,7 +46,7 @@ class KafkaSink:
         self._when_room(self._acks, *record)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Serves delivery reports; waits for one for so many seconds."""
+        """Serves delivery reports; waits `seconds` for one."""
         self._serve(lambda: self._tuples.poll(seconds))
         self._serve(lambda: self._acks.poll(0))
         if self.error is not None:
@@ -121,7 +121,7 @@ def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
 
 
 def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:
-    """What put an end to a producer whose `produce` raised this, if something did."""
+    """The fatal error of a producer whose `produce` raised `reason`; None if it can continue."""
     # After a fatal error `produce` has a code of its own, with neither the mark nor the cause: the next poll has that.
     if reason.code() == KafkaError._FATAL:
         return served(lambda: poll(0))[1] or reason

@@ -80,7 +80,7 @@ class KafkaSource(GroupConsumer):
             raise _unreadable(f"the end of {at}", error.args[0], final=()) from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        """What the group has committed; waits for the answer."""
+        """Offsets and metadata that the group has committed; waits for the answer."""
         try:
             answers = self._member._consumer.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
             if error := first_error(answers):
@@ -114,7 +114,7 @@ class KafkaSource(GroupConsumer):
         self._consumer.resume([TopicPartition(*at)])
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
-        """What is there now, in order within each partition, `limit` records at most."""
+        """The records that are available now, in order within each partition, `limit` at most."""
         messages = self._consumer.consume(limit, 0)
         if self.lost:
             raise BrokerError(f"reading the source of group {self._group} cannot continue: {LOST}")
@@ -136,7 +136,7 @@ class KafkaSource(GroupConsumer):
         self._by_position.begin(wanted, now)
 
     def fetched(self, now: float) -> Fetched | None:
-        """What has come since the last call; None once nothing more will."""
+        """Records since the last call; None when there are no more."""
         return None if self._by_position is None else self._by_position.poll(now)
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ class PositionReader:
         self._consumer.assign([TopicPartition(*at, offsets[0]) for at, offsets in self._wanted.items()])
 
     def poll(self, now: float) -> Fetched | None:
-        """What has come since the last call; None once the round is over."""
+        """Records since the last call; None when the round is over."""
         if not self._wanted:
             return None
         fetched = Fetched([], [], [])

@@ -34,7 +34,7 @@ class SourcePartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What the group has committed for a partition: everything before the offset is done."""
+    """The commit of the group for a partition: everything before the offset is done."""
 
     offset: int
     next_attempt: int | None = None
@@ -114,7 +114,7 @@ class OwnedPartition:
         self.at = at
         self.topic_key = topic_key
         self.key_base = number << KEY_SHIFT
-        self.offsets = OffsetManager()  # those that are open
+        self.offsets = OffsetManager()  # open ones
         self.read_to = start  # behind the last message that was emitted
         self.is_paused = False
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
@@ -129,16 +129,16 @@ class OwnedPartition:
 
     @property
     def commit(self) -> Commit:
-        """What to commit: everything before it is done, or was emitted where trees are not followed."""
+        """The offset to commit: everything before it is done, or was emitted if trees are not tracked."""
         committable = self.offsets.committable
         return Commit(self.read_to if committable is None else committable, self.next_attempt)
 
     def lacks_attempt(self, failures: int) -> bool:
-        """Whether `reserve` must be called before a delivery after so many failures."""
+        """Whether `reserve` must be called before a delivery after `failures` failures."""
         return _number(failures) >= self._reserved
 
     def word(self, offset: int, failures: int) -> int:
-        """The `position_word` of a delivery after so many failures."""
+        """The `position_word` of a delivery after `failures` failures."""
         return self._word | offset << OFFSET_SHIFT | (self._first_attempt + _number(failures)) % MAX_ATTEMPTS
 
     def reserve(self) -> None:

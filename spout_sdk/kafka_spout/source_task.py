@@ -74,7 +74,7 @@ class SourceTask:
     # What the task asks for
 
     def emit(self, most: int) -> None:
-        """Emits so many messages at most, those that failed before new ones.
+        """Emits `most` messages at most, failed ones before new ones.
 
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """

@@ -154,7 +154,7 @@ class SourceSettings:
 
 
 class SourceProgress(NamedTuple):
-    """How far a task is with its source.
+    """Progress of a task in its source.
 
     Attributes:
         lag: messages that were not emitted yet, as far as is known without asking the broker.
@@ -249,7 +249,7 @@ class KafkaSpout(Spout):
 
     @property
     def progress(self) -> SourceProgress:
-        """How far the task is with its source."""
+        """Progress of the task in its source."""
         return self._attached.progress
 
     @property

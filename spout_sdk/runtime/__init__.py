@@ -1,4 +1,4 @@
-"""What runs tasks.
+"""Loops, processes and supervisors that run tasks.
 
 - `spout_loop`, `bolt_loop`: the loops; `task_loop`: what they share.
 - `backlog`: what a bolt has yet to execute; `batch_size`: how many tuples a call gets.

@@ -1,4 +1,4 @@
-"""What a bolt's process has read and not executed yet."""
+"""Records and tuples that a bolt's process has read and not executed yet."""
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable
@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 
 class Backlog:
-    """Records of each partition that are not begun, and what is left of those that are.
+    """For each partition, records that are not begun, and the rest of a record that is.
 
     Attributes:
         begun: partition → an iterator of tuples, a list of tuples, or rows.

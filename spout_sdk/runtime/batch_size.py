@@ -29,7 +29,7 @@ class BatchSize:
         return _SIZES[self._at]
 
     def executed(self, tuples: int, seconds: float) -> None:
-        """A batch of so many tuples was executed in so many seconds."""
+        """Records that a batch of `tuples` tuples took `seconds`."""
         if tuples < self.tuples:
             if seconds > _SLOW_SECONDS:
                 self._at = max(at for at, size in enumerate(_SIZES) if size <= tuples)

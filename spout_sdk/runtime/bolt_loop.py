@@ -225,7 +225,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return self.tasks.get(partition) is task and not self._is_overdue(partition)
 
     def _execute_batch(self, task: BoltTask, partition: int, tuples: B) -> B:
-        """Executes a batch of tuples, and returns those that are left."""
+        """Executes a batch of tuples, and returns the rest."""
         left, now = self._execute_one(task, tuples)
         self._backlog.begun[partition] = left
         self._between(now)
@@ -241,7 +241,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return tuples[len(batch) :], now
 
     def _between(self, now: float) -> None:
-        """What is to be done between tuples: a tick, and a poll of the group if the last one was long ago.
+        """The work between tuples: a tick, and a poll of the group if the last one was long ago.
 
         Then reading is paused until all that was read is executed. Not longer, and only once: each time the client
         drops the records that it has fetched ahead, and fetches them again.
@@ -291,7 +291,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return bool(rest)
 
     def _is_overdue(self, partition: int) -> bool:
-        """Whether it was to stop so long ago that it does so even in the middle of a record."""
+        """Whether the stop deadline has passed, so that it stops even in the middle of a record."""
         if not self._stopping():
             return False
         now = self._clock()

@@ -138,7 +138,7 @@ class ComponentRunner:
 
     @property
     def stats(self) -> Stats:
-        """What was done so far; exact only in the thread of `run`."""
+        """Statistics so far; exact only in the thread of `run`."""
         loop, process = self._loop, self._process
         oldest_seconds, oldest = loop.oldest_input if loop else NO_INPUT
         return Stats(

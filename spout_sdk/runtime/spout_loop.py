@@ -84,7 +84,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return handled
 
     def _handle_notices(self, seconds: float) -> bool:
-        """Handles the outcomes that are there, or that come within so many seconds."""
+        """Handles the outcomes that are available, or that come within `seconds`."""
         records = self._reader.wait(seconds) if seconds else self._reader.read(_LARGEST_READ)
         for record in records:
             task = self.tasks.get(record.partition())  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ _MODULE: Final = "spout_sdk.runtime.process"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a process is given beyond topology and component; import path and log level are the supervisor's."""
+    """Parameters of a process beyond topology and component; import path and log level are the supervisor's."""
 
     kafka: Mapping[str, Any] = field(repr=False)
     slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place

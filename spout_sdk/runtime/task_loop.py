@@ -1,4 +1,4 @@
-"""What the loops of spouts and bolts share: the tasks that the group gives to their process."""
+"""The base of the loops of spouts and bolts: the tasks that the group assigns to their process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ T = TypeVar("T", BoltTask, SpoutTask)
 
 @dataclass(frozen=True, slots=True)
 class ComponentProcess:
-    """What a loop has from the process that runs it."""
+    """The process that runs a loop, as the loop sees it."""
 
     topology: Topology
     component: str

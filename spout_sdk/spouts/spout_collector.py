@@ -19,7 +19,7 @@ from tuple_tree.streams import DEFAULT_STREAM
 
 
 class SpoutCollector(Emitter):
-    """What a spout emits through.
+    """The collector of a spout.
 
     Attributes:
         last_root: of the tuple that was emitted last; None if that is not tracked.

@@ -1,4 +1,4 @@
-"""What the processes of a topology's components show to Prometheus.
+"""Prometheus metrics of the processes of a topology's components.
 
 The tables below, with the `Counts` of a process, are the complete list. Nothing is counted for them: a scrape reads the
 latest snapshots. `acker run --metrics-port` serves them; a program of one's own that runs a `ComponentRunner` can too:
@@ -37,7 +37,7 @@ _GAUGES: Final[dict[str, tuple[str, Callable[[Stats], float]]]] = {
     ),
     # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
     f"{_PREFIX}stalled_seconds": (
-        "For how long there has been work of which nothing was done; 0 where all is done.",
+        "Seconds for which there has been work and no progress; 0 if all is done.",
         attrgetter("stalled_seconds"),
     ),
 }

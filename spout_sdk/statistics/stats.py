@@ -1,4 +1,4 @@
-"""What the processes of a component have done so far: counters while they run, and snapshots of these."""
+"""Statistics of the processes of a component: live counters, and snapshots of them."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tuple_tree.messages import FailReason
 from tuple_tree.process_stats import filter_known_fields
 
 LARGEST_ERROR: Final = 500  # characters of an error that are kept
-SAMPLE: Final = 20  # one in so many executions is timed, as in Storm, because a clock costs as much as a small bolt
+SAMPLE: Final = 20  # one in 20 executions is timed, as in Storm, because a clock costs as much as a small bolt
 NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input where none is open
 
 
@@ -30,7 +30,7 @@ _SHORT: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """Everything that a process counts: the one list, of which `Stats` and the metrics are made."""
+    """Everything that a process counts: the one list from which `Stats` and the metrics are made."""
 
     emitted: int = _total("Calls of emit.")
     # One a recipient, so a stream with two subscribers transfers twice what it emits.
@@ -63,7 +63,7 @@ class Counts:
 
 @dataclass(slots=True)
 class TaskLoad:
-    """What one task of a bolt has done: what is emitted and acked meanwhile is part of `busy_seconds`."""
+    """The load of one task of a bolt; emits and acks during `execute` are part of `busy_seconds`."""
 
     executed: int = 0
     busy_seconds: float = 0.0
@@ -71,7 +71,7 @@ class TaskLoad:
 
 @dataclass(slots=True)
 class Counters(Counts):
-    """What the tasks of a process raise; not for other threads.
+    """Counters that the tasks of a process raise; not for other threads.
 
     Attributes:
         users: counters of `TaskContext.count`.
@@ -96,7 +96,7 @@ class Counters(Counts):
         self.failed[word] = self.failed.get(word, 0) + 1
 
     def snapshot(self) -> dict[str, Any]:
-        """What is counted, for `Stats`, copied: it changes no more."""
+        """A copy of the counters, for `Stats`."""
         values = {each.name: getattr(self, each.name) for each in fields(Counts)}
         return {
             **{name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()},
@@ -168,7 +168,7 @@ class Stats(Counts):
         )
 
     def retired(self) -> "Stats":
-        """What remains true after the process has ended: the counts, but no pids, tasks and open inputs."""
+        """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0)
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 

@@ -165,7 +165,7 @@ class MemoryBroker:
                 raise KafkaException(KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE, text, **options))
 
     def committed(self, group: str, topic: str, partition: int) -> TopicPartition | None:
-        """What a group has committed; None if it has not."""
+        """The committed offset of a group; None if there is none."""
         return self._commits.get((group, topic, partition))
 
     def _log(self, topic: str, partition: int) -> list[MemoryRecord]:

@@ -42,7 +42,7 @@ class SeededEntropy:
 
 
 class Chance:
-    """What is left to chance in a simulation, in an order that repeats with the seed."""
+    """The random choices of a simulation, which repeat with the seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -257,7 +257,7 @@ class SimulatedCluster(Readable):
         self._retired[component] = self._retired[component].merge(retired)
 
     def _state(self) -> str:
-        """What is open, for an error."""
+        """Description of what is open, for an error."""
         spouts = [spout.name for spout in self.topology.manifest.spouts]
         stats = {name: self.stats(name) for name in spouts}
         open_trees = (f"{name} emitted {one.emitted:,}, {one.pending:,} are pending" for name, one in stats.items())

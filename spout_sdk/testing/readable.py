@@ -1,4 +1,4 @@
-"""What can be read of a simulated cluster: emitted, executed, acked, failed, and the instances that did it."""
+"""What tests read of a simulated cluster: emits, executions, acks, fails, and instances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Journal:
-    """What the tasks of one component did, those that were killed included."""
+    """Records of the tasks of one component, including killed ones."""
 
     emitted: list[Emitted] = field(default_factory=list)
     executed: list[tuple[int, Values]] = field(default_factory=list)  # by which task, and the values
@@ -180,7 +180,7 @@ class Readable:
         return [(one.what, one.failure) for one in self.outcomes(component) if one.failure is not None]
 
     def outcomes(self, component: str) -> list[Outcome]:
-        """What was acked and failed, in order, with task and time."""
+        """Acks and fails, in order, with task and time."""
         return list(self._known(component).outcomes)
 
     def pending(self, spout: str) -> list[Any]:
@@ -190,7 +190,7 @@ class Readable:
         return [message_id for task in running for message_id in task.pending_messages]
 
     def stats(self, component: str) -> Stats:
-        """What a component's tasks have done, those that were killed included."""
+        """Statistics of a component's tasks, including killed ones."""
         self._known(component)
         running = [task for (name, _), task in self._tasks.items() if name == component]
         return reduce(Stats.merge, (task.stats for task in running), self._retired[component])

@@ -64,7 +64,7 @@ class SimulatedProcess:
         return Stats(self.name, (), (self._number,), **about, **self._counters.snapshot())
 
     def turn(self, limit: int) -> bool:
-        """Lets the loop do its work once, with so many records at most; returns whether there was any."""
+        """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""
         self._clients.room = limit
         is_busy = self._loop.turn()
         self._unflushed += is_busy
@@ -90,6 +90,6 @@ class SimulatedAcker:
         self._loop = AckerLoop(manifest, kafka, Catalogue(kafka), clock=clock)
 
     def turn(self, limit: int) -> bool:
-        """Lets the loop do its work once, with so many records at most; returns whether there was any."""
+        """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""
         self._clients.room = limit
         return self._loop.turn()

@@ -254,7 +254,7 @@ class TopologyBuilder:
             tasks: how many there are.
             on_exception: what becomes of a tuple whose `execute` raised: `fail` it, `crash` the process, or
                 `dead_letter` its record and ack it.
-            max_consecutive_failures: so many exceptions of `execute` in a row stop the component for good; None for no
+            max_consecutive_failures: number of exceptions of `execute` in a row that stops the component; None for no
                 limit.
             tick_interval: seconds between tick tuples, with which `execute` is called, too; the class's unless given.
             external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that

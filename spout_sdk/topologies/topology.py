@@ -26,7 +26,7 @@ _NOT_USERS: Final = (
 _LIBRARIES: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 OnException = Literal["fail", "crash", "dead_letter"]
-"""What becomes of a tuple whose `execute` raised.
+"""The fate of a tuple whose `execute` raised.
 
 - `fail`: it is failed with the exception's type and text, so its spout replays it.
 - `crash`: the process stops with the exception, and the tuple is read again by the next.
@@ -82,7 +82,7 @@ class Topology:
 
     @property
     def sources(self) -> dict[str, str | tuple[str, ...] | None]:
-        """What spouts read: the topics of a `KafkaSpout`; the topic of an external spout, or None for a function."""
+        """Sources of spouts: the topics of a `KafkaSpout`; the topic of an external spout, or None for a function."""
         sources: dict[str, str | tuple[str, ...] | None] = {}
         for spout in self.manifest.spouts:
             given = self.factories[spout.name]
@@ -93,7 +93,7 @@ class Topology:
         return sources
 
     def factory(self, component: str) -> Factory:
-        """What makes the instance of a task of this component.
+        """The factory of the instances of this component's tasks.
 
         Raises:
             TopologyError: if there is no such component, or it is external.

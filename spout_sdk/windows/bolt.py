@@ -19,13 +19,13 @@ from tuple_tree.streams import DEFAULT_STREAM
 
 logger = get_logger("spout_sdk.windows")
 
-# User counters: of tuples that left without having been in any window, and of those that came when all had closed.
+# User counters: tuples that left without having been in any window, and tuples that came when all had closed.
 UNSEEN: Final = "in no window"
 LATE: Final = "late tuples"
 
 
 class WindowCollector:
-    """What a `WindowedBolt` emits through: by default, anchored to all tuples of the window."""
+    """The collector of a `WindowedBolt`: by default, emits are anchored to all tuples of the window."""
 
     __slots__ = ("_collector", "_tuples")
 
@@ -111,7 +111,7 @@ class WindowedBolt(Bolt):
         self._fold = WindowFold(self.window, self._effects, sources, self._clock())
 
     def execute(self, tuple_: Tuple) -> None:
-        """Called by the SDK: puts the tuple into its windows, and closes those that are due."""
+        """Called by the SDK: puts the tuple into its windows, and closes due windows."""
         fold = self._fold
         if fold is None:
             raise TopologyError("the bolt has no windows: its prepare() must call super().prepare(context, collector)")
@@ -134,7 +134,7 @@ class WindowedBolt(Bolt):
 
     @property
     def _window_progress(self) -> str:  # type: ignore[override]
-        """What is committed with the offsets of an `exactly_once` topology."""
+        """Metadata committed with the offsets of an `exactly_once` topology."""
         return "" if self._fold is None else self._fold.progress
 
     def _resume_windows(self, progress: str, offset: int) -> None:
@@ -143,7 +143,7 @@ class WindowedBolt(Bolt):
 
 
 class WindowEffects:
-    """What the fold of a task does: `ack` a tuple that is in no further window, `skip` one that was settled before."""
+    """Effects of the fold of a task: `ack` a tuple that is in no further window, `skip` one that was settled before."""
 
     def __init__(self, bolt: WindowedBolt, collector: OutputCollector) -> None:
         context = bolt.context

@@ -99,7 +99,7 @@ class WindowFold:
 
     @property
     def progress(self) -> str:
-        """What `resume` needs; empty before the first tuple."""
+        """The state that `resume` needs, as JSON; empty before the first tuple."""
         if self.last == NOWHERE:
             return ""
         state: dict[str, Any] = {"windows": str(self._spec), "last": self.last}

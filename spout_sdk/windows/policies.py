@@ -25,8 +25,8 @@ class Window:
 
     Attributes:
         tuples: all that are in it; none of them is acked yet.
-        new: those that were not in the window before.
-        expired: those that left since the window before, the oldest first; they are acked already. For running totals:
+        new: tuples that were not in the window before.
+        expired: tuples that left since the window before, the oldest first; they are acked already. For running totals:
             add `new`, take `expired` away. One that was in no window, which only a length and an interval of different
             kinds allow, is not among them.
         start: when it began, in seconds of the task's clock (`TaskContext.now`), or since the epoch where tuples have
@@ -65,7 +65,7 @@ class WindowManager:
     before that of others.
 
     Attributes:
-        tuples: those that it has.
+        tuples: the tuples that it holds.
         unseen: how many tuples left without having been in any window.
         gone: the last tuple that left; whatever lies before it is in no further window.
         trigger: where a later instance continues: how many tuples must come before the next window closes, or when
@@ -80,7 +80,7 @@ class WindowManager:
         self._flush_after = None if spec.flush_after is None else _nanoseconds(spec.flush_after)
         self.tuples: deque[Tuple] = deque()
         self._times: deque[int] = deque()
-        # The newest so many were in no window yet, and of those before them the ones that came out of order.
+        # Number of newest tuples that were in no window yet; and older ones that came out of order.
         self._fresh = 0
         self._inserted: set[Tuple] = set()
         self._expired: list[Tuple] = []

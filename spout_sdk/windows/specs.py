@@ -1,4 +1,4 @@
-"""What kind of windows a bolt works on."""
+"""Specifications of windows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ class WindowSpec:
     Attributes:
         count: how many tuples a window holds at most; None if its length is a time.
         seconds: how long a window is; None if its length is a count.
-        every_count: a window closes after so many tuples; None if it closes by the clock.
-        every_seconds: a window closes after so many seconds; None if it closes by count.
+        every_count: number of tuples after which a window closes; None if it closes by the clock.
+        every_seconds: seconds after which a window closes; None if it closes by count.
         flush_after: seconds after which a tumbling window by count closes although it is not full; None for never.
         timestamp: with windows by event time, the field with the milliseconds since the epoch, or what returns them;
             None for windows by the task's clock.
@@ -62,7 +62,7 @@ class WindowSpec:
         return replace(self, timestamp=timestamp)
 
     def with_lag(self, seconds: float) -> "WindowSpec":
-        """How much later a tuple may come than one with a greater timestamp: windows wait for so long. 0 unless set.
+        """How many seconds later a tuple may come than one with a greater timestamp; windows wait for it. 0 unless set.
 
         Raises:
             TopologyError: without event time, or if it is negative or no number.
@@ -159,8 +159,8 @@ def tumbling(*, count: int | None = None, seconds: float | None = None, flush_af
     """Windows that follow each other: each tuple is in one.
 
     Args:
-        count: a window closes when it holds so many tuples.
-        seconds: or after so many seconds.
+        count: number of tuples at which a window closes.
+        seconds: or seconds after which it closes.
         flush_after: with `count`: a window that is not full closes all the same when its first tuple has waited so
             many seconds.
 
@@ -186,12 +186,12 @@ def sliding(
     """Windows that overlap: the newest tuples, again and again.
 
     Args:
-        count: a window holds so many tuples at most.
-        seconds: or those of so many seconds.
-        every: a window closes after so many new tuples if the length is a count, after so many seconds if it is a time.
+        count: the most tuples that a window holds.
+        seconds: or the length of a window in seconds.
+        every: number of new tuples after which a window closes if the length is a count, seconds if it is a time.
             If that is more than the length, the tuples in between are in no window, and acked.
-        every_count: instead of `every`: after so many new tuples, whatever the length is.
-        every_seconds: instead of `every`: after so many seconds, whatever the length is.
+        every_count: instead of `every`: a number of new tuples, whatever the length is.
+        every_seconds: instead of `every`: seconds, whatever the length is.
 
     Raises:
         TopologyError: for anything but one positive length and one positive interval.
