@@ -3,6 +3,7 @@
 import json
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError
+from tuple_tree.entries import Entries
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
@@ -94,33 +96,21 @@ def ack_records(
     `identity` is called with the number of a batch on its partition; `spout` owns inits, and is None for acks.
     """
     topic, partitions = acks_topic(manifest.topology), manifest.ack_partitions
-    # Numpy sorts narrow integers by radix, ten times faster.
-    owners = (roots % np.uint64(partitions)).astype(np.min_scalar_type(partitions))
-    order = np.argsort(owners, kind="stable")
-    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
-    begin = 0
-    for partition, end in enumerate(ends):
-        mine = order[begin:end]
-        begin = end
-        failed = [fail for fail in fails if fail[0] % partitions == partition]
-        for number, first in enumerate(range(0, max(len(mine), len(failed)), ENTRIES)):
-            some, fails_here = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
-            kind = "ack" if spout is None else "init"
-            entries: dict[str, Any] = {f"{kind}_roots": roots[some], f"{kind}_vals": vals[some]}
-            writer, session, sequence = identity(number)
-            batch = AckBatch(
-                writer=writer,
-                session=session,
-                sequence=sequence,
-                spout=spout,
-                **entries,
-                fail_roots=np.array([root for root, _ in fails_here], np.uint64),
-                fail_messages=tuple(message for _, message in fails_here),
-            )
-            yield topic, partition, None, encode_ack_batch(batch), ()
+    failed = np.array([root for root, _ in fails], np.uint64)
+    messages = [message for _, message in fails]
+    if spout is None:
+        entries = Entries(ack_roots=roots, ack_vals=vals, fail_roots=failed, fail_messages=messages)
+    else:
+        entries = Entries(roots, vals, fail_roots=failed, fail_messages=messages)
+    numbers: Counter[int] = Counter()
+    for partition, columns in entries.shares(partitions, ENTRIES):
+        writer, session, sequence = identity(numbers[partition])
+        numbers[partition] += 1
+        batch = AckBatch(writer, session, sequence, spout=spout, **columns)
+        yield topic, partition, None, encode_ack_batch(batch), ()
 
 
-class Entries:
+class AttemptEntries:
     """Entries of one attempt of a task; each batch has a writer of its own, so none is a repeat of any other.
 
     Those of a spout are inits. Where trees are not followed, there are none.

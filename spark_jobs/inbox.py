@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.entries import Entries, Record, Send, ack_records, dead_letter, record_rows
+from spark_jobs.entries import AttemptEntries, Record, Send, ack_records, dead_letter, record_rows
 from spark_jobs.frames import FrameCodec, arrow_schema, without_rows
 from spark_jobs.packing import Count
 from spark_jobs.transform import SOURCE, TRACKING, tracking_of
@@ -104,7 +104,7 @@ class _UnpackTask:
         fields = {field.name: field for stream in streams.values() for field in arrow_schema(stream)}
         self._fields = [*fields.values()]
         self._schema = pa.schema([*self._fields, pa.field(SOURCE, pa.string()), pa.field(TRACKING, pa.binary())])
-        self._entries = Entries(manifest, bolt)
+        self._entries = AttemptEntries(manifest, bolt)
         self._letters: list[Record] = []
 
     def rows(self, record: RecordIn) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import Entries, Record, Send, dead_letter, new_session, record_rows
+from spark_jobs.entries import AttemptEntries, Record, Send, dead_letter, new_session, record_rows
 from spark_jobs.frames import FrameCodec
 from spark_jobs.transform import FAIL, STREAM, TRACKING, roots_of
 from tuple_tree.anchors import (
@@ -62,7 +62,7 @@ class Packing:
         self.component = component
         self.largest = largest
         self.count = count
-        self.entries = Entries(manifest, component)
+        self.entries = AttemptEntries(manifest, component)
         self.streams = {stream.name: _StreamOut(self, stream) for stream in component.streams}
         self._send = send
         self._records: list[Record] = []

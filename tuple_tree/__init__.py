@@ -2,7 +2,8 @@
 
 - `ids`: random edge and root ids, packing of id columns; `positions`: positional root ids.
 - `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns.
-- `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`).
+- `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
+  ack batches as columns, and their shares among the partitions.
 - `names`: what topologies, components and topics may be called.
 - `manifest`: what a topology is, as published in `acker.topologies`, and its topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples.

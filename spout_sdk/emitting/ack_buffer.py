@@ -6,19 +6,19 @@ Entries are shared out among the partitions only then, because all at once is ch
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import Sink
+from tuple_tree.entries import Entries
 from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
@@ -26,13 +26,10 @@ logger = get_logger("spout_sdk.acks")
 
 # Entries, for all partitions together, after which they are sent; with 16 bytes an entry about 64 KiB.
 FULL: Final = 4096
-# Entries of a batch, at most: a bolt may ack any number of tuples in one call, and a batch must fit a record.
-_LARGEST: Final = 32_768
 # Characters of a fail message that are kept: it is read by people, and the batch must fit a record.
 MAX_MESSAGE: Final = 500
 _ENTRY_CHARACTERS: Final = 16
 _WAIT_SECONDS: Final = 1.0
-_NO_PLACES: Final = np.empty(0, dtype=np.intp)
 
 Columns = dict[str, Any]  # of an `AckBatch`, by name
 
@@ -176,7 +173,9 @@ class AckBuffer:
 
     def _send_buffered(self) -> None:
         buffered = (self._inits, self._acks, self._fails, self._resets)
-        shares = list(_shares([np.array(each, np.uint64) for each in buffered], self._fail_messages, self.partitions))
+        inits, acks, fails, resets = (np.array(each, np.uint64) for each in buffered)
+        entries = Entries(inits[::2], inits[1::2], acks[::2], acks[1::2], fails, self._fail_messages, resets)
+        shares = list(entries.shares(self.partitions))
         for each in buffered:
             del each[:]
         self._fail_messages.clear()
@@ -196,39 +195,3 @@ class AckBuffer:
         self.in_flight += 1
         reported = partial(self._delivered, sent, partition)
         self.sink.send_reported(self.topic, partition, None, encode_ack_batch(batch), [], reported)
-
-
-def _shares(buffered: list[IdColumn], messages: Sequence[str], partitions: int) -> Iterator[tuple[int, Columns]]:
-    """Entries by partition, root mod P, partitions rising, in batches that fit a record; entries keep their order."""
-    (init_roots, init_vals), (ack_roots, ack_vals) = (each.reshape(-1, 2).T for each in buffered[:2])
-    fail_roots, reset_roots = buffered[2:]
-    places = [_places(roots, partitions) for roots in (init_roots, ack_roots, fail_roots, reset_roots)]
-    for partition in sorted(set().union(*places)):
-        of_partition = [each.get(partition, _NO_PLACES) for each in places]
-        for begin in range(0, max(map(len, of_partition)), _LARGEST):
-            inits, acks, fails, resets = (each[begin : begin + _LARGEST] for each in of_partition)
-            yield (
-                partition,
-                {
-                    "init_roots": init_roots[inits],
-                    "init_vals": init_vals[inits],
-                    "ack_roots": ack_roots[acks],
-                    "ack_vals": ack_vals[acks],
-                    "fail_roots": fail_roots[fails],
-                    "fail_messages": tuple(messages[place] for place in fails),
-                    "reset_roots": reset_roots[resets],
-                },
-            )
-
-
-def _places(roots: IdColumn, partitions: int) -> dict[int, NDArray[np.intp]]:
-    """Partition → positions of its roots."""
-    if not len(roots):
-        return {}
-    owners = (roots % np.uint64(partitions)).astype(np.intp)
-    if (owners == owners[0]).all():
-        return {int(owners[0]): np.arange(len(roots))}
-    order = np.argsort(owners, kind="stable")
-    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
-    starts = [0, *ends]
-    return {partition: order[starts[partition] : end] for partition, end in enumerate(ends) if end > starts[partition]}

@@ -15,6 +15,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings
 from spout_sdk.records import Entropy
 from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES
+from tuple_tree.entries import Entries
 from tuple_tree.ids import IdColumn, unpack_ids
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SESSION_BYTES, AckBatch, encode_ack_batch
@@ -22,7 +23,6 @@ from tuple_tree.names import acks_topic, component_group, tuples_topic
 
 logger = get_logger("spout_sdk.execute_watch")
 
-_LARGEST: Final = 32_768  # entries of a batch
 _MOST_ROOTS: Final = 1_000_000  # that are kept, 8 bytes each; records behind them are read no more
 _POLL_SECONDS: Final = 0.1
 _MOST_POLLS: Final = 20  # of one `read`
@@ -51,7 +51,7 @@ class TimeoutResets:
         self._component = component
         self._group = component_group(manifest.topology, component)
         self._inbox = tuples_topic(manifest.topology, component)
-        self._acks, self._partitions = acks_topic(manifest.topology), np.uint64(manifest.ack_partitions)
+        self._acks, self._partitions = acks_topic(manifest.topology), manifest.ack_partitions
         self._session = entropy(SESSION_BYTES)
         self._writer = f"{component}/resets-{self._session.hex()[:8]}"
         self._sequences = [0] * manifest.ack_partitions
@@ -99,11 +99,8 @@ class TimeoutResets:
         roots = np.unique(np.concatenate(kept))
         if self._producer is None:
             self._producer = new_client(Producer, ack_producer_settings(self._kafka))
-        owners = (roots % self._partitions).astype(np.intp)
-        for partition in np.unique(owners).tolist():
-            of_partition = roots[owners == partition]
-            for begin in range(0, len(of_partition), _LARGEST):
-                self._send(partition, of_partition[begin : begin + _LARGEST])
+        for partition, columns in Entries(reset_roots=roots).shares(self._partitions):
+            self._send(partition, columns)
         if left := self._producer.flush(_SEND_SECONDS):
             logger.warning("%s: %d batches of reset-timeouts were not delivered in time", self._component, left)
         return len(roots)
@@ -127,8 +124,8 @@ class TimeoutResets:
             self._read[message.partition() or 0].append((message.offset() or 0, roots))
             self._kept += len(roots)
 
-    def _send(self, partition: int, roots: IdColumn) -> None:
-        batch = AckBatch(self._writer, self._session, self._sequences[partition], reset_roots=roots)
+    def _send(self, partition: int, columns: dict[str, Any]) -> None:
+        batch = AckBatch(self._writer, self._session, self._sequences[partition], **columns)
         self._sequences[partition] += 1
         try:
             self._producer.produce(
