@@ -1,4 +1,4 @@
-"""What is written to the terminal: results on standard output; progress, logs and errors on standard error."""
+"""Output to the terminal: results on standard output; progress, logs and errors on standard error."""
 
 import json
 import logging

@@ -97,7 +97,7 @@ class DeadLetterCount:
         self._counted: range | None = None  # the offsets whose records were read
 
     def between(self, begin: int, end: int) -> int:
-        """How many there are from the first offset of the topic on; reads those that are new."""
+        """How many there are from the first offset of the topic on; reads only new ones."""
         counted = self._counted
         if counted is None or counted.stop > end:  # not read yet, or the topic was deleted and created again
             self._offsets.clear()
@@ -223,7 +223,7 @@ class DeadLetterLog:
                     )
 
     def fetch(self, offsets: Collection[int]) -> Iterator[DeadLetter]:
-        """Reads single letters, in the order of their offsets, without those that retention has deleted."""
+        """Reads single letters, in the order of their offsets, except letters that retention has deleted."""
         if not offsets:
             return
         last = max(offsets)

@@ -79,7 +79,7 @@ class _Gathering:
         chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
         names = [name for name in self._status.catalogue.topics() if any(_belongs(name, each) for each in manifests)]
-        # Topics without a DESCRIBE ACL are not among those that exist.
+        # Topics without a DESCRIBE ACL are not listed.
         names += sorted({spec.name for manifest in manifests for spec in topic_specs(manifest)} - set(names))
         described = self._status.catalogue.described(names)
         topics = {name: each.partitions for name, each in described.items() if not isinstance(each, KafkaError)}
@@ -131,7 +131,7 @@ class _Gathering:
         return self._configs(ResourceType.BROKER, [str(broker)]).get(str(broker), {}).get(_PROTOCOL)
 
     def _configs(self, kind: ResourceType, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
-        """Topic or broker → its settings; without those that may not be read."""
+        """Topic or broker → its settings; except those without permission."""
         found: dict[str, dict[str, str | None]] = {}
         resources = [ConfigResource(kind, name) for name in names]
         if not resources:

@@ -83,7 +83,7 @@ class Observer:
         self._reader.assign({self._place: kept.stop})
 
     def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Reads for so long, or until `stopping`; raises `TopicError` or `AccessError` if that is not allowed."""
+        """Reads for `seconds`, or until `stopping`; raises `TopicError` or `AccessError` if that is not allowed."""
         deadline = time.monotonic() + seconds
         while not stopping() and (left := deadline - time.monotonic()) > 0:
             self._poll(min(_POLL_S, left))
@@ -91,7 +91,7 @@ class Observer:
             self._read_lags()
 
     def await_processes(self, seconds: float) -> None:
-        """Waits until a process reports; raises `SilenceError` if none does within so many seconds."""
+        """Waits until a process reports; raises `SilenceError` if none does within `seconds`."""
         deadline = time.monotonic() + seconds
         while not has_processes(self.snapshot()):
             if time.monotonic() > deadline:

@@ -38,7 +38,7 @@ _CLIENT_LOG: Final = client_logger("inspection")
 _CLIENT_LOG.addHandler(logging.NullHandler())
 
 TRANSACTION_S: Final = 10.0
-"""How long a transaction may be open. That of a killed replay blocks the bolt's readers for so long, unless another
+"""How long a transaction may be open. That of a killed replay blocks the bolt's readers until then, unless another
 replay aborts it."""
 _BATCH: Final = 100  # letters of one transaction at most
 _BATCH_BYTES: Final = 4_000_000

@@ -182,7 +182,7 @@ class ClusterStatus:
         )
 
     def reported_ms(self, topologies: Iterable[str]) -> dict[str, int]:
-        """Topology → the time of the latest record of its statistics, without those that have none."""
+        """Topology → the time of the latest record of its statistics, except topologies without any."""
         places = {stats_topic(name): name for name in topologies}
         found: dict[str, int] = {}
         for at, answer in self._listed([(topic, 0) for topic in places], _NEWEST).items():
@@ -221,7 +221,7 @@ class ClusterStatus:
         return lags, dead_letters, {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
 
     def _stretches(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
-        """The begin and the end of partitions, without those that do not exist.
+        """The begin and the end of partitions, except partitions that do not exist.
 
         Waits for partitions that have no leader yet. With `only_known` it neither waits nor raises: partitions without
         an answer are left out.

@@ -26,7 +26,7 @@ from tuple_tree.positions import positional_root, topic_key
 
 _AT_ONCE: Final = 500
 CLOCK_MS: Final = 30_000
-"""How far the clock of a component may be from the brokers' without its tuples being missed, in milliseconds."""
+"""Milliseconds by which a component's clock may differ from the brokers' without its tuples being missed."""
 
 
 class TraceReader:
@@ -110,7 +110,7 @@ class TraceReader:
         return self.trees(found, begins, any_of=True)
 
     def last_failed_trees(self, count: int, since_ms: int) -> list[Tree]:
-        """The trees that failed last, the last one first, without those that retention has deleted."""
+        """The trees that failed last, the last one first, except trees that retention has deleted."""
         failed: dict[int, int] = {}
 
         def take(message: Message) -> None:
@@ -222,7 +222,7 @@ class TraceReader:
         ]
 
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
-        """Bolt and task → committed offset, or the beginning; without those that keep their offsets elsewhere."""
+        """Bolt and task → committed offset, or the beginning; except components that keep their offsets elsewhere."""
         (status,) = self._cluster.of([self._manifest], self._cluster.catalogue.topics(), with_members=False)
         bolts = {tuples_topic(self._topology, bolt.name): bolt.name for bolt in self._manifest.bolts}
         return {

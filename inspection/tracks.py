@@ -9,7 +9,7 @@ from tuple_tree.latency import LatencyHistogram
 from tuple_tree.process_stats import StatsRecord
 
 WINDOW_MS: Final = 5_000  # of rates and latencies
-SILENT_MS: Final = 10_000  # a process without a record for so long counts as gone
+SILENT_MS: Final = 10_000  # a process without a record for this long counts as gone
 _KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
 _FEW: Final = 50  # with fewer tuples a task in the window, differences between tasks mean nothing
 _POINT_MS: Final = 5_000
@@ -139,7 +139,7 @@ def busiest(recent: Iterable[Track[Stats]]) -> float | None:
 
 
 def skew(loads: Iterable[TaskLoad], seconds: float) -> float | None:
-    """The rate of the busiest task, over the mean; None with one task, or too few tuples in so many seconds."""
+    """The rate of the busiest task, over the mean; None with one task, or too few tuples in `seconds`."""
     rates = [load["executed_per_second"] or 0.0 for load in loads]
     mean = sum(rates) / len(rates) if rates else 0.0
     return round(max(rates) / mean, 2) if len(rates) > 1 and mean * seconds >= _FEW else None

@@ -1,4 +1,4 @@
-"""What a broker starts from, made once and kept in a cache: Kafka's jars, and what is prepared for a version of Java.
+"""The files that a broker starts from, made once and cached: Kafka's jars, and files for a version of Java.
 
 The jars come from Maven Central; their directory is complete or not there at all.
 

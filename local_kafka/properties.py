@@ -114,7 +114,7 @@ FIXED = frozenset(
         "security.inter.broker.protocol",
     }
 )
-"""What `LocalKafka` sets itself: a user's properties may not override it."""
+"""Properties that `LocalKafka` sets itself: a user's properties may not override them."""
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:

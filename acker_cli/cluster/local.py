@@ -95,7 +95,7 @@ def source_topics(topology: Topology) -> dict[str, int]:
 
 
 def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_factor: int) -> None:
-    """Creates what is missing: its own topics, those that spouts read, and those that `KafkaBolt`s write to."""
+    """Creates what is missing: its own topics, the sources of spouts, and the targets of `KafkaBolt`s."""
     catalogue = Catalogue(kafka)
     catalogue.create_topics(topology.manifest, replication_factor)
     catalogue.publish(topology.manifest)

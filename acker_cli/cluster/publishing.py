@@ -20,7 +20,7 @@ _HOW_TO: Final = "docs/how-to/change-a-topology.md: a second stream with the new
 
 
 def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
-    """What processes with the published manifest and those with the new one would misunderstand."""
+    """Differences that processes with the published manifest and processes with the new one would misunderstand."""
     changes = []
     if published.guarantee != manifest.guarantee:
         changes.append(f"the guarantee is {manifest.guarantee}, and was {published.guarantee}")

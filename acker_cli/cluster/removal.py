@@ -28,7 +28,7 @@ _OF_COMPONENTS: Final = ("tuples", "notices", "replay")
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What of a topology is on a cluster: a manifest, readable or not; groups that may exist; topics that do."""
+    """Everything of a topology on a cluster: a manifest, readable or not; groups that may exist; existing topics."""
 
     topology: str
     is_published: bool

@@ -21,7 +21,7 @@ from kafka_clients.catalogue import KafkaSettings
 class ReplayRequest:
     """Which dead letters of a topology are to be replayed, at most `limit`, the oldest first.
 
-    With `again`, also those that were replayed before; with `keep_anchors`, tuples keep their anchors.
+    With `again`, also letters that were replayed before; with `keep_anchors`, tuples keep their anchors.
     """
 
     topology: str
@@ -33,7 +33,7 @@ class ReplayRequest:
 
 @dataclass(slots=True)
 class Choice:
-    """What there is to replay, by offset."""
+    """The letters to replay, by offset."""
 
     letters: dict[int, tuple[str, str]] = field(default_factory=dict)  # topic and reason of those to be written back
     before: dict[int, int] = field(default_factory=dict)  # when it was replayed before, in ms since the epoch

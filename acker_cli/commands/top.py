@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WIDE: Final = 110
 """Columns from which on both latencies of a bolt are shown."""
 _PARTITIONS: Final = 16
-"""More than so many partitions of the ack log are not all shown."""
+"""The most partitions of the ack log that are shown."""
 _SHORTEST_NAME: Final = 8
 _LONGEST_NAME: Final = 34
 _NUMBER_WIDTH: Final = 5
@@ -78,7 +78,7 @@ def top(
 
 
 def _show(observer: "Observer", seconds: float, *, as_json: bool) -> NoReturn:
-    """Shows the figures every so many seconds until it is interrupted."""
+    """Shows the figures at an interval until it is interrupted."""
     output = standard_output()
     if as_json or not output.is_terminal or output.is_dumb_terminal:
         while True:
@@ -112,7 +112,7 @@ def _drawn(observer: "Observer", width: int) -> RenderableType:
 
 
 def screen(snapshot: "Snapshot", width: int, notes: Iterable[str] = ()) -> RenderableType:
-    """The snapshot as tables that fit so many columns, with lines below them about what is wrong, and notes."""
+    """The snapshot as tables that fit `width` columns, with lines below them about what is wrong, and notes."""
     words = Text.assemble("topology ", (snapshot["topology"], "bold"), f", rates over {snapshot['window_seconds']:g} s")
     if dead_letters := snapshot["dead_letters"]:
         words.append(f", {dead_letters:,} dead letters", "yellow")

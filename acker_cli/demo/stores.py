@@ -1,4 +1,4 @@
-"""What the demo's tasks keep on disk, each in an SQLite file of its own.
+"""State of the demo's tasks on disk, each in an SQLite file of its own.
 
 A tuple is acked only after its effect was committed here, with the tuple's identity as the primary key. So the effect
 is there once, whatever happens between commit and ack: a kill, a failure, a replay, or an old process that still has
@@ -82,7 +82,7 @@ def acked_lines(directory: Path, least: int = 1) -> int:
 
 
 def _each(directory: Path, pattern: str, query: str, *values: int) -> Iterator[list[tuple[Any, ...]]]:
-    """The answers of the files of all tasks, without those that have no table yet."""
+    """The answers of the files of all tasks, except files without a table yet."""
     for path in sorted(directory.glob(pattern)):
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
             if connection.execute("SELECT 1 FROM sqlite_master").fetchone():

@@ -21,7 +21,7 @@ def _text() -> tuple[str, ...]:
 
 
 def lines(most: int = 0) -> tuple[str, ...]:
-    """The first so many lines, or all, of the text that ships with the package, see `corpus/README.md`."""
+    """The first `most` lines, or all, of the text that ships with the package, see `corpus/README.md`."""
     return _text()[:most] if most > 0 else _text()
 
 
@@ -31,7 +31,7 @@ def words(line: str) -> list[str]:
 
 
 def plain_count(most: int = 0) -> Counter[str]:
-    """The words of so many lines of the text, or of all, counted in one go."""
+    """The words of the first `most` lines of the text, or of all, counted at once."""
     return Counter(word for line in lines(most) for word in words(line))
 
 

@@ -41,10 +41,10 @@ _KAFKA_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a word count has done so far."""
+    """Progress of a word count."""
 
     acked: Callable[[], int]  # lines
-    wrong: str  # what is wrong with those that `wrongly_acked` counts
+    wrong: str  # the problem of the lines that `wrongly_acked` counts
     wrongly_acked: Callable[[], int]
     counted: Callable[[], Counter[str]]
 

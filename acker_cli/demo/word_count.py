@@ -55,7 +55,7 @@ _MAX_SPOUT_PENDING: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What varies between runs."""
+    """Settings that vary between runs."""
 
     name: str = "word-count"  # of the topology
     directory: Path = Path("word-count")  # of the tasks' files
@@ -107,7 +107,7 @@ class LineSpout(Spout):
         self._store.add(message_id)
 
     def fail(self, message_id: int, reason: Failure) -> None:
-        """The line is emitted again, before those that were not emitted yet."""
+        """The line is emitted again, before new ones."""
         del reason
         self._context.count(REPLAYED)
         self._todo.appendleft(message_id)

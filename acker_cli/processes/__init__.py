@@ -1,1 +1,1 @@
-"""What runs: components and acker workers as processes, and their health."""
+"""Processes: components and acker workers as processes, and their health."""

@@ -37,7 +37,7 @@ _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "
 
 
 class AckerPool(Supervisor[WorkerStats]):
-    """Runs acker workers of one topology, and starts those that end again.
+    """Runs acker workers of one topology, and restarts workers that end.
 
     `kafka` are librdkafka properties, `worker` fields of `WorkerSettings`, `log_level` the least that they log.
     """
@@ -67,7 +67,7 @@ class AckerPool(Supervisor[WorkerStats]):
             raise self._failure
 
     def pids(self, *, owners: bool = False) -> list[int]:
-        """The ids of the running workers, or of those that own partitions."""
+        """Process ids of the running workers, or of the workers that own partitions."""
         return [
             child.pid
             for slot in self._slots
@@ -75,7 +75,7 @@ class AckerPool(Supervisor[WorkerStats]):
         ]
 
     def stats(self) -> WorkerStats:
-        """The sum over all workers; counters of those that have ended are included."""
+        """The sum over all workers; including the counters of ended ones."""
         return self._sums().get(ACKER_LOOP, WorkerStats())
 
     def _on_exit(self, slot: Slot[WorkerStats], pid: int, code: int, pause: float) -> ProcessError | None:

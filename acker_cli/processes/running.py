@@ -245,7 +245,7 @@ def _metrics_served(
 
 @contextmanager
 def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: float = _ACKERS_JOIN_S) -> Iterator[None]:
-    """Warns if no acker worker has joined the group of a topology with acking so many seconds later.
+    """Warns if no acker worker has joined the group of a topology with acking after some seconds.
 
     The group is described once, because a client that does so again and again aborts its process where a broker goes
     away meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.

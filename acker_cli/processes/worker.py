@@ -1,4 +1,4 @@
-"""What `acker worker` runs: the worker of one topology, or of all, with its statistics, metrics and health."""
+"""The process of `acker worker`: the worker of one topology, or of all, with its statistics, metrics and health."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What can be set, and its defaults; `layers` reads the sources."""
+"""Settings and their defaults; `layers` reads the sources."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal

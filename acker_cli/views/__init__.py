@@ -1,1 +1,1 @@
-"""What is shown to people and printed for programs."""
+"""Views for people, and output for programs."""

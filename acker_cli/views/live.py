@@ -37,7 +37,7 @@ class TopologySnapshot:
 
     seconds: float  # since it was started
     spouts: frozenset[str]  # the names of all
-    components: Mapping[str, Stats]  # of those that run here, in the topology's order
+    components: Mapping[str, Stats]  # components that run here, in the topology's order
     rate: float = 0.0  # tuple deliveries executed a second, over the last seconds
     acker_pids: tuple[int, ...] = ()  # of the acker workers started here
     ackers: WorkerStats | None = None  # their sum; None if none was started here

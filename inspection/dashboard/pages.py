@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _AT_ONCE: Final = 32  # calls of the source
 _LOOK_S: Final = 0.5  # between two checks for a new snapshot, or for the end of the server
-_QUIET_S: Final = 15.0  # after so long without an event a comment is sent, so that proxies keep the connection
+_QUIET_S: Final = 15.0  # without an event for this long a comment is sent, so that proxies keep the connection
 _RETRY_MS: Final = 2_000  # after how long a browser that lost the connection asks again
 
 _MS: Final = re.compile(r"[0-9]{1,15}")

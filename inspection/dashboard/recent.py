@@ -119,7 +119,7 @@ class RecentDeadLetters:
             else:
                 self._found.append(entry)
         if self._found:
-            # A note comes after its letter, so none is missed of those that are shown.
+            # A note comes after its letter, so no note of a shown letter is missed.
             oldest = min(letter.offset for letter in self._found)
             self._replayed = {of: at for of, at in self._replayed.items() if of >= oldest}
         return [self._shown(letter) for letter in reversed(self._found)]

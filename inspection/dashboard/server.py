@@ -124,7 +124,7 @@ class DashboardServer:
 
     @property
     def listens_everywhere(self) -> bool:
-        """Whether it listens at all addresses of this machine, of which `address` has only the local one."""
+        """Whether it listens at all addresses of this machine, where `address` has only the local one."""
         return self._at.host in _ANYWHERE
 
     def __enter__(self) -> Self:

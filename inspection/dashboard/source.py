@@ -30,7 +30,7 @@ _log = get_logger(__name__)
 
 HOUR_S: Final = 3_600.0
 IDLE_S: Final = 120.0
-"""After so long without a request a topology is not followed any more; its statistics stay in Kafka."""
+"""Seconds without a request after which a topology is no longer followed; its statistics stay in Kafka."""
 AT_ONCE: Final = 2  # searches for trees
 SEARCH_S: Final = 60.0  # how long a search may take
 MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn

@@ -33,7 +33,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class ComponentReport:
-    """What the processes of a component report; of their last seconds where it is a rate."""
+    """Reports of the processes of a component; rates are of their last seconds."""
 
     processes: int = 1
     pending: int = 0  # open trees of a spout; a bolt's inputs that are neither acked nor failed
@@ -41,7 +41,7 @@ class ComponentReport:
     oldest_input: str = ""  # of a bolt, the input that is open for longest; empty if none is
     oldest_input_seconds: float = 0.0
     stalled_seconds: float = 0.0
-    stalled_by: str = ""  # the work of which nothing was done for so long
+    stalled_by: str = ""  # the work without progress
     executed_per_second: float = 0.0
     failed_per_second: float = 0.0
     failing: bool = False  # whether a bolt acks nothing, and fails
@@ -56,15 +56,13 @@ class ComponentReport:
 @dataclass(frozen=True, slots=True)
 class TopologyFacts:
     manifest: Manifest  # as published
-    # Topic → its partitions; those that begin with the topology's name, and `acker.topologies`.
+    # Topic → its partitions; topics that begin with the topology's name, and `acker.topologies`.
     topics: Mapping[str, Sequence[TopicPartitionInfo]]
-    configs: Mapping[str, Mapping[str, str | None]]  # topic → its settings, with defaults; of those that may be read
+    configs: Mapping[str, Mapping[str, str | None]]  # topic → its settings, with defaults; of readable topics
     hidden: frozenset[str] = frozenset()  # topics without a DESCRIBE ACL for this user
     members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
     backlogs: tuple[Backlog, ...] = ()
-    reports: Mapping[str, ComponentReport] = field(
-        default_factory=dict
-    )  # by component, of those that report statistics
+    reports: Mapping[str, ComponentReport] = field(default_factory=dict)  # by component, if it reports statistics
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
 
 

@@ -7,7 +7,7 @@ XOR of the edges of the spout tuple's recipients. Three ways to find them, the c
 - *basis*: among few tuples, elimination finds the one subset whose XOR the ack is. It also finds acks that only add up
   together: of a child that is anchored to two tuples of one tree, or of a lane of a Spark query, which acks a whole
   micro-batch with one entry.
-- *runs*: among many tuples, the children are searched in those that were emitted one after the other.
+- *runs*: among many tuples, the children are searched in tuples that were emitted one after the other.
 
 What none of them finds stays unexplained.
 """
@@ -139,7 +139,7 @@ class _Search:
                     break
 
     def _parents_of_run(self, task: int | None) -> list[Node]:
-        """The tuples that an ack of a task may be of: a few that are open, else of those that may be executed again."""
+        """The tuples that an ack of a task may be of: a few open ones, else tuples that may be executed again."""
         acked = (node for node in self._inbox if node.acks and task in (None, node.task))
         return [*islice(chain(self._open[task], acked), MOST_RUN_PARENTS)]
 

@@ -87,7 +87,7 @@ class Node:
 
     offsets: tuple[int, ...] = ()  # of all copies in the inbox; more than one if it was sent again
     state: State = State.OPEN
-    acks: tuple[LogEntry, ...] = ()  # those that hold its edge, in their order; more than one if it was executed again
+    acks: tuple[LogEntry, ...] = ()  # the entries with its edge, in order; more than one if it was executed again
     reported: tuple[LogEntry, ...] = ()  # the init, or acks of its parents, in which it is a child
     origin: Origin = Origin.AMBIGUOUS
     # Empty if it comes from the spout, or that is not known. A chain of them may be too long for `repr`.

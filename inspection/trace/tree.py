@@ -20,7 +20,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("init", "ack", "fail", "reset")
 """The order in which an acker applies the entries of a batch."""
 _TWICE: Final = 2
 _CLOCK_MS: Final = 1_000
-"""How far the clocks of two components may differ where the order of their tuples is used."""
+"""The most that the clocks of two components may differ where the order of their tuples is used."""
 
 
 class Status(StrEnum):
@@ -192,7 +192,7 @@ def _infer_parents(tree: Tree) -> None:
             open_[node.bolt].append(node)
 
     def before(inbox: list[Node], child: Node) -> int:
-        """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
+        """How many of an inbox may be parents of a tuple: the first ones, as they are in order of time."""
         if child.bolt == child.source:
             return bisect_left(inbox, child.order, key=lambda node: node.order)
         return bisect_right(inbox, child.emitted_ms + _CLOCK_MS, key=lambda node: node.emitted_ms)
