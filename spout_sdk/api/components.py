@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from spout_sdk.bolts.arrow_collector import ArrowCollector
     from spout_sdk.bolts.basic_collector import BasicCollector
     from spout_sdk.bolts.collectors import OutputCollector
-    from spout_sdk.bolts.executor import ExecuteFailures
     from spout_sdk.spouts.spout_collector import SpoutCollector
 
 
@@ -80,15 +79,6 @@ class Bolt(ABC):
 
     streams: ClassVar[Sequence[Stream]] = ()
     tick_interval: float | None = None
-
-    # Of the SDK's own bolts that hold inputs for longer than a transaction: their offsets are committed nevertheless,
-    # and what windows have closed beside them.
-    _holds_inputs: ClassVar[bool] = False
-    _failures: "ExecuteFailures"  # set by the task of a bolt that holds inputs
-    _window_progress = ""
-
-    def _resume_windows(self, progress: str, offset: int) -> None:
-        """Continues where an earlier instance was when it committed; reading begins at the offset."""
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""

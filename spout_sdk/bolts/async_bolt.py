@@ -16,12 +16,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_count
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.held_failures import reset_seconds
+from spout_sdk.bolts.holding_bolt import HoldingBolt
 from spout_sdk.errors import FailTupleError
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -64,7 +64,7 @@ class AsyncCollector:
         self._bolt._resets.append(self.input)
 
 
-class AsyncBolt(Bolt):
+class AsyncBolt(HoldingBolt):
     """A bolt that works on many inputs at a time, in coroutines: for requests to services and databases.
 
     Derive it and define `execute_async`. What it emits is anchored to its input, which is acked when it returns, and
@@ -91,9 +91,8 @@ class AsyncBolt(Bolt):
     concurrency: int = 100
     tick_interval: float | None = _LOOK_SECONDS
 
-    _holds_inputs = True
+    _may_be_busy = True
     _loop: asyncio.AbstractEventLoop | None = None
-    _running = 0
     _is_cancelled = False
 
     async def prepare_async(self, context: TaskContext) -> None:
@@ -156,9 +155,8 @@ class AsyncBolt(Bolt):
         self._settle_ended()
 
     @property
-    def _room(self) -> int:
-        """How many inputs it can take now."""
-        return self.concurrency - self._running
+    def _is_busy(self) -> bool:
+        return self._running >= self.concurrency
 
     def _wait(self, seconds: float) -> None:
         """Waits until an input has ended, `seconds` at most."""

@@ -7,10 +7,10 @@ from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, B
 from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.arrow_collector import check_packed
-from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import ExecuteFailures, Executor
 from spout_sdk.bolts.held_failures import reset_seconds
+from spout_sdk.bolts.holding_bolt import HoldingBolt
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -67,7 +67,7 @@ class BoltTask(Task):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
         self.bolt: AnyBolt = bolt
         self.takes_batches, self.takes_columns = isinstance(bolt, BatchBolt), isinstance(bolt, ArrowBolt)
-        self._holding = bolt if isinstance(bolt, Bolt) and bolt._holds_inputs else None
+        self._holding = bolt if isinstance(bolt, HoldingBolt) else None
         if self._holding is not None:
             self.inputs.folds = True
             self._holding._failures = ExecuteFailures(self.collector, self._options)
@@ -77,7 +77,6 @@ class BoltTask(Task):
                 check_packed(subscription.source, manifest.stream(subscription.source, subscription.stream))
             for stream in declared.streams:
                 check_packed(component, stream)
-        self._async = bolt if isinstance(bolt, AsyncBolt) else None
         self._executor = Executor(bolt, self.collector, failures)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch
@@ -143,14 +142,14 @@ class BoltTask(Task):
         if self._holding is None:
             return ""
         read = max(self.inputs.last_started, self.collector.dead_letters.kept_to)
-        return progress_metadata(read, self._holding._window_progress)
+        return progress_metadata(read, self._holding._progress)
 
     def resume(self, offset: int, metadata: str | None) -> None:
         """Continues from a committed offset and its metadata, before the first record is read."""
         if self._holding is not None and (progress := read_commit_metadata(_READ, offset, metadata)) is not None:
             read, _, windows = progress.partition(":")
             self.collector.dead_letters.kept_to = int(read)
-            self._holding._resume_windows(windows, offset)
+            self._holding._resume(windows, offset)
 
     @property
     def committable(self) -> int | None:
@@ -165,17 +164,17 @@ class BoltTask(Task):
     @property
     def is_busy(self) -> bool:
         """Whether it can execute no more now; `execute` takes nothing then."""
-        return self._async is not None and not self._async._room
+        return self._holding is not None and self._holding._is_busy
 
     @property
     def running_inputs(self) -> int:
         """How many inputs are being executed between two calls."""
-        return 0 if self._async is None else self._async._running
+        return 0 if self._holding is None else self._holding._running
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, `seconds` at most."""
-        if self._async is not None:
-            self._async._wait(seconds)
+        if self._holding is not None:
+            self._holding._wait(seconds)
 
     @property
     def open_inputs(self) -> int:

@@ -8,9 +8,9 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
-from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.holding_bolt import HoldingBolt
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.errors import ComponentError, FailTupleError, TooManyFailuresError
 from spout_sdk.statistics.stats import SAMPLE
@@ -87,7 +87,7 @@ class Executor:
         self._clock = task.environment.clock
         self._is_tracked = task.topology.manifest.acking
         self._is_basic = isinstance(bolt, BasicBolt)
-        self._async = bolt if isinstance(bolt, AsyncBolt) else None
+        self._holding = bolt if isinstance(bolt, HoldingBolt) and bolt._may_be_busy else None
         self._running: RunningCall | None = None
         self._stride = 1
         self._untimed = 0
@@ -101,13 +101,15 @@ class Executor:
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
         """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
 
-        An `AsyncBolt` takes no more than it has room for.
+        A bolt that is busy takes no more.
 
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
-        most = 1 if self._hooks or self._async is not None else SAMPLE  # each call is timed by itself, for hooks
-        if self._async is not None and not self._async._room:
+        holding = self._holding
+        # Each call is timed by itself for hooks, and a bolt that may be busy is asked after each.
+        most = 1 if self._hooks or holding is not None else SAMPLE
+        if holding is not None and holding._is_busy:
             return False
         several = list(islice(tuples, min(self._stride, most)))
         together = bool(several) and self._is_together(several[0].pack)
@@ -130,7 +132,7 @@ class Executor:
                 if together:
                     self._counters.execute_latency.record(seconds)
                     self._counters.process_latency.record(seconds)
-                if now >= until or (self._async is not None and not self._async._room):
+                if now >= until or (holding is not None and holding._is_busy):
                     return False
                 began = now
                 several = list(islice(tuples, self._stride))

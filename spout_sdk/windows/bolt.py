@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import EACH, SECONDS, get_logger
-from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.held_failures import reset_seconds
+from spout_sdk.bolts.holding_bolt import HoldingBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.fold import NOWHERE, WindowFold
 from spout_sdk.windows.policies import SECOND, Window
@@ -55,7 +55,7 @@ class WindowCollector:
             self._collector.reset_timeout(tuple_)
 
 
-class WindowedBolt(Bolt):
+class WindowedBolt(HoldingBolt):
     """A bolt that works on windows of tuples, and whose tuples are acked when they leave their last window.
 
     Derive it, and define `window` and `execute_window`:
@@ -84,7 +84,6 @@ class WindowedBolt(Bolt):
     context: TaskContext
     tick_interval: float | None = None
 
-    _holds_inputs = True
     _fold: WindowFold | None = None
     _effects: "WindowEffects"
 
@@ -133,11 +132,11 @@ class WindowedBolt(Bolt):
         return int(self._now() * SECOND)
 
     @property
-    def _window_progress(self) -> str:  # type: ignore[override]
+    def _progress(self) -> str:  # type: ignore[override]
         """Metadata committed with the offsets of an `exactly_once` topology."""
         return "" if self._fold is None else self._fold.progress
 
-    def _resume_windows(self, progress: str, offset: int) -> None:
+    def _resume(self, progress: str, offset: int) -> None:
         if self._fold is not None:
             self._fold.resume(progress, offset, self._clock())
 

@@ -5,6 +5,8 @@ import inspect
 
 import pytest
 
+from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+
 
 @pytest.mark.parametrize("package", ["spout_sdk", "spout_sdk.testing", "spark_jobs", "local_kafka"])
 def test_exported_names_have_docstrings(package: str) -> None:
@@ -23,3 +25,10 @@ def test_exported_names_have_docstrings(package: str) -> None:
                 if is_method and not inspect.getdoc(getattr(exported, each)):
                     missing.append(f"{name}.{each}")
     assert not missing, f"{package} exports names without docstrings: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("base", [Spout, Bolt, BasicBolt, BatchBolt, ArrowBolt])
+def test_base_classes_have_only_what_users_call_or_override(base: type) -> None:
+    own = {name for name in vars(base) if not name.startswith("__")} - {"_abc_impl"}
+    assert not {name for name in own if name.startswith("_")}
+    assert "Called by the SDK" not in "".join(inspect.getdoc(vars(base)[name]) or "" for name in own)
