@@ -16,20 +16,18 @@ from spark_jobs.entries import AttemptEntries, Record, Send, dead_letter, new_se
 from spark_jobs.frames import FrameCodec
 from spark_jobs.transform import FAIL, STREAM, TRACKING, roots_of
 from tuple_tree.anchors import (
-    ANCHOR_COUNTS_HEADER,
-    ANCHORS_HEADER,
     SOURCE_HEADER,
     AnchorColumns,
     Columns,
     Rows,
     concatenated,
-    pack_counts,
 )
 from tuple_tree.errors import WireError
-from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
+from tuple_tree.ids import ID_BYTES, IdColumn, random_column
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.payloads import MAX_BYTES, MAX_ROWS
+from tuple_tree.packs import anchors_of, packs
+from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import Chooser, chooser, grouping_key
 from tuple_tree.streams import Stream
 
@@ -183,33 +181,21 @@ class _Inbox:
         self._columns, self._rows = [], 0
         codec = self._stream.codec
         if codec.is_packed:
-            for begin in range(0, len(whole.rows), MAX_ROWS):
-                self._write_pack(whole.part(begin, begin + MAX_ROWS))
+            for made in packs(whole, codec.packs.encode, MAX_ROWS):
+                if made.error is not None:
+                    raise made.error
+                self._add(None, made.payload, made.part, made.anchors)
             return
         keys = [codec.packs.column(whole.rows, place) for place in self._keys]
         record_keys = map(grouping_key, zip(*keys, strict=True)) if keys else repeat(None)
         for row, (key, payload) in enumerate(zip(record_keys, codec.payloads(whole.rows), strict=False)):
             has_one = whole.counts is None
             part = Columns(None, whole.ids[2 * row : 2 * row + 2], None) if has_one else whole.part(row, row + 1)
-            self._add(key, payload, part)
+            self._add(key, payload, part, anchors_of(part))
 
-    def _write_pack(self, part: Columns) -> None:
-        payload = self._stream.codec.packs.encode(part.rows)
-        rows = len(part.rows)
-        if rows > 1 and len(payload) + ID_BYTES * len(part.ids) > MAX_BYTES:
-            self._write_pack(part.part(0, rows // 2))
-            self._write_pack(part.part(rows // 2, rows))
-        else:
-            self._add(None, payload, part)
-
-    def _add(self, key: bytes | None, payload: bytes, part: Columns) -> None:
+    def _add(self, key: bytes | None, payload: bytes, part: Columns, anchors: Sequence[tuple[str, bytes]]) -> None:
         packing = self._stream.packing
-        headers: list[tuple[str, bytes]] = []
-        if packing.manifest.acking and len(part.ids):
-            headers.append((ANCHORS_HEADER, pack_ids(part.ids)))
-            if part.counts is not None:
-                headers.append((ANCHOR_COUNTS_HEADER, pack_counts(part.counts.tolist())))
-        headers.append((SOURCE_HEADER, self._stream.source))
+        headers = [*(anchors if packing.manifest.acking else ()), (SOURCE_HEADER, self._stream.source)]
         size = len(payload) + ID_BYTES * len(part.ids)
         if size <= packing.largest:
             packing.add((self._topic, self._task, key, payload, headers), size)

@@ -150,8 +150,8 @@ FAULTS: Final = (
     ),
     Fault(
         "packs: halves of a pack that is too large keep the anchors of the whole",
-        "spout_sdk/emitting/packer.py",
-        "part.part(half, end)",
+        "tuple_tree/packs.py",
+        "part.part(half, len(rows))",
         "part._replace(rows=part.rows[half:])",
         "tests/unit/sdk/test_packer.py::test_anchors_count_for_the_size_of_a_record",
     ),

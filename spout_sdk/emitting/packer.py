@@ -13,8 +13,9 @@ import numpy as np
 
 from spout_sdk.records import Headers, Sink
 from spout_sdk.statistics.stats import Counters
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Columns, Edges, concatenated, pack_counts
-from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
+from tuple_tree.anchors import Columns, Edges, concatenated
+from tuple_tree.ids import IdColumn
+from tuple_tree.packs import Pack, packs
 from tuple_tree.payloads import MAX_BYTES, PayloadCodec
 
 _FIRST_LIMIT: Final = 64
@@ -148,40 +149,21 @@ class Packer:
             pack.rows, pack.ids, pack.counts = [], array("Q"), None
         self._sent += len(whole.rows)
         self._counters.transferred += len(whole.rows)
-        for begin in range(0, len(whole.rows), pack.most):
-            self._send_part(pack, whole.part(begin, begin + pack.most))
+        for made in packs(whole, pack.codec.encode, pack.most):
+            self._send_pack(pack, made)
         pack.trace_context, pack.is_special = [], False
 
-    def _send_part(self, pack: OpenPack, part: Columns) -> None:
-        rows, ids, counts = part
-        try:
-            payload = pack.codec.encode(rows)
-            counted = None if counts is None or not len(ids) else pack_counts(counts.tolist())
-        except Exception as error:  # noqa: BLE001 - Arrow raises ArrowInvalid, OverflowError, UnicodeEncodeError and more
-            if len(rows) == 1:
-                self._undelivered(ids[::2], 1, error, None)
-            else:
-                self._send_halves(pack, part)
-            return
-        # Of a tuple with many anchors, these are most of the record.
-        size = len(payload) + ID_BYTES * len(ids) + len(counted or b"")
-        if size > MAX_BYTES and len(rows) > 1:
-            self._send_halves(pack, part)
+    def _send_pack(self, pack: OpenPack, made: Pack) -> None:
+        ids, rows = made.part.ids, len(made.part.rows)
+        if made.error is not None:
+            self._undelivered(ids[::2], rows, made.error, None)
             return
         if pack.most > 1:
-            pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * len(rows) // size))
-        headers: Headers = [(ANCHORS_HEADER, pack_ids(ids))] if len(ids) else []
-        if counted is not None:
-            headers.append((ANCHOR_COUNTS_HEADER, counted))
-        headers += (pack.source, *pack.trace_context)
-        undelivered = partial(self._undelivered, ids[::2], len(rows))
+            pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * rows // made.size))
+        headers: Headers = [*made.anchors, pack.source, *pack.trace_context]
+        undelivered = partial(self._undelivered, ids[::2], rows)
         key = pack.key if pack.codec.max_rows == 1 else None
-        self._send(pack.topic, pack.task, key, payload, headers, undelivered)
-
-    def _send_halves(self, pack: OpenPack, part: Columns) -> None:
-        half, end = len(part.rows) // 2, len(part.rows)
-        self._send_part(pack, part.part(0, half))
-        self._send_part(pack, part.part(half, end))
+        self._send(pack.topic, pack.task, key, made.payload, headers, undelivered)
 
 
 def _no_owners(_pack: OpenPack) -> None:
