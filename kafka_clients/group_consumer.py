@@ -35,6 +35,7 @@ class GroupConsumer:
     """Base of consumers in a group; `name` is what it reads, for logs, `instance` the name of our static member."""
 
     _KEPT: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)  # exceptions of callbacks that are raised later
+    _RECOVERABLE: ClassVar[tuple[type[Exception], ...]] = ()  # of these, the ones that do not end the process
 
     def __init__(self, settings: Mapping[str, Any], name: str, instance: str | None = None) -> None:
         self._name = name
@@ -89,7 +90,9 @@ class GroupConsumer:
             try:
                 callback(partitions)
             except self._KEPT as error:
-                self._raised = error
+                # Several callbacks may be called before the loop can see it: an error that ends the process wins.
+                if self._raised is None or isinstance(self._raised, self._RECOVERABLE):
+                    self._raised = error
 
         return guarded
 

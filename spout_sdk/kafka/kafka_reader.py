@@ -38,6 +38,7 @@ class KafkaReader(GroupConsumer):
     """
 
     _KEPT = (SpoutSdkError, KafkaException)
+    _RECOVERABLE = (RolledBackError,)
 
     def __init__(
         self,

@@ -478,6 +478,26 @@ def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: p
     assert not taken
 
 
+def test_an_error_that_ends_the_process_is_raised_although_another_callback_has_rolled_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise a task that could not begin would be missing until the next rebalance."""
+    ends, rolls_back = BrokerError("no session"), RolledBackError("a revoke")
+    for order in ([ends, rolls_back], [rolls_back, ends]):
+        reading = reader(monkeypatch, Consumer(), [])
+
+        def fail(error: Exception) -> Callable[[list[Any]], None]:
+            def callback(_partitions: list[Any]) -> None:
+                raise error
+
+            return callback
+
+        for error in order:
+            reading._guarded(fail(error))(None, [])  # type: ignore[arg-type]
+        with pytest.raises(BrokerError, match="no session"):
+            reading.read(1)
+
+
 def test_a_slow_bolt_has_eight_megabytes_of_a_partition_to_fetch_again_unless_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
