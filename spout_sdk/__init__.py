@@ -28,6 +28,7 @@ raised, drawn as a tree.
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook, TaskId
+from spout_sdk.api.topology import Topology, load_topology
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector
 from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
@@ -58,7 +59,6 @@ from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
-from spout_sdk.topologies.topology import Topology, load_topology
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
 from spout_sdk.windows.policies import Window
 from spout_sdk.windows.specs import WindowSpec, sliding, tumbling

@@ -4,6 +4,7 @@ from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
+from spout_sdk.api.topology import BoltOptions, Topology
 from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.arrow_collector import check_packed
@@ -19,7 +20,6 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
-from spout_sdk.topologies.topology import BoltOptions, Topology
 from tuple_tree.names import tuples_topic
 
 # The counter of inputs that were neither acked nor failed in time, and so were settled.

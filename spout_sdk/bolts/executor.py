@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
+from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
@@ -14,7 +15,6 @@ from spout_sdk.bolts.holding_bolt import HoldingBolt
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.errors import ComponentError, FailTupleError, TooManyFailuresError
 from spout_sdk.statistics.stats import SAMPLE
-from spout_sdk.topologies.topology import BoltOptions
 from tuple_tree.errors import WireError
 
 logger = get_logger("spout_sdk.bolt")

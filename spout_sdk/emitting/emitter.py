@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import EmitInfo, TaskHook, TaskId
+from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.packer import OpenPack, Packer
@@ -13,7 +14,6 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, EmitError, is_refused
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Counters
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import SOURCE_HEADER, Edges
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import PayloadCodec, payload_codec

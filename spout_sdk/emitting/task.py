@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spout_sdk.api.context import TaskContext
+from spout_sdk.api.signatures import check_signatures
+from spout_sdk.api.topology import Topology
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, NotPreparedError
 from spout_sdk.records import Clock, Sink, TaskEnvironment
-from spout_sdk.topologies.signatures import check_signatures
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic

@@ -10,9 +10,9 @@ from typing import Final
 from kafka_clients import errors
 from kafka_clients.access import Operation, component_role, remedy, shortfall
 from kafka_clients.catalogue import Catalogue
+from spout_sdk.api.topology import Topology
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC
 

@@ -8,7 +8,7 @@ the payload is read again.
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
@@ -25,12 +25,14 @@ from spout_sdk.kafka_spout.partitions import (
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.spout import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
 from spout_sdk.records import Record
-from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from spout_sdk.spouts.spout_collector import SpoutCollector
 
 logger = get_logger("spout_sdk.kafka_spout")
 
@@ -46,7 +48,7 @@ _REFRESH_SECONDS: Final = 3_600.0
 class SourceTask:
     """The source partitions of one task; it is called in the task's thread."""
 
-    def __init__(self, settings: SourceSettings, collector: SpoutCollector) -> None:
+    def __init__(self, settings: SourceSettings, collector: "SpoutCollector") -> None:
         context, environment = collector.task.context, collector.task.environment
         self._settings = settings
         self._translate = settings.translate

@@ -10,7 +10,6 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
-from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
 from tuple_tree.names import check_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
@@ -19,6 +18,7 @@ from tuple_tree.streams import DEFAULT_STREAM, Stream, declare
 
 if TYPE_CHECKING:
     from spout_sdk.kafka_spout.source_task import SourceTask
+    from spout_sdk.spouts.spout_collector import SpoutCollector
 
 _VALUE = (declare({"value": str}),)
 
@@ -225,7 +225,7 @@ class KafkaSpout(Spout):
         """Called by the SDK before `open`: what reads and commits in the task's loop."""
         self._source = source
 
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:  # noqa: ARG002 - the source has it
+    def open(self, context: TaskContext, collector: "SpoutCollector") -> None:  # noqa: ARG002 - the source has it
         """Called once, before anything else."""
         if self._source is None:
             raise TopologyError("a KafkaSpout works only as a spout of a topology: give it to set_spout")

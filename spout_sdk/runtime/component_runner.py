@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
+from spout_sdk.api.topology import Topology
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, ExactlyOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import BrokerError, TopicsError
@@ -25,7 +26,6 @@ from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.statistics.stats import NO_INPUT, Counters, Stats
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.timing import BROKERS, Stall
 

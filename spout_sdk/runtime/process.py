@@ -12,6 +12,7 @@ from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import read_launch, send_report, stop_with_supervisor
+from spout_sdk.api.topology import load_topology
 from spout_sdk.errors import (
     AccessError,
     BrokerUnreachableError,
@@ -30,7 +31,6 @@ from spout_sdk.runtime.supervisor import (
     EXIT_UNUSABLE,
     Launch,
 )
-from spout_sdk.topologies.topology import load_topology
 
 logger = get_logger("spout_sdk.runtime.process")
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 from kafka_clients import supervision
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
+from spout_sdk.api.topology import load_topology
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.statistics.stats import Stats
-from spout_sdk.topologies.topology import load_topology
 
 logger = get_logger("spout_sdk.runtime.supervisor")
 

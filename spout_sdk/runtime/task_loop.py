@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kafka_clients.client_settings import CLIENT_CLASSES
+from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.task import FlushTiming
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -13,7 +14,6 @@ from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import NO_INPUT, Counters
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import component_group
 
 T = TypeVar("T", BoltTask, SpoutTask)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import Failure, Spout
+from spout_sdk.api.topology import Topology
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
@@ -15,7 +16,6 @@ from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from kafka_clients import repeated_lines
+from spout_sdk.api.topology import Factory, Topology
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, NotIdleError, SimulationError
@@ -14,7 +15,6 @@ from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import SimulatedAcker, SimulatedProcess
-from spout_sdk.topologies.topology import Factory, Topology
 from tuple_tree.manifest import TopicSpec, topic_specs
 from tuple_tree.streams import DEFAULT_STREAM
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from spout_sdk.api.components import Failure
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
+from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import Clock
@@ -15,7 +16,6 @@ from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, SimulationError
 from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.tasks import SimulatedProcess
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.headers import PREFIX
 from tuple_tree.messages import FailReason
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic

@@ -7,9 +7,9 @@ from typing import Any
 
 from spout_sdk.api.components import Spout
 from spout_sdk.api.context import TaskContext
+from spout_sdk.api.topology import Factory, Topology
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.testing.broker import SimulationError
-from spout_sdk.topologies.topology import Factory, Topology
 from tuple_tree.manifest import BoltManifest, SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM
 

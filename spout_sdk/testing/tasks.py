@@ -8,6 +8,7 @@ from typing import Any, Final
 from acker_worker.acker_loop import AckerLoop
 from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
+from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.component_runner import component_loop
 from spout_sdk.runtime.task_loop import ComponentProcess
@@ -16,7 +17,6 @@ from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.chance import SeededEntropy, SimulatedClock
 from spout_sdk.testing.clients import MemoryClients
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import Manifest
 
 LINGER_TURNS: Final = 4

@@ -1,4 +1,4 @@
 """Topologies as users build them.
 
-- `builder`: `TopologyBuilder`; `checks`, `window_checks`, `signatures`: its checks; `topology`: what it builds.
+- `builder`: `TopologyBuilder`; `checks`, `window_checks`: its checks.
 """

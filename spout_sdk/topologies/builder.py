@@ -5,6 +5,8 @@ from typing import Any, Final, get_args
 
 from spout_sdk.api.components import AnyBolt, Spout
 from spout_sdk.api.context import HookFactory
+from spout_sdk.api.signatures import check_signatures
+from spout_sdk.api.topology import BoltOptions, Factory, OnException, Topology
 from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
@@ -19,8 +21,6 @@ from spout_sdk.topologies.checks import (
     check_ticks,
     default_tick_ms,
 )
-from spout_sdk.topologies.signatures import check_signatures
-from spout_sdk.topologies.topology import BoltOptions, Factory, OnException, Topology
 from spout_sdk.topologies.window_checks import check_windows
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,

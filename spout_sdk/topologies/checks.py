@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from kafka_clients.client_settings import SESSION_MS
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+from spout_sdk.api.signatures import check_signatures
 from spout_sdk.arguments import as_topology_error
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.topologies.signatures import check_signatures
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
 from tuple_tree.names import check_topic

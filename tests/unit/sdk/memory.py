@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
@@ -14,7 +15,6 @@ from spout_sdk.records import Delivered, Headers, MadeRecord, Sending, TaskEnvir
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord
-from spout_sdk.topologies.topology import Topology
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, anchor_headers, unpack_anchors
 from tuple_tree.messages import AckBatch, decode_ack_batch
 from tuple_tree.names import tuples_topic

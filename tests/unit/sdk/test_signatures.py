@@ -23,7 +23,7 @@ from spout_sdk import (
     declare,
     tumbling,
 )
-from spout_sdk.topologies.signatures import check_signatures
+from spout_sdk.api.signatures import check_signatures
 from tests.unit.sdk.memory import Bench
 
 KINDS: tuple[type, ...] = (
