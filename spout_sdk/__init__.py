@@ -9,9 +9,9 @@
 
 Folders, in the order in which a tuple passes through them:
 
-- `api`: what users write against: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, tuples, context, hooks.
+- `api`: the API for users: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, tuples, context, hooks, topologies.
 - `windows`: bolts that work on many tuples at a time.
-- `topologies`: `TopologyBuilder`, the topology that it builds, its checks.
+- `topologies`: `TopologyBuilder` and its checks.
 - `spouts`: task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
 - `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, flushes, dead letters,
   input offsets.
@@ -19,7 +19,7 @@ Folders, in the order in which a tuple passes through them:
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.
-- `statistics`: counters, their snapshots, metrics, repeated exceptions.
+- `statistics`: counters, their snapshots, metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 
 `records` has the protocols between tasks and Kafka, `arguments` the checks of arguments, `errors` everything that is
