@@ -73,6 +73,11 @@ class RotatingMap(Generic[K, V]):
         self._size -= len(expired)
         return expired
 
+    def values(self) -> Iterator[V]:
+        """The values, the oldest cohort first, and of a cohort in the order of the last `put`."""
+        for bucket in reversed(self._buckets):
+            yield from bucket.values()
+
     def __contains__(self, key: object) -> bool:
         for bucket in self._buckets:  # noqa: SIM110 - a generator costs five times as much
             if key in bucket:

@@ -1,8 +1,8 @@
 """The open trees of a spout task, and how many there may be."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -48,8 +48,11 @@ class Pending:
     @property
     def trees(self) -> list[Tree]:
         """The open trees, in the order in which they began."""
-        trees = [self._trees.get(root) for root in self._trees]
-        return sorted(filter(None, trees), key=itemgetter(1))
+        return list(self._trees.values())
+
+    def begun(self) -> Iterator[float]:
+        """When the open trees began, the oldest first."""
+        return map(itemgetter(1), self._trees.values())
 
     def __len__(self) -> int:
         return len(self._trees)
@@ -57,7 +60,7 @@ class Pending:
 
 LEAST: Final = 100  # trees that may be open whatever times out, or the rate could not grow
 _MARKS: Final = 8
-_REVIEW_TIMEOUTS: Final = 1.5
+_HELD_TIMEOUTS: Final = 1.2
 
 
 class PendingLimit:
@@ -69,43 +72,47 @@ class PendingLimit:
     are no more than have completed in half a timeout.
 
     Windows hold tuples until newer ones come, which a limit must not prevent. They restart the clocks of what they
-    hold, so trees that stay open for longer than a timeout are held by bolts, and are not in a queue. If these are half
-    of what may be open, twice as many may. So the limit falls while queues are too long, and only then; else it grows.
+    hold, so trees that are open for longer than a timeout, and the time that its notice takes, are held by bolts, and
+    are not in a queue. If these are half of the trees that may be open, twice as many may. So the limit falls while
+    queues are too long, and only then; else it grows.
 
     A tree without progress has failed after `timeout` seconds, a tick of the ledger included; `value` is how many trees
     may be open now.
     """
 
-    __slots__ = ("_acked", "_ended", "_every", "_mark_at", "_marks", "_open", "_review_at", "_timeout", "most", "value")
+    __slots__ = ("_acked", "_every", "_mark_at", "_marks", "_timeout", "most", "value")
 
     def __init__(self, most: int, timeout: float, now: float) -> None:
         self.most = self.value = most
         self._acked = 0
         self._timeout = timeout
         self._every = timeout / _MARKS
-        self._mark_at = self._review_at = now
+        self._mark_at = now
         # How many were acked at the times up to a timeout ago.
         self._marks: deque[int] = deque([0], maxlen=_MARKS)
-        # How many were open at the last review, and have been acked or have timed out since.
-        self._open = self._ended = 0
 
-    def tick(self, now: float, still_open: int) -> bool:
-        """Returns whether bolts hold half of the trees that may be open, and no more may be; seldom true."""
-        if now >= self._mark_at:
-            self._mark_at = now + self._every
-            self._marks.append(self._acked)
-        if now < self._review_at:
+    def tick(self, now: float, still_open: int, begun: Callable[[], Iterator[float]]) -> bool:
+        """Returns whether bolts hold half of the trees that may be open, and no more may be.
+
+        Args:
+            now: monotonic seconds.
+            still_open: how many trees are open.
+            begun: returns when the open trees began, the oldest first.
+        """
+        if now < self._mark_at:
             return False
-        are_held = still_open >= self.value and 2 * (self._open - self._ended) >= self.value
-        if are_held:
-            self.value = min(self.most, 2 * self.value)
-        self._review_at = now + _REVIEW_TIMEOUTS * self._timeout
-        self._open, self._ended = still_open, 0
-        return are_held and still_open >= self.value
+        self._mark_at = now + self._every
+        self._marks.append(self._acked)
+        if still_open < self.value:
+            return False
+        middle = next(islice(begun(), (self.value - 1) // 2, None))
+        if now - middle < _HELD_TIMEOUTS * self._timeout:
+            return False
+        self.value = min(self.most, 2 * self.value)
+        return still_open >= self.value
 
     def acked(self, trees: int) -> None:
         self._acked += trees
-        self._ended += trees
         if self.value < self.most:
             self.value = max(self.value, min(self.most, self.value + trees, self._sustained))
 
@@ -114,7 +121,6 @@ class PendingLimit:
 
         If few others are open, they are not the reason, and the limit stays.
         """
-        self._ended += 1
         before, sustained = self.value, self._sustained
         if still_open >= sustained:
             self.value = min(before, sustained)

@@ -153,7 +153,7 @@ class SpoutTask(Task):
         """Sends what has lingered, and fails as lost the trees that had no outcome for too long."""
         super().tick(now)
         self._pending.tick(now)
-        if self._limit.tick(now, len(self._pending)):
+        if self._limit.tick(now, len(self._pending), self._pending.begun):
             text = (
                 "%s/%d: bolts hold most of the %d trees that may be open for longer than a message timeout: a window "
                 "that needs more tuples never closes; raise max_spout_pending, or make the window smaller"

@@ -1,6 +1,7 @@
 """The open trees of a spout task, and their limit while trees time out."""
 
 from collections import deque
+from itertools import repeat
 
 import pytest
 
@@ -57,7 +58,7 @@ def acked_a_second(limit: PendingLimit) -> list[int]:
     tree, acked = 0, []
     for second in range(1_000):
         now = float(second)
-        limit.tick(now, len(pending))
+        limit.tick(now, len(pending), lambda: iter(sorted(pending.values())))
         for late in [each for each, at in pending.items() if now - at > TIMEOUT]:
             del pending[late]
             limit.timed_out(len(pending))
@@ -83,7 +84,7 @@ def test_timeouts_limit_the_open_trees_until_trees_complete() -> None:
 def test_single_timeouts_do_not_limit_the_spout(most: int) -> None:
     limit = PendingLimit(most, TIMEOUT, 0.0)
     for second in range(100):
-        limit.tick(float(second), LEAST)
+        limit.tick(float(second), LEAST, lambda: repeat(second, LEAST))  # noqa: B023
         limit.acked(1_000)
         assert not limit.timed_out(LEAST)
     assert limit.value == most
@@ -95,9 +96,16 @@ def test_trees_that_bolts_hold_make_room_and_are_reported_where_there_is_no_more
     limit = PendingLimit(4 * LEAST, TIMEOUT, 0.0)
     limit.timed_out(4 * LEAST)
     assert limit.value == LEAST
-    reported = [now for now in range(1_000) if limit.tick(float(now), limit.value)]
-    assert limit.value == 4 * LEAST
-    assert 2 * TIMEOUT < reported[0] < 6 * TIMEOUT
+    begun: list[float] = []
+
+    def tick(now: float) -> bool:
+        begun.extend(repeat(now, limit.value - len(begun)))
+        return limit.tick(now, len(begun), lambda: iter(begun))
+
+    assert not any(tick(float(now)) for now in range(int(1.5 * TIMEOUT)))
+    assert limit.value == 4 * LEAST, "held trees are known soon after a timeout, and make room twice"
+    reported = [now for now in range(int(1.5 * TIMEOUT), 1_000) if tick(float(now))]
+    assert reported[0] < 3 * TIMEOUT
     for now in range(1_000, 2_000):
-        limit.acked(4 * LEAST)
-        assert not limit.tick(float(now), limit.value)
+        begun.clear()
+        assert not tick(float(now))
