@@ -168,6 +168,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             for target in targets
         }
         excused = {target.topology.name: target.excused_losses for target in targets if not target.tracked}
+        missing = {target.topology.name: found for target in targets if (found := target.missing(began))}
         messages = {target.topology.name: target.arena.emitted for target in targets}
     return {
         "seed": seed,
@@ -177,6 +178,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         "messages": messages,
         "excused": excused,
         "broken": broken,
+        "missing": missing,
         "stuck": stuck,
         "errors": errors,
         "recovery_seconds": summary(recoveries),

@@ -191,6 +191,12 @@ class Target:
         self.excused[first:before] |= self.arena.incomplete[first:before]
         self.excused[before : self.arena.emitted] = True
 
+    def missing(self, began: float) -> dict[int, float]:
+        """The first hundred messages without all effects that no crash excuses → seconds from `began` to their emit."""
+        incomplete = self.arena.incomplete
+        numbers = np.flatnonzero(incomplete & ~self.excused[: len(incomplete)])[:100]
+        return {int(number): round(float(self.arena.emitted_at[number]) - began, 1) for number in numbers}
+
     @property
     def excused_losses(self) -> int:
         """How many messages were lost, and may have been lost by a crash."""
