@@ -63,7 +63,8 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def unread(self) -> int:
-        return self._reader.unread
+        # Another thread may ask before the loop has started; then there are no tasks, and no reader.
+        return self._reader.unread if self.tasks else 0
 
     @property
     def has_work(self) -> bool:

@@ -460,6 +460,12 @@ def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]
     return KafkaReader({}, "topic", "group", from_end=True, on_assigned=taken.extend, on_revoked=ignore, on_lost=ignore)
 
 
+def test_a_loop_that_has_not_started_has_nothing_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics are read by other threads, at any time."""
+    loop = Rig(monkeypatch, [1]).loop
+    assert (loop.unread, loop.pending, loop.has_work) == (0, 0, False)
+
+
 def test_a_process_that_is_no_member_of_its_group_has_no_place_for_a_transaction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
