@@ -4,7 +4,7 @@
     python -m benchmarks.broker_restart --guarantee at_least_once
     python -m benchmarks.broker_restart --kills 3 --away 2 --log run.log
 
-A spout emits 200 tuples a second through four bolts, of which three have two processes each. The broker is killed with
+A spout emits 200 tuples a second through four bolts; three of them have two processes each. The broker is killed with
 SIGKILL, and started again on its files and port after `--away` seconds. With `--log`, a file has the logs of all
 processes, and lines with KILL, START, ANSWERS and ACKED.
 """

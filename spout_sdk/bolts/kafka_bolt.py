@@ -28,8 +28,8 @@ class KafkaBolt(Bolt):
     Records with a key go to the partition of its murmur2 hash, as those of Kafka's own clients; others to any.
 
     Args:
-        topic: its name, or a function that makes it of a tuple. It has to exist: a tuple for one that does not fails
-            after some seconds, and those that follow at once.
+        topic: its name, or a function that makes it of a tuple. It has to exist: the first tuple for a missing topic
+            fails after about five seconds, and later tuples fail at once.
         key: a field of text or bytes, or a function of the tuple that returns either; None for records without keys.
         value: the fields of the record's value, in order, or a function of the tuple that returns text or bytes, or
             None for a tombstone; all fields of the tuple unless given.

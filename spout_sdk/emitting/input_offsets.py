@@ -21,7 +21,7 @@ class InputOffsets(OffsetManager):
     need not be anchored; but it was for one that was executed before. So an open record has had no effect, surely, if
     none of its tuples is settled, and since it was executed nothing was sent and no record behind it was done. A bolt
     that collects inputs, and emits and acks for all of them at once, meets that at any time. So does one that is a fold
-    over its inputs: what it has done with those that are open is committed beside the offset.
+    over its inputs: its effects of open inputs are committed beside the offset.
 
     Args:
         sent: with `exactly_once`, returns how many tuples the task has emitted, and how many records it has written.

@@ -1,4 +1,4 @@
-"""What tests read of a simulated cluster: emits, executions, acks, fails, and instances."""
+"""Records of a simulated cluster for tests: emits, executions, acks, fails, and instances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
