@@ -1,6 +1,7 @@
 """The domain of tuple-tree acking, pure: no Kafka, no clock, no I/O.
 
-- `ids`: random edge and root ids, packing of id columns; `positions`: positional root ids.
+- `ids`: random root ids, packing of id columns; `edges`: edge ids of the tuples of a pack; `positions`: positional root
+  ids.
 - `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns; `packs`: columns into records.
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
   ack batches as columns, and their shares among the partitions.
