@@ -43,7 +43,8 @@ KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.fault
 STEADY_SECONDS: Final = 15.0
 REJECTED_EACH: Final = 500
 """After so many messages, each bolt with exactly once gets a record that it rejects."""
-NEWER_MESSAGES: Final = 50
+NEWER_MESSAGES: Final = 100
+"""Consecutive ones: enough that each path from a source partition through a task of each bolt has one."""
 CLOSING_MESSAGES: Final = 100
 """Enough that each task has one."""
 STUCK_SECONDS: Final = 120.0
@@ -137,9 +138,9 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
                 start = time.time()
                 lossy = [target for target in fault.crashes if not target.tracked]
                 for target in lossy:
-                    # A backlog must not be older than what a crash may lose.
+                    # What is under way then is not older: it cannot be overtaken on its path.
                     await_execution(target, start, stuck)
-                    target.crash_begins()
+                    target.crash_begins(start)
                 fault.happen()
             except AssertionError as error:
                 errors.append(str(error))
@@ -190,7 +191,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
 def await_execution(target: Target, end: float, stuck: list[str]) -> None:
     """Waits until a topology whose trees are not followed executes newer messages, of all partitions and tasks."""
     try:
-        eventually(lambda: target.arena.complete_since(end) > NEWER_MESSAGES, "newer messages", STUCK_SECONDS)
+        eventually(lambda: target.arena.complete_since(end) >= NEWER_MESSAGES, "newer messages", STUCK_SECONDS)
     except AssertionError:
         stuck.append(target.topology.name)
 

@@ -54,9 +54,10 @@ class Arena:
         return missing
 
     def complete_since(self, since: float) -> int:
-        """How many messages that were emitted after `since` have all effects."""
+        """The longest run of consecutive messages, emitted after `since`, that have all effects."""
         first = int(np.searchsorted(self.emitted_at[: self.emitted], since))
-        return int(np.count_nonzero(~self.incomplete[first:]))
+        incomplete = self.incomplete[first:]
+        return int(np.diff(np.flatnonzero(incomplete), prepend=-1, append=len(incomplete)).max()) - 1
 
     def emit(self, number: int, now: float) -> None:
         """Notes that a message is there."""

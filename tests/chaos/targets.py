@@ -32,8 +32,6 @@ _STOP_SECONDS: Final = 120
 _END_SECONDS: Final = 30
 """A clean stop waits for coroutines for 5 s, for deliveries for 10, and some more for the commit."""
 _REST_SECONDS: Final = 3.0
-_UNDER_WAY_SECONDS: Final = 15.0
-"""How old a message is that a crash may lose, at most. Others were lost before."""
 
 
 class Driver:
@@ -179,14 +177,17 @@ class Target:
             process.terminate()
             eventually(lambda: process.poll() is not None, f"{component} to leave after SIGTERM", _END_SECONDS)
 
-    def crash_begins(self) -> None:
-        """To be called before a crash, after which `at_most_once` may have lost what was under way."""
+    def crash_begins(self, since: float) -> None:
+        """To be called before a crash, after which `at_most_once` may have lost what was emitted after `since`.
+
+        Newer messages of all partitions and tasks must have been executed: what is missing of older ones was lost
+        before.
+        """
         there = self.arena.emitted
-        recent = np.searchsorted(self.arena.emitted_at[:there], time.time() - _UNDER_WAY_SECONDS)
-        self._at_risk = (int(recent), there)
+        self._at_risk = (int(np.searchsorted(self.arena.emitted_at[:there], since)), there)
 
     def crash_ends(self) -> None:
-        """To be called when newer messages are executed again: they and those that follow are not excused."""
+        """To be called when newer messages are executed again: those that follow from now on are not excused."""
         first, before = self._at_risk
         self.excused[first:before] |= self.arena.incomplete[first:before]
         self.excused[before : self.arena.emitted] = True

@@ -38,10 +38,27 @@ def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: py
     arena.emit(4, 104.0)
     assert found(at_most_once(), arena) == {"false_acks": 0, "lost": 1, "repeats": 1}
     assert found(at_most_once(), arena, 4) == {"false_acks": 0, "lost": 0, "repeats": 1}, "a crash excuses a loss"
-    assert [arena.complete_since(since) for since in (100.5, 103.5)] == [3, 0]
     assert [arena.first_ack_of_newer(since) for since in (100.5, 102.0, 102.5)] == [199.0, 300.0, None]
     other = Arena(tmp_path / "arena")
     assert np.array_equal(other.acked_at[:4], [200.0, 199.0, 300.0, 0.0]), "other processes can read it"
+
+
+def test_newer_messages_are_executed_again_when_those_of_all_partitions_and_tasks_are(tmp_path: Path) -> None:
+    arena = Arena(tmp_path / "arena", "w+")
+    for number in range(40):
+        arena.emit(number, 100.0 + number)
+    assert arena.complete_since(100.0) == 0
+    even = range(0, 40, 2)
+    for number in even:
+        for part in range(PARTS):
+            arena.effect(number, part)
+    assert arena.complete_since(100.0) == 1, "the other partition is stalled, or a task that has every second message"
+    for number in set(range(40)) - {*even, 5, 33}:
+        for part in range(PARTS):
+            arena.effect(number, part)
+    arena.effect(5, 0)
+    assert arena.complete_since(100.0) == 33 - 6, "a message that was lost before does not prevent it"
+    assert [arena.complete_since(since) for since in (120.5, 133.5, 139.5)] == [33 - 21, 39 - 33, 0]
 
 
 def test_an_input_is_written_if_an_attempt_has_all_its_records() -> None:
