@@ -17,7 +17,8 @@ from spout_sdk.emitting.task import Task, open_sessions
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.records import TaskEnvironment
+from spout_sdk.statistics.stats import Counters
+from tuple_tree.manifest import Guarantee
 
 logger = get_logger("spout_sdk.delivery")
 
@@ -45,53 +46,54 @@ def flush_tasks(sink: KafkaSink, tasks: Sequence[Task], component: str) -> float
 
 
 class DeliveryGuarantee:
-    """Delivery guarantee of a process: where the records of its tasks go, and when its offsets are committed.
+    """Delivery guarantee of a process: commits the offsets of its inputs with the reader, and the sink's records.
 
-    The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
-    dropped, `on_rolled_back` is called, and new tasks continue from the committed offsets.
+    `tasks` is the live mapping of the tasks of the process. The loop calls the methods in its thread. Each may raise
+    `RolledBackError`; then all tasks are dropped, `roll_back` is called, and new tasks continue from the committed
+    offsets.
     """
 
     tuples_a_read = _TUPLES_A_READ
     commits_first = False  # whether records are committed before they are executed
 
-    def __init__(self, environment: TaskEnvironment, sink: Any, component: str) -> None:
-        self.environment = environment  # of its tasks
-        self._sink = sink
+    def __init__(
+        self, component: str, sink: Any, reader: KafkaReader, tasks: Mapping[int, BoltTask], counters: Counters
+    ) -> None:
         self._component = component
-        self._failures: list[str] = []  # why commits have failed, since the last that did not
-
-    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        """Sets the reader that commits, and the live mapping of the tasks of the process."""
+        self._sink = sink
         self._reader = reader
         self._tasks = tasks
+        self._counters = counters
+        self._failures: list[str] = []  # why commits have failed, since the last that did not
 
-    def in_flight(self) -> int:
-        """Records that are sent and not yet delivered, if a flush should wait for them."""
-        return 0
+    def open(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Opens the sessions of assigned tasks, before they are prepared, and waits until that is delivered."""
+        open_sessions(self._sink, list(tasks.values()))
 
-    def _committable(self, partitions: Iterable[int]) -> dict[int, int]:
-        offsets = {partition: self._tasks[partition].committable for partition in partitions}
-        return {partition: offset for partition, offset in offsets.items() if offset is not None}
+    def admit(self, records: Sequence[Message]) -> None:
+        """Does what has to precede the execution of records."""
 
-    # Tasks were assigned, and are prepared next.
-    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None: ...
-    # Records were polled, and are executed next.
-    def on_polled(self, records: Sequence[Message]) -> None: ...
-    # The process stops, or tasks are revoked, before these records are executed.
-    def on_unexecuted(self, records: Sequence[Message]) -> None: ...
-    # Every few milliseconds, between two records.
-    def on_tick(self, now: float) -> None: ...
-    # The input is idle, and the tasks are flushed.
-    def on_idle(self, now: float) -> None: ...
-    # These tasks are cleaned up, and revoked after this call.
-    def on_revoked(self, partitions: Sequence[int]) -> None: ...
-    # These tasks are cleaned up, and were lost to another process, or the process fails.
-    def on_lost(self, partitions: Sequence[int]) -> None: ...
-    # The process ends.
-    def close(self) -> None: ...
+    def set_back(self, records: Sequence[Message]) -> None:
+        """Lets the next owner read records that are not executed, as the process stops or their tasks are revoked."""
 
-    def on_rolled_back(self, why: str) -> None:
-        """All tasks were dropped; the fifth commit in a row that fails ends the process: its supervisor restarts it."""
+    def tick(self, now: float) -> None:  # noqa: ARG002 - of guarantees that commit by the time
+        """Serves delivery reports, and commits what is due; called every few milliseconds, between two records."""
+        self._sink.poll()
+
+    def flush(self, now: float) -> None:  # noqa: ARG002 - as above
+        """Sends what tasks have buffered, as the input is idle."""
+        for task in self._tasks.values():
+            task.flush()
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Sends the last of tasks that are cleaned up and are revoked next, waits, and commits it."""
+        flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
+
+    def drop(self, partitions: Sequence[int]) -> None:
+        """Forgets tasks that another process has already, or whose process fails."""
+
+    def roll_back(self, why: str) -> None:
+        """Undoes what is not committed; the fifth time in a row ends the process: its supervisor restarts it."""
         self._failures.append(why)
         if len(self._failures) >= _MOST_IN_A_ROW:
             # What is refused also fails the commits after it, for reasons that say less.
@@ -101,43 +103,39 @@ class DeliveryGuarantee:
                 "brokers and the topics. A restart continues from the committed offsets"
             )
 
+    def close(self) -> None:
+        """Ends what is open, as the process ends."""
+
+    def _committable(self, partitions: Iterable[int]) -> dict[int, int]:
+        offsets = {partition: self._tasks[partition].committable for partition in partitions}
+        return {partition: offset for partition, offset in offsets.items() if offset is not None}
+
 
 class AtLeastOnce(DeliveryGuarantee):
     """Commits inputs that are acked and delivered, in the background: nothing is lost, inputs may be executed twice."""
 
     _sink: KafkaSink
+    _commit_at = 0.0
 
-    def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
-        super().__init__(environment, sink, component)
-        self._commit_at = 0.0
-
-    def in_flight(self) -> int:
-        return self._sink.in_flight()
-
-    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Opens the sessions of tasks and waits until that is delivered."""
-        open_sessions(self._sink, list(tasks.values()))
-
-    def on_tick(self, now: float) -> None:
-        self._sink.poll()
+    def tick(self, now: float) -> None:
+        super().tick(now)
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             self._reader.commit(self._committable(self._tasks))
 
-    def on_revoked(self, partitions: Sequence[int]) -> None:
-        """Gets the last acks out and delivered, and then commits."""
+    def release(self, partitions: Sequence[int]) -> None:
         seconds = flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
         # All offsets, because an asynchronous commit may still fail.
         self._reader.commit_now(self._committable(partitions), max(1.0, seconds))
 
 
-class AtMostOnce(AtLeastOnce):
+class AtMostOnce(DeliveryGuarantee):
     """Commits records before they are executed: records may be lost, and none is executed twice."""
 
     tuples_a_read = _TUPLES_A_COMMITTED_READ
     commits_first = True
 
-    def on_polled(self, records: Sequence[Message]) -> None:
+    def admit(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.
 
         Raises:
@@ -148,7 +146,7 @@ class AtMostOnce(AtLeastOnce):
             raise RolledBackError(f"the offsets of tasks {sorted(offsets)} could not be committed")
         self._failures.clear()
 
-    def on_unexecuted(self, records: Sequence[Message]) -> None:
+    def set_back(self, records: Sequence[Message]) -> None:
         """Commits the offsets of unexecuted records, so that a clean stop and a task that moves lose nothing."""
         offsets = self._known({record.partition(): record.offset() or 0 for record in reversed(records)})
         if not self._reader.commit_now(offsets, FLUSH_SECONDS):
@@ -158,12 +156,6 @@ class AtMostOnce(AtLeastOnce):
                 *(self._component, len(records), sorted(offsets)),
                 extra=EACH,
             )
-
-    def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
-        self._sink.poll()
-
-    def on_revoked(self, partitions: Sequence[int]) -> None:
-        flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
 
     def _known(self, offsets: Mapping[int | None, int]) -> dict[int, int]:
         return {at: offset for at, offset in offsets.items() if at is not None and at in self._tasks}
@@ -178,16 +170,17 @@ class ExactlyOnce(DeliveryGuarantee):
 
     _sink: TransactionalSink
 
-    def __init__(self, environment: TaskEnvironment, sink: TransactionalSink, component: str) -> None:
-        super().__init__(environment, sink, component)
+    def __init__(self, *process: Any) -> None:
+        super().__init__(*process)
         self._unopened: dict[int, BoltTask] = {}
         self._committed: dict[int, int] = {}
         self._since: float | None = None
 
-    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+    def open(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Leaves that to `admit`."""
         self._unopened.update(tasks)
 
-    def on_polled(self, records: Sequence[Message]) -> None:
+    def admit(self, records: Sequence[Message]) -> None:
         """Opens the sessions of tasks that have their first records, and lets them continue where others were.
 
         Not before: a transaction without the offset of an input could still be committed by a process that lost its
@@ -205,18 +198,18 @@ class ExactlyOnce(DeliveryGuarantee):
                     task.resume(at.offset, at.metadata)
                 task.open_session()
 
-    def on_tick(self, now: float) -> None:
-        self._sink.poll()
+    def tick(self, now: float) -> None:
+        super().tick(now)
         if self._since is None:
             if self._sink.is_used or self._committable(self._tasks) != self._committed:
                 self._since = now
         elif now - self._since >= INTERVAL_SECONDS:
             self._commit_if_whole(now)
 
-    def on_idle(self, now: float) -> None:
+    def flush(self, now: float) -> None:
         self._commit_if_whole(now)
 
-    def on_revoked(self, partitions: Sequence[int]) -> None:
+    def release(self, partitions: Sequence[int]) -> None:
         """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
         try:
             if not self._commit():
@@ -233,7 +226,7 @@ class ExactlyOnce(DeliveryGuarantee):
         finally:
             self._forget(partitions)
 
-    def on_lost(self, partitions: Sequence[int]) -> None:
+    def drop(self, partitions: Sequence[int]) -> None:
         """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
         self._forget(partitions)
         if self._sink.is_used:
@@ -241,9 +234,9 @@ class ExactlyOnce(DeliveryGuarantee):
             if self._tasks:
                 raise RolledBackError(f"tasks {list(partitions)} were lost to others")
 
-    def on_rolled_back(self, why: str) -> None:
-        self.environment.counters.rollbacks += 1
-        super().on_rolled_back(why)
+    def roll_back(self, why: str) -> None:
+        self._counters.rollbacks += 1
+        super().roll_back(why)
         self._abort()
         self._unopened.clear()
         self._committed.clear()
@@ -279,7 +272,7 @@ class ExactlyOnce(DeliveryGuarantee):
         self._committed = offsets
         self._since = None
         self._failures.clear()
-        self.environment.counters.transactions += 1
+        self._counters.transactions += 1
         return True
 
     def _abort(self) -> None:
@@ -290,3 +283,10 @@ class ExactlyOnce(DeliveryGuarantee):
         for partition in partitions:
             self._unopened.pop(partition, None)
             self._committed.pop(partition, None)
+
+
+GUARANTEES: Final[Mapping[Guarantee, type[DeliveryGuarantee]]] = {
+    "at_least_once": AtLeastOnce,
+    "at_most_once": AtMostOnce,
+    "exactly_once": ExactlyOnce,
+}

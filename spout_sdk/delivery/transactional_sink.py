@@ -319,6 +319,10 @@ class TransactionalSink:
         """Everything was reported when it was sent."""
         return 0
 
+    def in_flight(self) -> int:
+        """No flush waits for deliveries: what follows is part of the same transaction."""
+        return 0
+
     def _replace(self, why: str) -> None:
         logger.warning("%s replaces its transactional producer: %s", self._component, why)
         self._hanging += self._current.hangs

@@ -10,12 +10,12 @@ from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.delivery_guarantees import DeliveryGuarantee
+from spout_sdk.delivery.delivery_guarantees import GUARANTEES
 from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
-from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
+from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT
 from tuple_tree.names import tuples_topic
 
@@ -35,11 +35,12 @@ B = TypeVar("B", list[Tuple], ArrowInput)
 class BoltLoop(TaskLoop[BoltTask]):
     """Runs the tasks of a bolt that the group gives to this process."""
 
-    def __init__(self, process: ComponentProcess, guarantee: DeliveryGuarantee) -> None:
-        super().__init__(process, guarantee.in_flight)
+    def __init__(self, process: ComponentProcess, sink: ProcessSink) -> None:
+        inbox = tuples_topic(process.topology.name, process.component)
         # Beyond it the client leaves the group by itself; what watches the calls of `execute` ends the process there.
-        self._kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **self._kafka}
-        self._guarantee = guarantee
+        super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
+        guarantee = GUARANTEES[process.topology.manifest.guarantee]
+        self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters)
         self._paused: set[int] = set()
         self._limit = 1
         self._batch = BatchSize()
@@ -63,24 +64,11 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def unread(self) -> int:
-        # Another thread may ask before the loop has started; then there are no tasks, and no reader.
-        return self._reader.unread if self.tasks else 0
+        return self._reader.unread
 
     @property
     def has_work(self) -> bool:
         return self.unread > 0 or bool(self._backlog.partitions)
-
-    @property
-    def _handled(self) -> int:
-        return self._executed
-
-    def start(self) -> None:
-        inbox = tuples_topic(self._topology.name, self._component)
-        self._reader = self._read(inbox, from_end=False)
-        self._guarantee.attach(self._reader, self.tasks)
-
-    def join(self) -> None:
-        self._reader.read(0)
 
     def close(self) -> None:
         self._cleaned_up(tuple(self.tasks))
@@ -95,8 +83,9 @@ class BoltLoop(TaskLoop[BoltTask]):
             return True
 
     def flush(self) -> None:
-        super().flush()
-        self._guarantee.on_idle(self._clock())
+        self._tick(self._clock())
+        self._flush_timing.flushed(self._executed)
+        self._guarantee.flush(self._clock())
 
     def end(self) -> None:
         try:
@@ -125,7 +114,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             if not self._records:
                 self._read_at = self._polled_at
             self._records += len(records)
-            self._guarantee.on_polled(records)
+            self._guarantee.admit(records)
         tuples = self._execute(records)
         self._executed += tuples
         self._tuples += tuples
@@ -183,7 +172,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             else:
                 read += self._execute_batches(task, partition)
             if self._stopping():
-                self._guarantee.on_unexecuted(self._backlog.take())
+                self._guarantee.set_back(self._backlog.take())
                 break
         return read
 
@@ -255,7 +244,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._set_paused()
         if records := self._reader.read(1):
             # None but of partitions that were assigned in this call, before they were paused.
-            self._guarantee.on_polled(records)
+            self._guarantee.admit(records)
             self._backlog.add(records)
 
     def _finish(self, partitions: Sequence[int]) -> None:
@@ -307,7 +296,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         for task in self.tasks.values():
             task.tick(now)
         self._pause_full()
-        self._guarantee.on_tick(now)
+        self._guarantee.tick(now)
         self._on_tick(now)
 
     def _pause_full(self) -> None:
@@ -335,10 +324,10 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not partitions:
             return
         opened = {
-            partition: BoltTask(self._topology, self._component, partition, self._guarantee.environment)
+            partition: BoltTask(self._topology, self._component, partition, self._environment)
             for partition in partitions
         }
-        self._guarantee.on_assigned(opened)
+        self._guarantee.open(opened)
         for partition, task in opened.items():
             task.prepare()
             self.tasks[partition] = task
@@ -352,7 +341,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
-        self._guarantee.on_unexecuted(self._backlog.take(held))
+        self._guarantee.set_back(self._backlog.take(held))
         try:
             with ExitStack() as stack:
                 for partition in held:
@@ -360,7 +349,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                 stack.callback(self._drop_read, held)
                 self._finish(held)
             # Not if it raised: what was emitted for an input that stays open must not be committed.
-            self._guarantee.on_revoked(held)
+            self._guarantee.release(held)
         finally:
             for partition in held:
                 del self.tasks[partition]
@@ -368,7 +357,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _lost(self, partitions: Sequence[int]) -> None:
         self._cleaned_up(partitions)
-        self._guarantee.on_lost(partitions)
+        self._guarantee.drop(partitions)
 
     def _begin_again(self, why: str) -> None:
         """Replaces all tasks by new ones, which continue from what is committed."""
@@ -376,7 +365,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
         # First, as what they still ack or emit must be undone too, unless it is committed.
         (self._released if self._guarantee.commits_first else self._cleaned_up)(partitions)
-        self._guarantee.on_rolled_back(why)
+        self._guarantee.roll_back(why)
         self._held.clear()
         self._reader.rewind(partitions)
         self._assigned(partitions)

@@ -13,7 +13,6 @@ from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from spout_sdk.api.topology import Topology
-from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, ExactlyOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import BrokerError, TopicsError
 from spout_sdk.kafka.kafka_checks import check_topics, topics_of
@@ -222,15 +221,10 @@ class ComponentRunner:
 
 
 def component_loop(process: ComponentProcess, slot: str) -> SpoutLoop | BoltLoop:
-    """The loop of a component, with its producers and its delivery guarantee; see `ComponentRunner` for the rest."""
+    """The loop of a component, with its producers; see `ComponentRunner` for the rest."""
     manifest, component, kafka = process.topology.manifest, process.component, process.kafka
-    declared = manifest.component(component)
-    is_spout = isinstance(declared, SpoutManifest)
-    if not is_spout and manifest.guarantee == "exactly_once":
-        transactions = TransactionalSink(kafka, manifest.topology, component, slot)
-        return BoltLoop(process, ExactlyOnce(process.environment(transactions), transactions, component))
-    sink = KafkaSink(kafka, never_twice=not manifest.acking)
-    if is_spout:
-        return SpoutLoop(process, sink)
-    guarantee = AtMostOnce if manifest.guarantee == "at_most_once" else AtLeastOnce
-    return BoltLoop(process, guarantee(process.environment(sink), sink, component))
+    if isinstance(manifest.component(component), SpoutManifest):
+        return SpoutLoop(process, KafkaSink(kafka, never_twice=not manifest.acking))
+    if manifest.guarantee == "exactly_once":
+        return BoltLoop(process, TransactionalSink(kafka, manifest.topology, component, slot))
+    return BoltLoop(process, KafkaSink(kafka, never_twice=not manifest.acking))

@@ -7,7 +7,6 @@ from typing import Final
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
 from spout_sdk.emitting.task import open_sessions
-from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
@@ -30,11 +29,15 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     A task is a partition of the notices topic. With `at_most_once` there are no notices; the group shares the tasks.
     """
 
+    _sink: KafkaSink
+
     def __init__(self, process: ComponentProcess, sink: KafkaSink) -> None:
-        super().__init__(process, sink.in_flight)
-        self._environment = replace(process.environment(sink), open_source=self._open_source)
-        self._sink = sink
-        self._reader: KafkaReader
+        notices = notices_topic(process.topology.name, process.component)
+        # A new session holds no trees, so earlier outcomes concern no task.
+        super().__init__(process, sink, notices, process.kafka, from_end=True)
+        self._environment = replace(
+            self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader)
+        )
         self._idle = _SHORTEST_IDLE
 
     @property
@@ -46,16 +49,8 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return self.pending > 0
 
     @property
-    def _handled(self) -> int:
+    def _emitted(self) -> int:
         return self._environment.counters.emitted
-
-    def start(self) -> None:
-        notices = notices_topic(self._topology.name, self._component)
-        # A new session holds no trees, so earlier outcomes concern no task.
-        self._reader = self._read(notices, from_end=True)
-
-    def join(self) -> None:
-        self._handle_notices(0)
 
     def close(self) -> None:
         self._lost(tuple(self.tasks))
@@ -65,7 +60,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         emitted = False
         for task in tuple(self.tasks.values()):
             emitted |= task.emit(_CALLS)
-            if task.is_throttled and not self._flush_timing.wait_seconds(self._handled):
+            if task.is_throttled and not self._flush_timing.wait_seconds(self._emitted):
                 # No tuple follows until a tree ends.
                 task.flush()
         now = self._clock()
@@ -75,13 +70,19 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if emitted or handled:
             self._idle = _SHORTEST_IDLE
             return True
-        if seconds := self._flush_timing.wait_seconds(self._handled):
+        if seconds := self._flush_timing.wait_seconds(self._emitted):
             return self._handle_notices(seconds)
         self.flush()
         throttled = all(task.is_throttled for task in self.tasks.values())
         handled = self._handle_notices(_THROTTLED_SECONDS if throttled else self._idle)
         self._idle = min(_LONGEST_IDLE, 2 * self._idle)
         return handled
+
+    def flush(self) -> None:
+        self._tick(self._clock())
+        self._flush_timing.flushed(self._emitted)
+        for task in self.tasks.values():
+            task.flush()
 
     def _handle_notices(self, seconds: float) -> bool:
         """Handles the outcomes that are available, or that come within `seconds`."""
@@ -128,9 +129,6 @@ class SpoutLoop(TaskLoop[SpoutTask]):
                 )
         flush_tasks(self._sink, [*released.values()], self._component)
         logger.info("%s released tasks %s", self._component, held)
-
-    def _open_source(self) -> KafkaSource:
-        return KafkaSource(self._kafka, self._group, self._reader)
 
     def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:

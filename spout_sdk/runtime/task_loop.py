@@ -8,15 +8,18 @@ from typing import Generic, TypeVar
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import FlushTiming
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
+from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import NO_INPUT, Counters
 from tuple_tree.names import component_group
 
 T = TypeVar("T", BoltTask, SpoutTask)
+ProcessSink = KafkaSink | TransactionalSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,52 +43,54 @@ class ComponentProcess:
 
 
 class TaskLoop(ABC, Generic[T]):
-    """Runs the tasks of a component; `in_flight` returns how many records are undelivered.
+    """Runs the tasks of a component, which are the partitions of a topic.
 
-    `run` does it all; the testing kit calls `start`, `join`, `turn` and `end` itself.
+    `run` does it all; the testing kit calls `join`, `turn`, `flush`, `end` and `close` itself. `kafka` are the settings
+    of the consumer, `from_end` whether it begins at the end of the topic.
     """
 
-    def __init__(self, process: ComponentProcess, in_flight: Callable[[], int]) -> None:
-        self._instance = process.instance
-        self._member: KafkaReader | None = None
-        self._topology, self._component, self._kafka = process.topology, process.component, process.kafka
+    def __init__(
+        self, process: ComponentProcess, sink: ProcessSink, topic: str, kafka: KafkaSettings, *, from_end: bool
+    ) -> None:
+        self._topology, self._component = process.topology, process.component
         self._clock, self._on_tick, self._stopping = process.clock, process.on_tick, process.stopping
         self._group = component_group(process.topology.name, process.component)
+        self._sink = sink
+        self._environment = process.environment(sink)
         self.tasks: dict[int, T] = {}  # by partition, as long as the group assigns them
         self._tick_at = 0.0
-        self._flush_timing = FlushTiming(process.clock, in_flight)
+        self._flush_timing = FlushTiming(process.clock, sink.in_flight)
+        self._reader = KafkaReader(
+            *(kafka, topic, self._group),
+            from_end=from_end,
+            on_assigned=self._assigned,
+            on_revoked=self._released,
+            on_lost=self._lost,
+            instance=process.instance,
+        )
 
     def run(self) -> None:
         """Works until the process is stopping, and then ends its tasks in order."""
-        self.start()
         try:
             while not self._stopping():
                 self.turn()
             self.end()
             # After an exception a successor takes the place of this process in the group.
-            if self._member is not None:
-                self._member.leave()
+            self._reader.leave()
         finally:
             self.close()
 
-    @abstractmethod
-    def start(self) -> None:
-        """Joins the group."""
-
-    @abstractmethod
     def join(self) -> None:
         """Prepares the tasks that the group assigns at once, and does nothing else; for the testing kit."""
+        self._reader.read(0)
 
     @abstractmethod
     def turn(self) -> bool:
         """Reads, works and sends once; returns whether there was anything to do."""
 
+    @abstractmethod
     def flush(self) -> None:
         """Flushes all tasks, as their input is idle; after a tick, whose tuples and acks are sent with the others."""
-        self._tick(self._clock())
-        self._flush_timing.flushed(self._handled)
-        for task in self.tasks.values():
-            task.flush()
 
     def end(self) -> None:
         """Ends all tasks in order, before `close`."""
@@ -110,11 +115,6 @@ class TaskLoop(ABC, Generic[T]):
     def pending(self) -> int:
         """Open trees of a spout, open inputs of a bolt."""
 
-    @property
-    @abstractmethod
-    def _handled(self) -> int:
-        """Tuples so far, for the timing of flushes."""
-
     @abstractmethod
     def _assigned(self, partitions: Sequence[int]) -> None: ...
 
@@ -128,14 +128,3 @@ class TaskLoop(ABC, Generic[T]):
 
     @abstractmethod
     def _tick(self, now: float) -> None: ...
-
-    def _read(self, topic: str, *, from_end: bool) -> KafkaReader:
-        self._member = KafkaReader(
-            *(self._kafka, topic, self._group),
-            from_end=from_end,
-            on_assigned=self._assigned,
-            on_revoked=self._released,
-            on_lost=self._lost,
-            instance=self._instance,
-        )
-        return self._member

@@ -46,7 +46,6 @@ class SimulatedProcess:
         # Nothing is executed twice for certain, if each turn ends with its transaction.
         self._linger = 1 if topology.manifest.guarantee == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush
-        self._loop.start()
         self._loop.join()
         self._task: SpoutTask | BoltTask = self._loop.tasks[task]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -10,7 +9,6 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from spout_sdk import AsyncBolt, AsyncCollector, TaskContext, TopologyBuilder, Tuple
-from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce
 from spout_sdk.runtime import bolt_loop
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
@@ -97,16 +95,14 @@ class Rig:
         self.stops = False
         self.step = 0.0  # how long a turn takes
         sink = cast(Any, bench.sink)
-        environment = replace(bench.environment, kafka={"bootstrap.servers": "-"})
-        made = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
         self.loop = BoltLoop(
             ComponentProcess(
-                *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
+                *(bench.topology, "b", {"bootstrap.servers": "-"}, bench.clock, bench.environment.entropy),
+                *(bench.counters, lambda _: None),
                 lambda: self.stops,
             ),
-            made(environment, sink, "b"),
+            sink,
         )
-        self.loop.start()
         self.loop.turn()
 
     def started(self, count: int) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.repeated_lines import EACH
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
-from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, AtLeastOnce, AtMostOnce
+from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH
 from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -210,13 +210,12 @@ class Rig:
         self.open_offsets = open_offsets
         self.sink = sink = cast(Any, bench.sink)
         self.consumer.sent = lambda: len(sink.batches)
-        commits = AtMostOnce if guarantee == "at_most_once" else AtLeastOnce
         self.loop = BoltLoop(
             ComponentProcess(
                 *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
                 lambda: self.stopping() or not self.consumer.there,
             ),
-            commits(bench.environment, sink, "b"),
+            sink,
         )
 
     def work(self, tuple_: Tuple, collector: OutputCollector) -> None:
@@ -458,12 +457,6 @@ def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]
     def ignore(_partitions: Sequence[int]) -> None: ...
 
     return KafkaReader({}, "topic", "group", from_end=True, on_assigned=taken.extend, on_revoked=ignore, on_lost=ignore)
-
-
-def test_a_loop_that_has_not_started_has_nothing_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics are read by other threads, at any time."""
-    loop = Rig(monkeypatch, [1]).loop
-    assert (loop.unread, loop.pending, loop.has_work) == (0, 0, False)
 
 
 def test_a_process_that_is_no_member_of_its_group_has_no_place_for_a_transaction(

@@ -8,9 +8,8 @@ import pytest
 from spout_sdk import HeldBackError
 from spout_sdk.delivery.delivery_guarantees import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import Counters
-from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
+from tests.unit.sdk.memory import open_pack
 
 
 class Transactions:
@@ -44,19 +43,17 @@ class Process:
 
     def __init__(self, transactions: Any, reader: Any = None) -> None:
         self.tasks: dict[int, Any] = {}
-        environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
-        self.guarantee = ExactlyOnce(environment, transactions, "b")
-        self.guarantee.attach(reader, self.tasks)
+        self.guarantee = ExactlyOnce("b", transactions, reader, self.tasks, Counters())
 
     def assigned(self, partition: int, emitted: Callable[[], int]) -> InputOffsets:
         task: Any = Task(InputOffsets(emitted))
-        self.guarantee.on_assigned({partition: task})
+        self.guarantee.open({partition: task})
         self.tasks[partition] = task
         return task.inputs  # type: ignore[no-any-return]
 
     def lost(self, partition: int) -> None:
         del self.tasks[partition]
-        self.guarantee.on_lost([partition])
+        self.guarantee.drop([partition])
 
 
 @pytest.mark.parametrize("has_lost_a_task", [False, True])
@@ -69,17 +66,17 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
         inputs = process.assigned(0, lambda: 0)
         inputs.open(pack := open_pack(0))
         inputs.settle([pack])
-        guarantee.on_tick(1.0)
+        guarantee.tick(1.0)
         process.lost(0)
-        guarantee.on_idle(1.05)
-    guarantee.on_tick(99.0)
+        guarantee.flush(1.05)
+    guarantee.tick(99.0)
     # A bolt has emitted while it holds an input.
     process.assigned(1, lambda: transactions.emitted).open(open_pack(0))
     transactions.emitted += 1
-    guarantee.on_tick(100.0)
-    guarantee.on_idle(103.9)
+    guarantee.tick(100.0)
+    guarantee.flush(103.9)
     with pytest.raises(HeldBackError):
-        guarantee.on_idle(104.1)
+        guarantee.flush(104.1)
 
 
 def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
@@ -101,6 +98,6 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     process = Process(transactions, reader)
     process.assigned(3, lambda: transactions.emitted)
     transactions.emitted += 1
-    process.guarantee.on_tick(100.0)
-    process.guarantee.on_idle(101.0)
+    process.guarantee.tick(100.0)
+    process.guarantee.flush(101.0)
     assert committed == [({3: 17}, "generation")]
