@@ -12,7 +12,6 @@ from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.errors import AckerWorkerError
 from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
 from acker_worker.notifier import Notifier
@@ -22,7 +21,7 @@ from acker_worker.stats import Counters, WorkerStats, summed
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_group, new_client
-from kafka_clients.errors import GONE, AccessError, ClusterError, TopicError
+from kafka_clients.errors import GONE, AccessError, AckerError, BrokerError, TopicsError
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, first_error
 from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
 from kafka_clients.log_reader import watermarks
@@ -47,10 +46,10 @@ class AckerLoop(GroupConsumer):
     """Follows the tuple trees in the partitions of the ack log that the group assigns to this process.
 
     A process repeats `turn`, calls `end`, and leaves the group at the end of the `with` block; so does the testing kit,
-    but for the end. All methods raise `ClusterError` and `KafkaException`; nothing is committed after an exception.
+    but for the end. All methods raise `AckerError` and `KafkaException`; nothing is committed after an exception.
     """
 
-    _KEPT = (ClusterError, KafkaException)
+    _KEPT = (AckerError, KafkaException)
 
     def __init__(
         self,
@@ -204,13 +203,13 @@ class AckerLoop(GroupConsumer):
                 self._owned[partition].end = offset
             return
         if error.code() in FENCED:
-            raise AckerWorkerError(
+            raise BrokerError(
                 f"reading {self._topic} cannot continue: {error.str()}; a restart continues from its commit"
             )
         if error.fatal() or error.code() in FINAL:
             where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
             self.check_allowed(error, where)
-            raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
+            raise TopicsError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
         if error.code() in GONE:
             raise self._gone(error)
         _log.warning("%s: %s", self._topic, error.str())
@@ -220,10 +219,10 @@ class AckerLoop(GroupConsumer):
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise AccessError(f"group {self._group} may not be joined by this user: {remedy(ACKER)}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise TopicError(where, f"may not be read by this user: {remedy(ACKER)}")
+            raise TopicsError(where, f"may not be read by this user: {remedy(ACKER)}")
 
-    def _gone(self, error: KafkaError) -> TopicError:
-        return TopicError(
+    def _gone(self, error: KafkaError) -> TopicsError:
+        return TopicsError(
             self._topic,
             f"is gone: {error.str()}. Its open trees have no ledger any more. If this was a mistake, stop the "
             "topology, run acker topics create MODULE:TOPOLOGY, and start it again: what was not acked has to be "
@@ -316,12 +315,12 @@ class AckerLoop(GroupConsumer):
         """Ends the worker if its ack log was deleted, which an idle one would not notice, or if it is stuck."""
         now = self._clock()
         if problem := self._watch.look(now):
-            raise TopicError(*problem)
+            raise TopicsError(*problem)
         if self.lost:
-            raise AckerWorkerError(f"the acker worker of {self._manifest.topology} cannot continue: {LOST}")
+            raise BrokerError(f"the acker worker of {self._manifest.topology} cannot continue: {LOST}")
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
         if min(now - self._watch.unanswered_at, self.unanswered_s) > ANSWER_S:
-            raise AckerWorkerError(
+            raise BrokerError(
                 f"the acker worker of {self._manifest.topology} cannot continue: a commit has had no answer for "
                 f"{self.unanswered_s:.0f} s, though the brokers answer. Nothing is lost: start it again"
             )

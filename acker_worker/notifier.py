@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
-from kafka_clients.access import ACKER, remedy
+from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_reported, new_client
 from kafka_clients.errors import GONE, BrokerUnreachableError
@@ -51,7 +51,7 @@ class Notifier:
         self._missing: dict[SpoutAddress, tuple[float, float]] = {}
         self._waiting: deque[tuple[SpoutAddress, NoticeBatch]] = deque()
         self._ask_at = -math.inf
-        self._failure: KafkaError | None = None
+        self._failure: DeliveryError | None = None
         self._producer = new_client(Producer, {**for_reported(kafka), "logger": client_logger("acker_worker")})
 
     def notify(self, partition: int, position: int, outcomes_of: dict[SpoutAddress, SpoutOutcomes]) -> None:
@@ -75,11 +75,7 @@ class Notifier:
         self._forward()
         left = self._producer.flush(timeout_s) + len(self._waiting)
         if self._failure is not None:
-            refused = self._failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-            raise DeliveryError(
-                f"a notice could not be delivered: {self._failure.str()}. Nothing was committed, so the next owner of "
-                f"the partition sends it again; {remedy(ACKER) if refused else 'check the brokers'}"
-            )
+            raise self._failure
         return left == 0
 
     def poll(self) -> None:
@@ -163,7 +159,7 @@ class Notifier:
             else:
                 return
 
-    def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, _message: Message) -> None:
+    def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.notices += len(notice)
         elif error.code() in GONE:
@@ -171,13 +167,16 @@ class Notifier:
             self._topics.pop(spout.topic, None)
             self._waiting.append((spout, notice))
         else:
-            self._failure = error
+            self._fail("a notice", error, message)
 
     def _on_dead_letter(self, headers: Headers, error: KafkaError | None, message: Message) -> None:
         if error is None:
             return
         if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or message.value() is None:
-            self._failure = error
+            self._fail("a dead letter", error, message)
             return
         # With our headers it outgrew the topic's limit. Where it lay is in the headers, so it can be fetched there.
         self._send(self._dead_letters_topic, 0, None, headers, partial(self._on_dead_letter, headers))
+
+    def _fail(self, what: str, error: KafkaError, message: Message) -> None:
+        self._failure = DeliveryError(what, message.topic() or "", message.partition() or 0, error, ACKER)

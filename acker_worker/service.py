@@ -11,12 +11,13 @@ from typing import Final, Protocol
 
 from confluent_kafka import Producer
 
+from acker_worker.errors import AckerError
 from acker_worker.ledger import LedgerSettings, warm_up
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
 from kafka_clients.access import ACKER, Operation, Permission, Role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
+from kafka_clients.errors import AccessError, BrokerUnreachableError, TopicsError
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import producer_settings
 from kafka_clients.supervision import Backoff
@@ -177,7 +178,7 @@ class Served:
             _log.error("%s", run.error)
             return
         pause_s = self._backoff.after(now - run.began)
-        is_ours = isinstance(run.error, ClusterError)
+        is_ours = isinstance(run.error, AckerError)
         self.problem = str(run.error) if is_ours else f"{type(run.error).__name__}: {run.error}"
         _log.error(
             "topology %s is not served, tried again in %.1f s: %s",
@@ -221,7 +222,7 @@ class AckerService:
     def run(self) -> None:
         """Works until `stop` is called; an error of one topology is logged, and its worker is started again.
 
-        Raises `ClusterError` if `acker.topologies` cannot be followed.
+        Raises `BrokerError` if `acker.topologies` cannot be followed.
         """
         looks = Interval(_LOOK_S, self._clock)
         try:
@@ -257,7 +258,7 @@ class AckerService:
             _log.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
             # It may be this client alone that has lost its brokers.
             self._catalogue = Catalogue(self._kafka, _CONTACT_S)
-        except TopicError as error:
+        except TopicsError as error:
             # It may be deleted at any moment.
             if not error.is_missing:
                 raise

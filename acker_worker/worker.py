@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, Producer
 
 from acker_worker.acker_loop import AckerLoop
-from acker_worker.errors import AckerWorkerError
+from acker_worker.errors import AckerError
 from acker_worker.ledger import warm_up
 from acker_worker.stats import WorkerStats
 from kafka_clients.access import ACKER, acker_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from tuple_tree.manifest import Manifest, topic_specs
@@ -64,7 +65,7 @@ class AckerWorker:
     def run(self) -> None:
         """Works until `stop` is called.
 
-        Raises `AckerWorkerError` if it cannot start, or cannot continue; the message says why and what to do.
+        Raises `AckerError` if it cannot start, or cannot continue; the message says why and what to do.
         """
         catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         manifest = self._checked(catalogue)
@@ -92,7 +93,7 @@ class AckerWorker:
                 self._on_stats(loop.stats)
         except KafkaException as error:
             loop.check_allowed(error.args[0], acks_topic(self._topology))
-            raise AckerWorkerError(
+            raise BrokerError(
                 f"the acker worker of {self._topology} cannot continue: {error.args[0].str()}. Nothing is lost: start "
                 "it again when the brokers are available, or let another worker take over"
             ) from error
@@ -103,7 +104,7 @@ class AckerWorker:
     def _checked(self, catalogue: Catalogue) -> Manifest:
         manifest = self._given_manifest or catalogue.manifest(self._topology)
         if not manifest.acking:
-            raise AckerWorkerError(
+            raise AckerError(
                 f"topology {self._topology} has the guarantee at_most_once, so it has no trees: build it with "
                 'guarantee="at_least_once"'
             )

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from inspection.errors import DeadLettersError
 from inspection.previews import PREVIEW_CHARACTERS, Previews, preview
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import ClusterError, UnknownTopologyError
+from kafka_clients.errors import BrokerError, UnknownTopologyError
 from kafka_clients.log_reader import SILENCE_S, LogReader
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.errors import ManifestError
@@ -238,5 +238,5 @@ class DeadLetterLog:
         """Previews of the letters: tuples by field, or bytes if the manifest was deleted or cannot be read."""
         try:
             return LetterPreviews(self._catalogue.manifest(self._topology))
-        except (ClusterError, ManifestError):
+        except (BrokerError, ManifestError):
             return LetterPreviews(None)

@@ -18,7 +18,7 @@ from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus, TopologyStatus
 from inspection.view import ComponentView
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
-from kafka_clients.errors import GONE, REFUSED, ClusterError, TopicError
+from kafka_clients.errors import GONE, REFUSED, BrokerError, TopicsError
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
@@ -61,7 +61,7 @@ def look_at_all(
     report(f"requesting the state of {servers} …")
     try:
         return _Gathering(kafka, report).facts(wanted, declared, watch_s)
-    except (ClusterError, KafkaException) as error:
+    except (BrokerError, KafkaException) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         return Facts(servers, problem=why, wanted=wanted)
 
@@ -122,7 +122,7 @@ class _Gathering:
         try:
             with closing(Observer(self._kafka, manifest, _STATS_S)) as observer:
                 observer.read_statistics()
-        except TopicError:
+        except TopicsError:
             return {}
         return {each["name"]: report_of(each) for each in observer.view.snapshot(0)["components"] if each["processes"]}
 

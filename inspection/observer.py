@@ -12,7 +12,7 @@ from inspection.errors import SilenceError
 from inspection.topology_status import ClusterStatus
 from inspection.view import Snapshot, TopologyView
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
-from kafka_clients.errors import GONE, ClusterError, TopicError
+from kafka_clients.errors import GONE, BrokerError, TopicsError
 from kafka_clients.log_reader import LogReader
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.errors import StatsRecordError
@@ -49,7 +49,7 @@ class BrokerClock:
 class Observer:
     """A topology that is followed; not for several threads. `problem` is why lags are not known; empty if they are.
 
-    It begins with the statistics of the last `back_s` seconds. Raises a `ClusterError` if they cannot be read.
+    It begins with the statistics of the last `back_s` seconds. Raises a `BrokerError` if they cannot be read.
     """
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, back_s: float = _BACK_S) -> None:
@@ -59,7 +59,7 @@ class Observer:
         self._status = ClusterStatus(kafka)
         self._place = stats_topic(manifest.topology), 0
         if self._place[0] not in self._status.catalogue.topics():
-            raise TopicError(
+            raise TopicsError(
                 self._place[0],
                 f"does not exist, or this user has no DESCRIBE ACL for it, so there are no statistics of "
                 f"{manifest.topology}. Create it with acker topics create MODULE:TOPOLOGY; running processes find it "
@@ -83,7 +83,7 @@ class Observer:
         self._reader.assign({self._place: kept.stop})
 
     def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Reads for `seconds`, or until `stopping`; raises `TopicError` or `AccessError` if that is not allowed."""
+        """Reads for `seconds`, or until `stopping`; raises `TopicsError` or `AccessError` if that is not allowed."""
         deadline = time.monotonic() + seconds
         while not stopping() and (left := deadline - time.monotonic()) > 0:
             self._poll(min(_POLL_S, left))
@@ -134,7 +134,7 @@ class Observer:
             lags, letters, of_tasks = self._status.waiting(self._manifest, self.view.sources())
             self.view.feed_lags(lags, None if letters is None else self._dead_letters.between(*letters), of_tasks)
             self.problem = ""
-        except ClusterError as error:
+        except BrokerError as error:
             # The rest is still of use, and brokers come back.
             self.problem = str(error)
             self.view.feed_lags({}, None)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
 from kafka_clients.client_settings import for_admin, for_producer, new_client
-from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicError, UnknownTopologyError
+from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicsError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader
 from tuple_tree.errors import ManifestError
@@ -148,7 +148,7 @@ class Catalogue:
     def create_topics(self, manifest: Manifest, replication_factor: int = -1) -> list[str]:
         """Creates the topics of a topology that do not exist yet, and returns their names.
 
-        A replication factor of -1 is the broker's default. Raises `TopicError` if a topic cannot be created, or exists
+        A replication factor of -1 is the broker's default. Raises `TopicsError` if a topic cannot be created, or exists
         and is not as it has to be.
         """
         specs = topic_specs(manifest)
@@ -164,13 +164,13 @@ class Catalogue:
                 created.result()
             except KafkaException as error:
                 if error.args[0].code() in REFUSED:
-                    raise TopicError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
+                    raise TopicsError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise TopicError(name, f"could not be created: {error.args[0].str()}") from error
+                    raise TopicsError(name, f"could not be created: {error.args[0].str()}") from error
         self._await_sound(specs, new)
         return [*new]
 
-    def problems(self, specs: list[TopicSpec]) -> list[TopicError]:
+    def problems(self, specs: list[TopicSpec]) -> list[TopicsError]:
         """Problems of the topics; empty if they match the manifest."""
         existing = self.topics()
         allowed = self.allowed(spec.name for spec in specs if spec.name not in existing)
@@ -178,17 +178,17 @@ class Catalogue:
         return [problem for spec in specs for problem in _problems(spec, existing, allowed, configs)]
 
     def check_access(self, role: Role) -> None:
-        """Raises `TopicError` if this user lacks an ACL for a topic of a role that exists."""
+        """Raises `TopicsError` if this user lacks an ACL for a topic of a role that exists."""
         allowed = self.allowed(role.needed_topics)
         for topic, needed in role.needed_topics.items():
             if lacking := shortfall(needed, allowed[topic]):
-                raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
+                raise TopicsError(topic, f"{lacking}: {remedy(role.name)}")
 
     def short_retention(self, manifest: Manifest) -> str | None:
         topic = acks_topic(manifest.topology)
         config = self._configs([topic]).get(topic)
         if config is None:
-            raise TopicError.missing(topic)
+            raise TopicsError.missing(topic)
         return short_retention(manifest, config)
 
     def publish(self, manifest: Manifest) -> None:
@@ -211,7 +211,7 @@ class Catalogue:
         )
         left = producer.flush(self._contact_s)
         if failures and failures[0].code() in REFUSED:
-            raise TopicError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
+            raise TopicsError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
         if left or failures:
             why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
             done = "withdrawn" if value is None else "published"
@@ -237,7 +237,7 @@ class Catalogue:
     def _manifest_values(self) -> dict[str, bytes]:
         if TOPOLOGIES_TOPIC not in self.topics():
             if hidden := shortfall((), self.allowed([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC]):
-                raise TopicError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
+                raise TopicsError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
             return {}
         return {topology: value for topology, (_, value) in self.published().items() if value is not None}
 
@@ -279,7 +279,7 @@ class Catalogue:
                     configs[resource.name] = {key: entry.value for key, entry in entries.items()}
                 elif entries.code() in REFUSED:
                     problem = f"may not be asked for its settings by this user: {remedy()}"
-                    raise TopicError(resource.name, problem)
+                    raise TopicsError(resource.name, problem)
                 else:
                     configs[resource.name] = None
         return configs
@@ -320,23 +320,23 @@ def _problems(
     existing: Mapping[str, int],
     allowed: Mapping[str, frozenset[str] | None],
     configs: Mapping[str, Mapping[str, str | None] | None],
-) -> Iterator[TopicError]:
+) -> Iterator[TopicsError]:
     name = spec.name
     config = configs.get(name)
     if hidden := shortfall((), allowed.get(name)):
-        yield TopicError(name, f"{hidden}: {remedy()}")
+        yield TopicsError(name, f"{hidden}: {remedy()}")
     elif name in existing and existing[name] != spec.partitions:
-        yield TopicError(
+        yield TopicsError(
             name,
             f"has {existing[name]} partitions, but the manifest has {spec.partitions}. A running topology keeps its "
             "partitions: set the manifest's number back, or use a new topology name",
         )
     elif config is None:
-        yield TopicError.missing(name)
+        yield TopicsError.missing(name)
     else:
         for key, wanted in spec.required.items():
             if config.get(key) != wanted:
-                yield TopicError(
+                yield TopicsError(
                     name,
                     f"has {key}={config.get(key)}, but it must be {wanted}. Change it: kafka-configs --alter "
                     f"--entity-type topics --entity-name {name} --add-config {key}={wanted}",

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_clients.access import VIEWER, remedy
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.errors import GONE, REFUSED, AccessError, BrokerUnreachableError, ClusterError, TopicError
+from kafka_clients.errors import GONE, REFUSED, AccessError, BrokerError, BrokerUnreachableError, TopicsError
 from tuple_tree.names import CATALOGUE_GROUP
 
 LEADERLESS: Final = frozenset(
@@ -96,7 +96,7 @@ class LogReader:
     ) -> dict[Place, range]:
         """The offsets of partitions between two times, by the records' timestamps, in milliseconds since the epoch.
 
-        None stands for the beginning of a partition, and for its end now. Raises `ClusterError`.
+        None stands for the beginning of a partition, and for its end now. Raises `BrokerError`.
         """
         kept = {}
         # First, because this waits for the leaders of a new topic.
@@ -124,7 +124,7 @@ class LogReader:
     def poll(self, seconds: float, *, ignoring: Collection[int] = ()) -> list[Message]:
         """The next records, those of a partition in order; waits `seconds` for the first.
 
-        Raises `TopicError` or `AccessError` if they may not be read, or the topic does not exist, unless the error's
+        Raises `TopicsError` or `AccessError` if they may not be read, or the topic does not exist, unless the error's
         code is one of `ignoring`.
         """
         first = self._consumer.poll(seconds)
@@ -190,16 +190,16 @@ class LogReader:
                 raise self._error(answer.error, answer.topic)
         return {(answer.topic, answer.partition): answer.offset for answer in answers}
 
-    def _error(self, error: KafkaError, topic: str) -> ClusterError:
+    def _error(self, error: KafkaError, topic: str) -> BrokerError:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return AccessError(
                 f"group {self._group} may not be used by this user, and topics are read in its name: "
                 f"{remedy(self._role)}"
             )
         if error.code() in REFUSED:
-            return TopicError(topic, f"may not be read by this user: {remedy(self._role)}")
+            return TopicsError(topic, f"may not be read by this user: {remedy(self._role)}")
         if error.code() in GONE:
-            return TopicError.missing(topic)
+            return TopicsError.missing(topic)
         return unanswered(error, f"for {topic} ")
 
 

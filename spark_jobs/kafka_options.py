@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from kafka_clients.access import Operation, Role, remedy, shortfall
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import consumers, producers
-from kafka_clients.errors import AccessError, ClusterError
+from kafka_clients.errors import AccessError, BrokerError
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 
 _RENAMED: Final = {"metadata.broker.list": "bootstrap.servers", "fetch.wait.max.ms": "fetch.max.wait.ms"}
@@ -109,7 +109,7 @@ def catalogue_of(kafka: Mapping[str, Any]) -> Iterator[Catalogue]:
         raise SparkJobError(f"the Kafka settings cannot be used: {error.args[0].str()}; correct them") from error
     try:
         yield catalogue
-    except ClusterError as error:
+    except BrokerError as error:
         raise TopicsRefusedError(str(error)) from error
 
 

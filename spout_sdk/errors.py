@@ -1,6 +1,6 @@
 """Errors of the SDK.
 
-SpoutSdkError
+SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── TopologyError            an invalid topology, or a reference that leads to none
 ├── EmitError                values, a stream or an anchor that cannot be emitted
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
@@ -11,30 +11,23 @@ SpoutSdkError
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
 ├── RolledBackError          within the SDK: what was not committed is read again
-├── BrokerError              Kafka does not do what it must
-│   ├── BrokerUnreachableError   no broker answers at bootstrap.servers
-│   ├── TopicsError              a topic is missing, has the wrong number of partitions, or may not be used
-│   ├── AccessError              authentication failed, or the user may not join the group of the component
-│   └── DeliveryError            an ack batch or a dead letter was not delivered
-├── UnsupportedVersionError  a notice or a commit of a version that this one cannot read
-└── ProcessError             a process of a component could not be started
+├── ProcessError             a process of a component could not be started
+└── BrokerError, UnsupportedVersionError and theirs: see `kafka_clients.errors`
 """
 
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaError
+from kafka_clients.errors import AccessError as AccessError
+from kafka_clients.errors import AckerError
+from kafka_clients.errors import BrokerError as BrokerError
+from kafka_clients.errors import BrokerUnreachableError as BrokerUnreachableError
+from kafka_clients.errors import DeliveryError as DeliveryError
+from kafka_clients.errors import TopicsError as TopicsError
+from kafka_clients.errors import UnsupportedVersionError as UnsupportedVersionError
+from kafka_clients.errors import is_refused as is_refused
 
-from kafka_clients.access import remedy
-
-
-def is_refused(failure: object) -> bool:
-    """Whether a delivery report is TOPIC_AUTHORIZATION_FAILED."""
-    code = getattr(failure, "code", None)
-    return code is not None and code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-
-
-class SpoutSdkError(Exception):
-    """Base of all errors raised by `spout_sdk`."""
+SpoutSdkError = AckerError
+"""Base of all errors raised by `spout_sdk`."""
 
 
 class TopologyError(SpoutSdkError):
@@ -125,45 +118,6 @@ class HeldBackError(SpoutSdkError):
 
 class RolledBackError(SpoutSdkError):
     """All records since the last commit have to be read again, by new tasks."""
-
-
-class BrokerError(SpoutSdkError):
-    """Kafka does not do what it must."""
-
-
-class BrokerUnreachableError(BrokerError):
-    """No broker answers at `bootstrap.servers`."""
-
-
-class TopicsError(BrokerError):
-    """A topic is missing or is not as the manifest says, or this user may not use it."""
-
-
-class AccessError(BrokerError):
-    """Authentication failed, or this user may not do what the component has to."""
-
-
-class DeliveryError(BrokerError):
-    """An ack batch or a dead letter for `topic` and `partition` was not delivered, or this user may not send tuples.
-
-    The inputs that it covers stay uncommitted, so a restart reads them again.
-    """
-
-    def __init__(self, what: str, topic: str, partition: int, failure: object) -> None:
-        if is_refused(failure):
-            why = f"{what} was not delivered: topic {topic} may not be written by this user; {remedy()}"
-        else:
-            why = (
-                f"{what} for {topic}[{partition}] was not delivered ({failure}); "
-                "restart the process: it reads the inputs that this covered again"
-            )
-        super().__init__(why)
-        self.topic = topic
-        self.partition = partition
-
-
-class UnsupportedVersionError(SpoutSdkError):
-    """A notice or a commit was written by another version, and nothing behind it may be read."""
 
 
 class ProcessError(SpoutSdkError):

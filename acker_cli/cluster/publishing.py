@@ -7,7 +7,7 @@ from typing import Final
 from acker_cli.errors import CliError
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import ClusterError
+from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
@@ -49,7 +49,7 @@ def check_publishable(kafka: KafkaSettings, catalogue: Catalogue, manifest: Mani
         published = catalogue.manifests().get(topology)
         changes = breaking_changes(published, manifest) if isinstance(published, Manifest) else []
         running = _running(kafka, catalogue, manifest) if changes else {}
-    except ClusterError as error:
+    except BrokerError as error:
         _log.warning("it is not known whether %s has changed under running processes: %s", topology, error)
         return
     if not changes:

@@ -23,7 +23,7 @@ from acker_cli.views.live import TopologySnapshot, View, by_reason, latency_in_w
 from acker_worker.stats import WorkerStats
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.errors import ClusterError
+from kafka_clients.errors import BrokerError
 from spout_sdk import Stats, load_topology
 
 # The group notices a killed member within this time; the default is longer than the demo waits.
@@ -162,7 +162,7 @@ def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
         removal = Removal(status, remains, lambda _line: None)
         removal.withdraw(force=True)
         left = "; ".join(removal.delete())
-    except ClusterError as error:
+    except BrokerError as error:
         left = f"{topology} ({error})"
     if left:
         view.note(f"left on the cluster: {left}. Remove it: acker topologies delete {topology}")

@@ -108,7 +108,7 @@ def main() -> int:
     from acker_worker.ledger import warm_up
     from acker_worker.stats import WorkerStats
     from acker_worker.worker import AckerWorker, WorkerSettings
-    from kafka_clients.errors import ClusterError
+    from kafka_clients.errors import AckerError
 
     warm_up()
     launch = read_launch()
@@ -126,7 +126,7 @@ def main() -> int:
     stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
     try:
         worker.run()
-    except ClusterError as error:
+    except AckerError as error:
         send_report(reports, {"error": str(error)})
         return 1
     except Exception as error:  # noqa: BLE001 - it is logged

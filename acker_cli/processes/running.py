@@ -20,7 +20,7 @@ from acker_worker.metrics import WorkerCollector
 from inspection.topology_status import ClusterStatus
 from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import ClusterError
+from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import start_early
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
@@ -255,7 +255,7 @@ def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: flo
     def look() -> None:
         try:
             members = ClusterStatus(kafka).members([group])[group]
-        except ClusterError as error:
+        except BrokerError as error:
             _log.warning("it is not known whether an acker worker is running: %s", error)
             return
         if members == 0 and not timer.finished.is_set():  # which it is if it was cancelled meanwhile

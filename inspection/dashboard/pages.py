@@ -22,7 +22,7 @@ from inspection.dashboard.recent import Shown
 from inspection.dashboard.source import STOPPING, Source
 from inspection.errors import RootNotFoundError, SearchLimitError, TraceError
 from inspection.notation import parse_root
-from kafka_clients.errors import ClusterError, UnknownTopologyError
+from kafka_clients.errors import BrokerError, UnknownTopologyError
 
 STATIC: Final = Path(__file__).with_name("static")
 PAGE: Final = "/"
@@ -41,7 +41,7 @@ _STATUS: Final[dict[type[Exception], int]] = {
     RootNotFoundError: 404,
     SearchLimitError: 503,
     TraceError: 400,
-    ClusterError: 503,
+    BrokerError: 503,
 }
 
 
@@ -128,7 +128,7 @@ class Pages:
         while not self._stopping():
             try:
                 event = await self._ask(lambda: self._event(name))
-            except ClusterError:  # It is stopping.
+            except BrokerError:  # It is stopping.
                 return
             if event != last:
                 last, quiet = event, 0.0
@@ -142,12 +142,12 @@ class Pages:
     def _event(self, name: str) -> str:
         try:
             kind, value = "snapshot", self._source.snapshot(name)
-        except ClusterError as error:
+        except BrokerError as error:
             kind, value = "problem", {"error": str(error)}
         return f"event: {kind}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n"
 
     async def _ask(self, question: Callable[[], T]) -> T:
-        """Calls this in a thread; raises what it raises, or a `ClusterError` if the server stops before the answer.
+        """Calls this in a thread; raises what it raises, or a `BrokerError` if the server stops before the answer.
 
         Not in the loop's own threads: its end, and that of the process, would wait for a broker that does not answer.
         """
@@ -160,7 +160,7 @@ class Pages:
             try:
                 while not answer.done():
                     if self._stopping():
-                        raise ClusterError(STOPPING)
+                        raise BrokerError(STOPPING)
                     await asyncio.wait([answer], timeout=_LOOK_S)
                 return answer.result()
             finally:

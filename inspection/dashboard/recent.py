@@ -14,7 +14,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parse
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import ClusterError
+from kafka_clients.errors import BrokerError
 from kafka_clients.log_reader import LogReader, Place, place_of
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.errors import WireError
@@ -169,7 +169,7 @@ class SourceMessages:
             try:
                 partitions = self._catalogue.topics().get(name, 0)
                 identity = self._catalogue.topic_id(name) if partitions else None
-            except ClusterError:
+            except BrokerError:
                 identity = None
             self._topics[name] = now, identity, partitions
         return identity, partitions

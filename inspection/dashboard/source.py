@@ -20,7 +20,7 @@ from inspection.trace.tree import Tree
 from inspection.trace_reader import TraceReader
 from inspection.tracks import SILENT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import BrokerUnreachableError, ClusterError
+from kafka_clients.errors import BrokerError, BrokerUnreachableError
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
@@ -49,7 +49,7 @@ class Source:
 
     Every method may block for seconds and is called in threads, several at once.
 
-    Each but `topologies` raises `UnknownTopologyError` if there is no such topology, another `ClusterError` if the
+    Each but `topologies` raises `UnknownTopologyError` if there is no such topology, another `BrokerError` if the
     cluster does not answer; `trace` and `oldest` raise a `TraceError` if there is no tree, or the search is too large.
     """
 
@@ -133,7 +133,7 @@ class Source:
         manifest = Catalogue(self._kafka).manifest(topology)
         with self._lock:
             if self._closed:
-                raise ClusterError(STOPPING)
+                raise BrokerError(STOPPING)
             found = self._followed.get(topology)
             if found is None or not found.request():
                 found = self._followed[topology] = _Followed(self._kafka, manifest, self._clock)
@@ -183,7 +183,7 @@ class _Followed(threading.Thread):
         self._requested_at = clock()
         self._ending = threading.Event()
         # Or why there are none.
-        self._latest: _Figures | ClusterError = BrokerUnreachableError(
+        self._latest: _Figures | BrokerError = BrokerUnreachableError(
             f"the figures of {manifest.topology} could not be read within {_FIRST_S:g} s: check the brokers"
         )
         self._has_read = threading.Event()
@@ -195,7 +195,7 @@ class _Followed(threading.Thread):
     def stop(self) -> None:
         self._ending.set()
         self.doctor.close()
-        self._publish(ClusterError(STOPPING))
+        self._publish(BrokerError(STOPPING))
 
     def request(self) -> bool:
         """Records a request; false if it has ended, and the caller has to begin another."""
@@ -205,7 +205,7 @@ class _Followed(threading.Thread):
     def latest(self) -> _Figures:
         self._has_read.wait(_FIRST_S)
         latest = self._latest
-        if isinstance(latest, ClusterError):
+        if isinstance(latest, BrokerError):
             raise latest
         return latest
 
@@ -222,10 +222,10 @@ class _Followed(threading.Thread):
             try:
                 self._follow()
             except Exception as error:  # noqa: BLE001 - browsers show it, and it may pass
-                if not isinstance(error, ClusterError):
+                if not isinstance(error, BrokerError):
                     topology = self._manifest.topology
                     _log.exception("the figures of %s cannot be followed; trying again", topology)
-                    error = ClusterError(f"{topology} cannot be followed; the dashboard's log has the error")
+                    error = BrokerError(f"{topology} cannot be followed; the dashboard's log has the error")
                 self._publish(error)
                 self._ending.wait(_AGAIN_S)
 
@@ -242,7 +242,7 @@ class _Followed(threading.Thread):
                 if is_due and Catalogue(self._kafka).manifest(self._manifest.topology) != self._manifest:
                     self._ending.set()
 
-    def _publish(self, latest: _Figures | ClusterError) -> None:
+    def _publish(self, latest: _Figures | BrokerError) -> None:
         self._latest = latest
         self._has_read.set()
 
@@ -259,7 +259,7 @@ class _Cached:
         self._read = read
         self._clock = clock
         self._lock = threading.Lock()
-        self._latest: Sequence[Shown] | ClusterError = ()
+        self._latest: Sequence[Shown] | BrokerError = ()
         self._old_at = 0.0
 
     def read(self) -> Sequence[Shown]:
@@ -267,10 +267,10 @@ class _Cached:
             if self._clock() >= self._old_at:
                 try:
                     self._latest = self._read()
-                except ClusterError as error:
+                except BrokerError as error:
                     self._latest = error
                 # From the end of it: callers that waited for a slow read do not read again.
                 self._old_at = self._clock() + _TURN_S
-            if isinstance(self._latest, ClusterError):
+            if isinstance(self._latest, BrokerError):
                 raise self._latest
             return self._latest

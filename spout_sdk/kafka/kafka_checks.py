@@ -7,11 +7,10 @@ needs. Its user may lack a DESCRIBE ACL for other topics.
 from collections.abc import Mapping
 from typing import Final
 
-from kafka_clients import errors
 from kafka_clients.access import Operation, component_role, remedy, shortfall
 from kafka_clients.catalogue import Catalogue
 from spout_sdk.api.topology import Topology
-from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
+from spout_sdk.errors import TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
 from tuple_tree.manifest import topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC
@@ -43,27 +42,21 @@ def check_topics(kafka: KafkaSettings, topology: Topology, component: str, uses:
     """
     partitions = {spec.name: spec.partitions for spec in topic_specs(topology.manifest)}
     settings = {**admin_settings(kafka), "log_level": 6}
-    try:
-        catalogue = Catalogue(settings, ANSWER_SECONDS, first_s=ANSWER_SECONDS)
-        existing, allowed = catalogue.topics(), catalogue.allowed(uses)
-    except errors.AccessError as refused:
-        raise AccessError(str(refused)) from refused
-    except errors.BrokerUnreachableError as unreachable:
-        raise BrokerUnreachableError(str(unreachable)) from unreachable
+    catalogue = Catalogue(settings, ANSWER_SECONDS, first_s=ANSWER_SECONDS)
+    existing, allowed = catalogue.topics(), catalogue.allowed(uses)
     for topic, needed in uses.items():
         if lacking := shortfall(needed, allowed[topic]):
-            raise TopicsError(f"topic {topic} {lacking}: {remedy(component)}")
+            raise TopicsError(topic, f"{lacking}: {remedy(component)}")
         found, wanted = existing.get(topic), partitions.get(topic)
         if found is None and wanted is None:
             does = "writes to" if topic == topology.kafka_targets.get(component) else "reads"
-            raise TopicsError(f"{component!r} {does} topic {topic}, which does not exist: create it")
+            raise TopicsError(topic, f"does not exist, and {component!r} {does} it: create it")
         if found is not None and wanted not in (None, found):
             raise TopicsError(
-                f"topic {topic} has {found} partitions, but the topology needs {wanted}: "
-                "the number of tasks or ack_partitions changed; delete the topic, or change it back"
+                topic,
+                f"has {found} partitions, but the topology needs {wanted}: "
+                "the number of tasks or ack_partitions changed; delete the topic, or change it back",
             )
-    if missing := [topic for topic in partitions if topic in uses and topic not in existing]:
-        raise TopicsError(
-            f"topology {topology.name!r} has no topic {', '.join(missing)}: "
-            "create them with `acker topics create MODULE:TOPOLOGY`"
-        )
+    for topic in uses:
+        if topic not in existing:
+            raise TopicsError.missing(topic)

@@ -6,7 +6,7 @@ taken for dead and still runs. With `at_most_once` it reads no notices and commi
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -59,7 +59,7 @@ class KafkaSource(GroupConsumer):
             if metadata.error is not None:
                 raise KafkaException(metadata.error)
         except KafkaException as error:
-            raise _unreadable(f"source topic {topic}", error.args[0]) from error
+            raise _unreadable(f"source topic {topic}", error.args[0], topic) from error
         return len(metadata.partitions)
 
     def topic_id(self, topic: str) -> str:
@@ -70,14 +70,14 @@ class KafkaSource(GroupConsumer):
             return str(answers[topic].result().topic_id)
         except KafkaException as error:
             # Another broker has just described it: one that does not know it yet is asked again.
-            raise _unreadable(f"source topic {topic}", error.args[0], final=()) from error
+            raise _unreadable(f"source topic {topic}", error.args[0]) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """First offset and the one after the last; waits for the answer."""
         try:
             return watermarks(self._consumer, TopicPartition(*at), ANSWER_SECONDS)
         except KafkaException as error:
-            raise _unreadable(f"the end of {at}", error.args[0], final=()) from error
+            raise _unreadable(f"the end of {at}", error.args[0]) from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
         """Offsets and metadata that the group has committed; waits for the answer."""
@@ -86,7 +86,7 @@ class KafkaSource(GroupConsumer):
             if error := first_error(answers):
                 raise KafkaException(error)
         except KafkaException as error:
-            raise _unreadable(f"offsets of group {self._group}", error.args[0], final=()) from error
+            raise _unreadable(f"offsets of group {self._group}", error.args[0]) from error
         return {
             SourcePartition(each.topic, each.partition): Commit.read(each.offset, each.metadata)
             for each in answers
@@ -154,7 +154,7 @@ class KafkaSource(GroupConsumer):
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 out_of_range.append(self._restarted(message, error))
             elif error.fatal() or error.code() in FINAL or error.code() in GONE:
-                raise _unreadable(f"source topic {message.topic()}", error)
+                raise _unreadable(f"source topic {message.topic()}", error, message.topic())
             else:
                 logger.warning("reading %s[%s]: %s", message.topic(), message.partition(), error.str())
         return records, out_of_range
@@ -167,8 +167,9 @@ class KafkaSource(GroupConsumer):
         first, _ = self.bounds(at)
         if first <= expected:
             raise TopicsError(
-                f"offset {expected} of {at} cannot be read ({error.str()}): if the topic was made anew, reset the "
-                "offsets of the spout's group"
+                str(at),
+                f"offset {expected} cannot be read ({error.str()}): if the topic was made anew, reset the "
+                "offsets of the spout's group",
             )
         self._consumer.incremental_unassign([TopicPartition(*at)])
         self._consumer.incremental_assign([TopicPartition(*at, first)])
@@ -176,11 +177,11 @@ class KafkaSource(GroupConsumer):
         return OffsetOutOfRange(at, expected, first)
 
 
-def _unreadable(what: str, error: KafkaError, final: Collection[int] = GONE) -> BrokerError:
+def _unreadable(what: str, error: KafkaError, topic: str | None = None) -> BrokerError:
     if error.code() in REFUSED:
         return AccessError(f"{what} may not be read by this user: {remedy()}")
-    if error.code() in final:
-        return TopicsError(f"{what} does not exist, or has lost partitions: create it, or name another")
+    if topic is not None and error.code() in GONE:
+        return TopicsError(topic, "does not exist, or has lost partitions: create it, or name another")
     return BrokerError(f"{what} cannot be read: {error.str()}; check the brokers and the settings")
 
 

@@ -80,8 +80,9 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
     for index, (topic, count) in enumerate(counts.items()):
         if count > share:
             raise TopicsError(
-                f"topic {topic} has partition {share}, and positional roots have room for {share} of each of "
-                f"{len(counts)} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
+                topic,
+                f"has partition {share}, and positional roots have room for {share} of each of "
+                f"{len(counts)} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions",
             )
         for partition in range(count):
             if (index + partition) % tasks == task:
@@ -99,8 +100,9 @@ def start_offset(
         return (first if strategy.endswith("earliest") else end), 0
     if committed.offset > end:
         raise TopicsError(
-            f"{at} ends at offset {end}, before offset {committed.offset}, which its group has committed: if the topic "
-            "was made anew, reset the group's offsets"
+            str(at),
+            f"ends at offset {end}, before offset {committed.offset}, which its group has committed: if the topic "
+            "was made anew, reset the group's offsets",
         )
     return max(committed.offset, first), max(0, first - committed.offset)
 

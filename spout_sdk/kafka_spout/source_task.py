@@ -254,7 +254,7 @@ class SourceTask:
             return self._emit(record, each.key_base | offset, None)
         if offset >= MAX_OFFSET:
             raise TopicsError(
-                f"{each.at} has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
+                str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
             )
         each.offsets.start(offset)
         return self._emit(record, each.key_base | offset, root, together)

@@ -161,7 +161,7 @@ class ComponentRunner:
                 self._look_for_stall(now)
                 self._report(now)
             if problem := self._watch.look(now):
-                raise TopicsError("topic {} {}".format(*problem))
+                raise TopicsError(*problem)
 
     def _look_for_stall(self, now: float) -> None:
         counters, loop = self._process.counters, self._loop

@@ -237,13 +237,13 @@ import time
 from contextlib import suppress
 
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.errors import ClusterError
+from kafka_clients.errors import BrokerError
 from inspection.topology_status import ClusterStatus
 
 kafka, pause = {"bootstrap.servers": sys.argv[1]}, threading.Event()
 status, manifest = ClusterStatus(kafka), Catalogue(kafka).manifest(sys.argv[2])
 while True:
-    with suppress(ClusterError):
+    with suppress(BrokerError):
         status.waiting(manifest, {})
         print(time.monotonic(), flush=True)
     pause.wait(0.05)

@@ -14,7 +14,7 @@ from acker_worker.acker_loop import AckerLoop
 from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.errors import BrokerUnreachableError, ClusterError, UnknownTopologyError
+from kafka_clients.errors import AckerError, BrokerUnreachableError, UnknownTopologyError
 from tests.kafka.ack_log import AckLog, Clock, manifest_of
 from tests.waiting import eventually
 from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
@@ -74,7 +74,7 @@ def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: Ac
 
 def test_a_worker_rejects_unusable_topics(log: AckLog) -> None:
     def refused() -> str:
-        with pytest.raises(ClusterError) as raised:
+        with pytest.raises(AckerError) as raised:
             AckerWorker(log.topology, log.kafka).run()
         return str(raised.value)
 

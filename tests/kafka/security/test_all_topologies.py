@@ -11,7 +11,7 @@ from confluent_kafka.admin import AclBinding
 from acker_worker.service import AckerService
 from kafka_clients.access import acker_role
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.errors import AccessError, TopicError
+from kafka_clients.errors import AccessError, TopicsError
 from tests.kafka.ack_log import manifest_of
 from tests.kafka.security.secured import SecuredKafka, binding, bindings_of, environment_of
 from tests.unit.cli.running import Run, call_acker
@@ -42,7 +42,7 @@ def test_a_worker_serves_authorized_topologies_and_logs_missing_acls(
     mine, other = topologies
     user = f"ackers-{uuid.uuid4().hex[:8]}"
     kafka = {**secured.with_certificate(user), "log_level": 2}
-    with pytest.raises(TopicError, match=f"{TOPOLOGIES_TOPIC} has no DESCRIBE ACL for this user.*--role acker"):
+    with pytest.raises(TopicsError, match=f"{TOPOLOGIES_TOPIC} has no DESCRIBE ACL for this user.*--role acker"):
         AckerService(kafka).run()
     secured.allow(bindings_of(acker_role(mine), f"User:{user}"))
     with pytest.raises(AccessError, match=f"group {CATALOGUE_GROUP} may not be used by this user"):

@@ -16,8 +16,8 @@ from acker_cli.processes.running import check_cluster
 from acker_worker.worker import AckerWorker
 from kafka_clients.access import ACKER, Permission, Role, acker_role, component_role, operator_role
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.errors import AccessError, ClusterError
-from spout_sdk import ComponentRunner, SpoutSdkError, Stats, Topology, load_topology
+from kafka_clients.errors import AccessError, BrokerError
+from spout_sdk import ComponentRunner, Stats, Topology, load_topology
 from tests.certificates import Authority
 from tests.kafka.sdk_rig import Threaded
 from tests.kafka.sdk_topologies import NAME
@@ -73,7 +73,7 @@ def error_of(run: Callable[[], None], stop: Callable[[], None], check: Callable[
     guard = threading.Timer(SECONDS, stop)
     guard.start()
     try:
-        with pytest.raises((ClusterError, SpoutSdkError)) as refused:
+        with pytest.raises(BrokerError) as refused:
             whole()
     finally:
         guard.cancel()
@@ -116,16 +116,16 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
     prefix, topologies, *_ = role.permissions
     other = topology.manifest.model_copy(update={"topology": f"{topology.name}-2"})
     _, kafka = user_with(secured, role)
-    with pytest.raises(ClusterError, match=r"may not be created by this user.*--role operator") as refused:
+    with pytest.raises(BrokerError, match=r"may not be created by this user.*--role operator") as refused:
         Catalogue(kafka).create_topics(other)
     one_line(refused.value)
     _, kafka = user_with(secured, role, without=topologies)
-    with pytest.raises(ClusterError, match=r"topic acker.topologies may not be created by this user"):
+    with pytest.raises(BrokerError, match=r"topic acker.topologies may not be created by this user"):
         Catalogue(kafka).create_topics(topology.manifest)
     without_write = dataclasses.replace(topologies, operations=topologies.operations[:-1])
     _, kafka = user_with(secured, dataclasses.replace(role, permissions=(prefix, without_write)))
     assert Catalogue(kafka).create_topics(topology.manifest) == []
-    with pytest.raises(ClusterError, match=r"acker.topologies may not be written by this user.*--role operator"):
+    with pytest.raises(BrokerError, match=r"acker.topologies may not be written by this user.*--role operator"):
         Catalogue(kafka).publish(topology.manifest)
 
 

@@ -8,7 +8,7 @@ import pytest
 from acker_worker.service import OnStats, Served
 from acker_worker.stats import WorkerStats
 from kafka_clients import repeated_lines
-from kafka_clients.errors import TopicError
+from kafka_clients.errors import TopicsError
 from tests.manifests import bolt, manifest, spout
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
@@ -112,7 +112,7 @@ def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: p
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
         caplog.clear()
         repeated_lines.forget()
-        rig.fails(TopicError("words.acks", "does not exist. Create it"))
+        rig.fails(TopicsError("words.acks", "does not exist. Create it"))
         assert rig.served.problem == "topic words.acks does not exist. Create it"
         assert f"topology words is not served, tried again in {pause:.1f} s: topic words.acks does" in caplog.text
         assert "Traceback" not in caplog.text
@@ -142,7 +142,7 @@ def test_another_manifest_starts_the_worker_again_and_is_tried_at_once(rig: Rig)
         rig.served.publish(changed)
         rig.ends()
         assert rig.served.serving
-    rig.fails(TopicError("words.acks", "has 2 partitions, but the manifest has 8"))
+    rig.fails(TopicsError("words.acks", "has 2 partitions, but the manifest has 8"))
     rig.publish(manifests[-1])
     assert [worker.manifest for worker in rig.workers] == manifests
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from acker_cli.app import app, explain, named
-from kafka_clients.errors import TopicError
+from kafka_clients.errors import TopicsError
 from tests.unit.cli.running import Run, call_acker
 
 SERVERS = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
@@ -110,7 +110,7 @@ def test_tracebacks_are_printed_at_debug_only(tmp_path: Path) -> None:
     for value, shown in (("1", True), ("0", False)):
         run = call_acker(*arguments, cwd=tmp_path, environment={"ACKER_TRACEBACK": value})
         assert ("Traceback" in run.stderr) is shown
-    assert explain(TopicError("t.acks", "does not exist. Create it")) == "topic t.acks does not exist. Create it"
+    assert explain(TopicsError("t.acks", "does not exist. Create it")) == "topic t.acks does not exist. Create it"
     for expected_text in ("ZeroDivisionError", "--traceback"):
         assert expected_text in explain(ZeroDivisionError("by zero"))
 
