@@ -9,16 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError
 
 from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
 from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_reported, new_client
-from kafka_clients.errors import GONE, BrokerUnreachableError
+from kafka_clients.client_settings import for_reported
+from kafka_clients.errors import GONE, BrokerError, BrokerUnreachableError
+from kafka_clients.producer import ServedProducer
 from kafka_clients.repeated_lines import client_logger, get_logger
 from tuple_tree.headers import Headers, dead_letter_headers
 from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, notice_headers
@@ -31,7 +32,7 @@ _SURE_S: Final = 5.0  # for how long brokers have to know no such topic: after a
 _MOST_MISSING: Final = 10_000
 _LOOK_UP_S: Final = 2.0
 """How long a broker may take to list the topics, and how long it is not asked after it did not answer."""
-_POLL_S: Final = 0.1
+OnDelivery = Callable[[KafkaError | None, object], None]
 
 
 class Notifier:
@@ -52,7 +53,7 @@ class Notifier:
         self._waiting: deque[tuple[SpoutAddress, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: DeliveryError | None = None
-        self._producer = new_client(Producer, {**for_reported(kafka), "logger": client_logger("acker_worker")})
+        self._producer = ServedProducer({**for_reported(kafka), "logger": client_logger("acker_worker")}, self._end)
 
     def notify(self, partition: int, position: int, outcomes_of: dict[SpoutAddress, SpoutOutcomes]) -> None:
         for spout, outcomes in outcomes_of.items():
@@ -80,7 +81,7 @@ class Notifier:
 
     def poll(self) -> None:
         self._forward()
-        self._producer.poll(0)
+        self._producer.poll()
 
     def _forward(self) -> None:
         if not self._waiting:
@@ -138,28 +139,14 @@ class Notifier:
     def _send_dead_letter(self, value: bytes | None, partition: int, offset: int, *, reason: str, detail: str) -> None:
         self.dead_letters += 1
         headers = dead_letter_headers(self._acks_topic, partition, offset, reason=reason, detail=detail, by="acker")
-        # Delivery reports come without headers, and they are needed to try again.
-        self._send(self._dead_letters_topic, 0, value, headers, partial(self._on_dead_letter, headers))
+        self._send(self._dead_letters_topic, 0, value, headers, partial(self._on_dead_letter, value, headers))
 
-    def _send(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Callable[[KafkaError | None, Message], None],
-    ) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    topic, value, partition=partition, headers=list(headers), on_delivery=on_delivery
-                )
-            except BufferError:
-                self._producer.poll(_POLL_S)
-            else:
-                return
+    def _send(self, topic: str, partition: int, value: bytes | None, headers: Headers, on_delivery: OnDelivery) -> None:
+        refused = self._producer.produce(topic, partition, None, value, list(headers), on_delivery)
+        if refused is not None:
+            on_delivery(refused, None)
 
-    def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, message: Message) -> None:
+    def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, _message: object) -> None:
         if error is None:
             self.notices += len(notice)
         elif error.code() in GONE:
@@ -167,16 +154,18 @@ class Notifier:
             self._topics.pop(spout.topic, None)
             self._waiting.append((spout, notice))
         else:
-            self._fail("a notice", error, message)
+            self._failure = DeliveryError("a notice", spout.topic, spout.task, error, ACKER)
 
-    def _on_dead_letter(self, headers: Headers, error: KafkaError | None, message: Message) -> None:
+    def _on_dead_letter(
+        self, value: bytes | None, headers: Headers, error: KafkaError | None, _message: object
+    ) -> None:
         if error is None:
             return
-        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or message.value() is None:
-            self._fail("a dead letter", error, message)
+        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or value is None:
+            self._failure = DeliveryError("a dead letter", self._dead_letters_topic, 0, error, ACKER)
             return
-        # With our headers it outgrew the topic's limit. Where it lay is in the headers, so it can be fetched there.
-        self._send(self._dead_letters_topic, 0, None, headers, partial(self._on_dead_letter, headers))
+        # With our headers it outgrew the topic's limit. Its position is in the headers, so it can be fetched there.
+        self._send(self._dead_letters_topic, 0, None, headers, partial(self._on_dead_letter, None, headers))
 
-    def _fail(self, what: str, error: KafkaError, message: Message) -> None:
-        self._failure = DeliveryError(what, message.topic() or "", message.partition() or 0, error, ACKER)
+    def _end(self, reason: KafkaError) -> NoReturn:
+        raise BrokerError(f"notices cannot be sent any more: {reason.str()}; start the worker again")

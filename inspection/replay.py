@@ -20,8 +20,8 @@ from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_transactions
 from kafka_clients.errors import REFUSED
 from kafka_clients.log_reader import LogReader
+from kafka_clients.producer import ended_by
 from kafka_clients.repeated_lines import client_logger
-from spout_sdk.kafka.kafka_sink import ended_by
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
 from tuple_tree.headers import replay_marker
 from tuple_tree.names import (

@@ -13,21 +13,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.client_settings import new_client
 from kafka_clients.librdkafka_bugs import bounded, within
+from kafka_clients.producer import ServedProducer
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
-from spout_sdk.kafka.kafka_sink import ended_by, served
 from spout_sdk.records import Headers, Sending
 from tuple_tree.names import transactional_id, transactional_prefix
 
 logger = get_logger("spout_sdk.kafka")
 
-_ROOM_SECONDS: Final = 0.01
 _FLUSH_SECONDS: Final = 0.1
 _CLEANING_SECONDS: Final = 5.0
 _HANG_SECONDS: Final = 10.0
@@ -70,18 +68,19 @@ class _Transactions:
         self.is_used = False
         self.was_cut_off = False
         callbacks = {"error_cb": self._on_error, "on_delivery": self._on_undelivered}
-        self._producer = new_client(Producer, {**settings, **callbacks})
+        self._producer = ServedProducer({**settings, **callbacks}, lambda reason: self._end(self._reason(reason)))
+        self._client = self._producer.client
 
     def start(self, seconds: float) -> None:
         """Fences the last producer with this transactional id, and ends its transaction; waits `seconds` at most."""
-        self._step(self._producer.init_transactions, seconds)
+        self._step(self._client.init_transactions, seconds)
         self.poll()
         self.was_cut_off = False
         self._begin()
 
     def poll(self) -> None:
         """Serves delivery reports; the transaction ends if all brokers are gone."""
-        self._serve(lambda: self._producer.poll(0))
+        self._producer.poll()
         if self.was_cut_off and self.is_used:
             self._end(_CUT_OFF)
         if self._refused is not None:
@@ -97,7 +96,7 @@ class _Transactions:
             self._raise_cause()
             raise self._end(f"{left} records were not delivered within {self._timeout:.0f} s")
         self._send_offsets(offsets, group)
-        self._step(self._producer.commit_transaction, self._timeout)
+        self._step(self._client.commit_transaction, self._timeout)
         self._begin()
 
     def abort(self) -> None:
@@ -105,7 +104,7 @@ class _Transactions:
             raise BrokerError(self._refused)
         if self.ended is not None:
             raise RolledBackError(self.ended)
-        self._step(self._producer.abort_transaction, self._timeout)
+        self._step(self._client.abort_transaction, self._timeout)
         self._broken = self._unsent = None
         self._begin()
 
@@ -113,7 +112,7 @@ class _Transactions:
         """Aborts what is open; a failure is only logged."""
         try:
             with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
-                self._producer.abort_transaction(min(_CLEANING_SECONDS, self._timeout))
+                self._client.abort_transaction(min(_CLEANING_SECONDS, self._timeout))
         except KafkaException as error:
             if self.is_used:
                 left_open = "%s leaves a transaction open, which times out after %.0f s: %s"
@@ -121,8 +120,8 @@ class _Transactions:
 
     def retire(self) -> None:
         """Ends the client, whose callbacks are no more served, in the background."""
-        clients = [self._producer]
-        del self._producer
+        clients = [self._producer, self._client]
+        del self._producer, self._client
         threading.Thread(target=clients.clear, name="retired-producer", daemon=True).start()
 
     def produce(
@@ -134,23 +133,13 @@ class _Transactions:
         broken anyway, which `poll` raises.
         """
         self.is_used = True
-        while True:
-            try:
-                self._producer.produce(topic, value, key, partition, None, None, 0, headers)
-                return None
-            except BufferError:
-                self._serve(lambda: self._producer.poll(_ROOM_SECONDS))
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                cause = ended_by(self._producer.poll, reason)
-                if reason.code() != KafkaError._STATE and cause is None:
-                    return reason
-                # Not raised here, where a bolt's execute would be blamed for it.
-                if cause is not None:
-                    self._end(self._reason(cause))
-                elif self._unsent is None:
-                    self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
-                return None
+        reason = self._producer.produce(topic, partition, key, value, headers)
+        if reason is None or reason.code() != KafkaError._STATE:
+            return reason
+        # Not raised here, where a bolt's execute would be blamed for it.
+        if self._unsent is None:
+            self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
+        return None
 
     def _flush(self) -> int:
         """Returns how many records are not delivered; does not wait for those behind one that was refused.
@@ -159,21 +148,15 @@ class _Transactions:
         """
         deadline = time.monotonic() + self._timeout
         while True:
-            left = self._serve(lambda: self._producer.flush(min(_FLUSH_SECONDS, self._timeout)))
+            left = self._producer.flush(min(_FLUSH_SECONDS, self._timeout))
             failed = (self._refused or self.ended or self._broken) is not None
             if not left or failed or time.monotonic() >= deadline:
                 return left
 
-    def _serve(self, call: Callable[[], int]) -> int:
-        count, reason = served(call)
-        if reason is not None:
-            self._end(self._reason(reason))
-        return count
-
     def _raise_cause(self) -> None:
         """Raises what ended the producer, where the client has lost that: to begin again is refused, with why."""
         try:
-            self._producer.begin_transaction()
+            self._client.begin_transaction()
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.fatal() or reason.code() in _REPLACED:
@@ -181,10 +164,10 @@ class _Transactions:
 
     def _begin(self) -> None:
         self.is_used = False
-        self._producer.begin_transaction()
+        self._client.begin_transaction()
 
     def _send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
-        seconds, send = min(_OFFSETS_SECONDS, self._timeout), self._producer.send_offsets_to_transaction
+        seconds, send = min(_OFFSETS_SECONDS, self._timeout), self._client.send_offsets_to_transaction
 
         def attempt(left: float) -> None:
             try:

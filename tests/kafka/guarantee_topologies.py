@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
+from kafka_clients import producer
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -32,7 +33,6 @@ from spout_sdk import (
     declare,
     tumbling,
 )
-from spout_sdk.delivery import transactional_sink
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.runtime import task_loop
@@ -131,7 +131,7 @@ if sys.argv[-1:] == ["numbers"]:
     task_loop.KafkaReader = PatientReader  # type: ignore[attr-defined]
 if sys.argv[-1:] == ["transform"]:
     # In its processes only.
-    transactional_sink.Producer = KilledProducer  # type: ignore[attr-defined]
+    producer.Producer = KilledProducer  # type: ignore[attr-defined]
     task_loop.KafkaReader = KilledReader  # type: ignore[attr-defined]
 
 

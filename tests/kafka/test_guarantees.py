@@ -92,7 +92,7 @@ class Refused(Producer):
 
 
 def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", Refused)
+    monkeypatch.setattr("kafka_clients.producer.Producer", Refused)
     monkeypatch.setattr(Refused, "refusals", 2)
     builder = world.builder(guarantee="exactly_once", message_timeout=120, ack_partitions=2)
     messages, one, _ = line(builder, copy)
@@ -218,7 +218,7 @@ def test_a_kafka_bolt_writes_under_the_guarantee(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee
 ) -> None:
     """With two aborted transactions, which are invisible to readers of committed records."""
-    monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", Refused)
+    monkeypatch.setattr("kafka_clients.producer.Producer", Refused)
     monkeypatch.setattr(Refused, "refusals", 2)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()

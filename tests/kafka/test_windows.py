@@ -45,7 +45,7 @@ class RefusedWindows(Refused):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)
-        self.is_refused = ".windows." in settings["transactional.id"]
+        self.is_refused = ".windows." in settings.get("transactional.id", "")
 
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
         if self.is_refused:
@@ -71,7 +71,7 @@ def test_each_window_is_there_once_and_late_tuples_have_a_stream(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee
 ) -> None:
     """With `exactly_once` though two transactions are aborted, and the task moves in the middle of windows."""
-    monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", RefusedWindows)
+    monkeypatch.setattr("kafka_clients.producer.Producer", RefusedWindows)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()
     builder.set_spout("spout", partial(MessageSpout, messages))

@@ -58,8 +58,7 @@ class Unread(Fake):
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Fake]], None]:
     def replace(producer: type[Fake]) -> None:
-        monkeypatch.setattr("spout_sdk.kafka.kafka_sink.Producer", producer)
-        monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", producer)
+        monkeypatch.setattr("kafka_clients.producer.Producer", producer)
 
     return replace
 

@@ -1,0 +1,87 @@
+"""A producer whose queue may be full, and which a fatal error ends."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_clients.client_settings import new_client
+
+_ROOM_SECONDS: Final = 0.01
+
+
+class ServedProducer:
+    """A producer for one thread, which also serves its delivery reports.
+
+    `on_fatal` is called with the error after which the client cannot continue; it may raise.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], on_fatal: Callable[[KafkaError], object]) -> None:
+        self.client = new_client(Producer, settings)
+        self._produce = self.client.produce
+        self._on_fatal = on_fatal
+
+    def __len__(self) -> int:
+        """Records that are sent and not yet delivered, and reports that are not served."""
+        return len(self.client)
+
+    def produce(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Any, on_delivery: Any = None
+    ) -> KafkaError | None:
+        """Sends a record; waits while librdkafka's queue is full, which is the back-pressure of a slow broker.
+
+        Returns why the record alone is refused, too large for instance; it is not reported then.
+        """
+        while True:
+            try:
+                self._produce(topic, value, key, partition, on_delivery, None, 0, headers)
+                return None
+            except BufferError:
+                self.poll(_ROOM_SECONDS)
+            except KafkaException as error:
+                if (cause := ended_by(self.client.poll, error.args[0])) is None:
+                    return error.args[0]  # type: ignore[no-any-return]
+                self._on_fatal(cause)
+                return None
+
+    def poll(self, seconds: float = 0.0) -> int:
+        """Serves delivery reports; waits `seconds` for one."""
+        return self._served(self.client.poll, seconds)
+
+    def flush(self, seconds: float) -> int:
+        """Waits until everything is delivered or has failed; returns how many records are neither in time."""
+        return self._served(self.client.flush, seconds)
+
+    def _served(self, call: Callable[[float], int], seconds: float) -> int:
+        count, reason = served(lambda: call(seconds))
+        if reason is not None:
+            self._on_fatal(reason)
+        return count
+
+
+def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
+    """Calls a producer's `poll` or `flush`, which returns how many reports there were, or are left.
+
+    Returns that, 0 if the producer cannot continue, and why. 1 and None after an error without a cause: nothing
+    may count as delivered, and the next call raises the cause.
+    """
+    try:
+        return call(), None
+    except KafkaException as error:
+        return 0, error.args[0]
+    except SystemError as error:
+        # The client has set the exception and called for one more report; Python names it as the cause.
+        if isinstance(error.__cause__, KafkaException):
+            return 0, error.__cause__.args[0]
+        # It has set the exception, and lost it to a line of librdkafka's log.
+        if "without setting an exception" in str(error):
+            return 1, None
+        raise
+
+
+def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:
+    """The fatal error of a producer whose `produce` raised `reason`; None if it can continue."""
+    # After a fatal error `produce` has a code of its own, with neither the mark nor the cause: the next poll has that.
+    if reason.code() == KafkaError._FATAL:
+        return served(lambda: poll(0))[1] or reason
+    return reason if reason.fatal() else None
