@@ -45,6 +45,11 @@ def flush_tasks(sink: KafkaSink, tasks: Sequence[Task], component: str) -> float
     return deadline - time.monotonic()
 
 
+def first_offsets(records: Sequence[Message]) -> dict[int, int]:
+    """The offset of the first of these records of each partition; they are in order."""
+    return {record.partition(): record.offset() for record in reversed(records)}  # type: ignore[misc]
+
+
 class DeliveryGuarantee:
     """Delivery guarantee of a process: commits the offsets of its inputs with the reader, and the sink's records.
 
@@ -75,6 +80,12 @@ class DeliveryGuarantee:
 
     def set_back(self, records: Sequence[Message]) -> None:
         """Lets the next owner read records that are not executed, as the process stops or their tasks are revoked."""
+
+    def discard(self, records: Sequence[Message], tuples: int, partitions: Sequence[int]) -> None:
+        """Forgets records, and tuples of records that were begun, that are not executed, as their tasks end."""
+
+    def save(self, records: Sequence[Message]) -> None:
+        """Saves what no process sends or reads again, as the process ends by an error before it executes records."""
 
     def tick(self, now: float) -> None:  # noqa: ARG002 - of guarantees that commit by the time
         """Serves delivery reports, and commits what is due; called every few milliseconds, between two records."""
@@ -148,7 +159,7 @@ class AtMostOnce(DeliveryGuarantee):
 
     def set_back(self, records: Sequence[Message]) -> None:
         """Commits the offsets of unexecuted records, so that a clean stop and a task that moves lose nothing."""
-        offsets = self._known({record.partition(): record.offset() or 0 for record in reversed(records)})
+        offsets = self._known(first_offsets(records))
         if not self._reader.commit_now(offsets, FLUSH_SECONDS):
             logger.warning(
                 "%s: up to %d records of tasks %s are lost: their offsets were committed before they were executed, "
@@ -157,8 +168,27 @@ class AtMostOnce(DeliveryGuarantee):
                 extra=EACH,
             )
 
-    def _known(self, offsets: Mapping[int | None, int]) -> dict[int, int]:
-        return {at: offset for at, offset in offsets.items() if at is not None and at in self._tasks}
+    def discard(self, records: Sequence[Message], tuples: int, partitions: Sequence[int]) -> None:
+        """Sends what the tasks have emitted, and logs what is lost: it is committed, so no process reads it again."""
+        for partition in self._known(dict.fromkeys(partitions, 0)):
+            self._tasks[partition].flush()
+        if records or tuples:
+            logger.warning(
+                "%s: %d tuples of records that were begun, and up to %d records from offsets %s on, of tasks %s are "
+                "lost: their offsets were committed before they were executed, and the tasks end",
+                *(self._component, tuples, len(records), first_offsets(records), sorted(partitions)),
+                extra=EACH,
+            )
+
+    def save(self, records: Sequence[Message]) -> None:
+        """As at the end of a process in order: delivers what was emitted, and lets the next owner read the rest."""
+        try:
+            self.release([*self._tasks])
+        finally:
+            self.set_back(records)
+
+    def _known(self, offsets: Mapping[Any, int]) -> dict[int, int]:
+        return {at: offset for at, offset in offsets.items() if at in self._tasks}
 
 
 class ExactlyOnce(DeliveryGuarantee):

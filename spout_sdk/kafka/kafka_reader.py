@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import remedy
 from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer
@@ -132,10 +132,12 @@ class KafkaReader(GroupConsumer):
     def resume(self, partitions: Iterable[int]) -> None:
         self._consumer.resume(self._places(partitions))
 
-    def rewind(self, partitions: Sequence[int]) -> None:
-        """Reads partitions that are held once more, from the offsets that are committed."""
+    def rewind(self, partitions: Sequence[int], offsets: Mapping[int, int]) -> None:
+        """Reads partitions that are held once more, from these offsets, or from those that are committed."""
         held = self._places(partitions)
         self._consumer.incremental_unassign(held)
+        for each in held:
+            each.offset = offsets.get(each.partition, OFFSET_INVALID)
         self._consumer.incremental_assign(held)
         self._consumer.resume(held)
 

@@ -53,7 +53,7 @@ class SourceTask:
         self._settings = settings
         self._translate = settings.translate
         self._mode = settings.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
-        self._tracked = self._mode == "at_least_once"
+        self.tracked = self._mode == "at_least_once"
         self._ack_partitions = context.manifest.ack_partitions
         self._number = [spout.name for spout in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
@@ -72,6 +72,8 @@ class SourceTask:
         self._buffer: deque[tuple[Record, int]] = deque()
         self._add_to = collector.add
         self._held: dict[SourcePartition, Commit] = {}
+        # With at_most_once, the ends of reads that may be committed, by name.
+        self._committed_to: dict[SourcePartition, int] = {}
 
     # What the task asks for
 
@@ -114,7 +116,7 @@ class SourceTask:
         return bool(self._buffer) or self._replays.is_due(now) or any(self._source.lag(each.at) for each in readable)
 
     def acked(self, keys: Sequence[int]) -> None:
-        if self._tracked and self._replays.is_empty:
+        if self.tracked and self._replays.is_empty:
             self._partitions.all_done(keys)
             return
         for key in keys:
@@ -127,10 +129,17 @@ class SourceTask:
     def release(self) -> None:
         """Commits what is done, before the task ends or goes to another process."""
         # With at_most_once, back to what was emitted: what was committed and not emitted is for the next owner.
-        if commits := self._commits():
-            self._source.commit_now(commits)
+        if (commits := self._commits()) and self._source.commit_now(commits):
+            self._committed_to.clear()
 
     def close(self) -> None:
+        for at, end in self._committed_to.items():
+            if (start := self._partitions.named[at].read_to) < end:
+                text = (
+                    "%s: up to %d messages of %s, from offset %d on, are lost: their offsets were committed before "
+                    "they were emitted, and were not set back"
+                )
+                logger.warning(text, self._by, end - start, at, start, extra=EACH)
         self._source.close()
 
     @property
@@ -213,7 +222,7 @@ class SourceTask:
 
     def _roots(self, records: Sequence[Record]) -> list[int]:
         """The root of each message's first delivery; all of a read at once, which is cheaper."""
-        if not self._tracked:
+        if not self.tracked:
             return [0] * len(records)
         named = self._partitions.named
         partitions = [named[record.topic(), record.partition()] for record in records]
@@ -229,6 +238,7 @@ class SourceTask:
         now = self._clock()
         if now < self._hold_until:
             return False
+        self._committed_to.update((at, commit.offset) for at, commit in self._held.items())
         if not self._source.commit_now(self._held):
             self._hold_until = now + AGAIN_SECONDS
             return False
@@ -237,7 +247,7 @@ class SourceTask:
 
     def _emit_several(self, messages: Sequence[tuple[Record, int]]) -> int:
         """Emits new messages, and returns how many were."""
-        together = self._tracked and self._collector.begin([root for _, root in messages])
+        together = self.tracked and self._collector.begin([root for _, root in messages])
         try:
             return sum(self._emit_new(record, root, together) for record, root in messages)
         finally:
@@ -250,7 +260,7 @@ class SourceTask:
         if offset < each.read_to:
             return False
         each.read_to = offset + 1
-        if not self._tracked:
+        if not self.tracked:
             return self._emit(record, each.key_base | offset, None)
         if offset >= MAX_OFFSET:
             raise TopicsError(
@@ -300,7 +310,7 @@ class SourceTask:
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
         """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
-        if isinstance(error, InvalidMessageError) or not self._tracked:
+        if isinstance(error, InvalidMessageError) or not self.tracked:
             self._reject(key, record, WireError("bad-payload", why))
             return
         self._counters.count_error(error)
@@ -330,7 +340,7 @@ class SourceTask:
 
     def _done(self, key: int) -> None:
         self._replays.done(key)
-        if self._tracked:
+        if self.tracked:
             self._partitions.done(key)
 
     def _commits(self) -> dict[SourcePartition, Commit]:

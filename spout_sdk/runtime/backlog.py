@@ -1,7 +1,7 @@
 """Records and tuples that a bolt's process has read and not executed yet."""
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sized
 from typing import Any
 
 from confluent_kafka import Message
@@ -43,8 +43,12 @@ class Backlog:
         wanted = [*self._records] if partitions is None else partitions
         return [record for partition in wanted for record in self._records.pop(partition, ())]
 
-    def drop(self, partitions: Iterable[int]) -> None:
-        """Forgets all of some partitions."""
-        for partition in partitions:
-            self._records.pop(partition, None)
-            self.begun.pop(partition, None)
+    def drop(self, partitions: Iterable[int]) -> tuple[list[Message], int]:
+        """Forgets all of some partitions; returns the records that were not begun, and how many tuples were left."""
+        dropped = [*partitions]
+        rests = [self.begun.pop(partition) for partition in dropped if partition in self.begun]
+        return self.take(dropped), sum(map(_count, rests))
+
+
+def _count(rest: Any) -> int:
+    return len(rest) if isinstance(rest, Sized) else sum(1 for _ in rest)

@@ -6,11 +6,11 @@ from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
-from kafka_clients.repeated_lines import EACH, get_logger
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.delivery_guarantees import GUARANTEES
+from spout_sdk.delivery.delivery_guarantees import GUARANTEES, first_offsets
 from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.batch_size import BatchSize
@@ -27,7 +27,6 @@ _MOST_RECORDS: Final = 10_000  # of a read
 _READ_SECONDS: Final = 0.5  # a read that takes longer than this to execute is made smaller
 _SLOW_SECONDS: Final = 1.0  # between tuples the group is polled as often as this
 _FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
-
 
 B = TypeVar("B", list[Tuple], ArrowInput)
 
@@ -114,8 +113,9 @@ class BoltLoop(TaskLoop[BoltTask]):
             if not self._records:
                 self._read_at = self._polled_at
             self._records += len(records)
+            self._backlog.add(records)
             self._guarantee.admit(records)
-        tuples = self._execute(records)
+        tuples = self._execute()
         self._executed += tuples
         self._tuples += tuples
         if (now := self._clock()) >= self._tick_at:  # nothing was executed: a task is busy, or no record can be read
@@ -154,10 +154,9 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
         self._records = self._tuples = 0
 
-    def _execute(self, records: Sequence[Message]) -> int:
+    def _execute(self) -> int:
         """Executes the tuples of records, as far as their tasks can take them; returns how many tuples were read."""
         read = 0
-        self._backlog.add(records)
         while (partition := self._next_partition()) is not None:
             task = self.tasks.get(partition)
             if task is None:
@@ -244,8 +243,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._set_paused()
         if records := self._reader.read(1):
             # None but of partitions that were assigned in this call, before they were paused.
-            self._guarantee.admit(records)
             self._backlog.add(records)
+            self._guarantee.admit(records)
 
     def _finish(self, partitions: Sequence[int]) -> None:
         """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
@@ -260,15 +259,6 @@ class BoltLoop(TaskLoop[BoltTask]):
             running = [partition for partition in partitions if self.tasks[partition].running_inputs]
             if running:
                 self.tasks[running[0]].wait(_TICK_SECONDS)
-        for partition in {*begun, *running} if self._guarantee.commits_first else ():
-            rest = self._backlog.begun.get(partition, ())
-            left = len(rest) if self._takes_batches else sum(1 for _ in rest)
-            logger.warning(
-                "%s/%d is revoked, and did not execute the record that it had begun within %.0f s: %d tuples, whose "
-                "offset is committed, are lost",
-                *(self._component, partition, _FINISH_SECONDS, left + self.tasks[partition].running_inputs),
-                extra=EACH,
-            )
 
     def _execute_begun(self, partition: int, until: float) -> bool:
         """Executes what is left of a record that was begun, as far as its task can take it; whether more is left."""
@@ -342,18 +332,24 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not held:
             return
         self._guarantee.set_back(self._backlog.take(held))
+        self._end_tasks(held)
+        logger.info("%s released tasks %s", self._component, held)
+
+    def _end_tasks(self, partitions: Sequence[int]) -> None:
         try:
             with ExitStack() as stack:
-                for partition in held:
+                for partition in partitions:
                     stack.callback(self.tasks[partition].cleanup)
-                stack.callback(self._drop_read, held)
-                self._finish(held)
+                stack.callback(self._drop_read, partitions)
+                self._finish(partitions)
             # Not if it raised: what was emitted for an input that stays open must not be committed.
-            self._guarantee.release(held)
+            self._guarantee.release(partitions)
         finally:
-            for partition in held:
+            for partition in partitions:
                 del self.tasks[partition]
-        logger.info("%s released tasks %s", self._component, held)
+
+    def _save_committed(self) -> None:
+        self._guarantee.save(self._backlog.take(self.tasks))
 
     def _lost(self, partitions: Sequence[int]) -> None:
         self._cleaned_up(partitions)
@@ -361,26 +357,32 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _begin_again(self, why: str) -> None:
         """Replaces all tasks by new ones, which continue from what is committed."""
-        partitions = tuple(self.tasks)
+        partitions, offsets = tuple(self.tasks), dict[int, int]()
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
-        # First, as what they still ack or emit must be undone too, unless it is committed.
-        (self._released if self._guarantee.commits_first else self._cleaned_up)(partitions)
-        self._guarantee.roll_back(why)
+        if self._guarantee.commits_first:
+            self._guarantee.roll_back(why)
+            # A commit that has failed may still be applied, and no process would read these records again.
+            offsets = first_offsets(self._backlog.take(partitions))
+            self._end_tasks(partitions)
+        else:
+            # First, as what they still ack or emit must be undone too.
+            self._cleaned_up(partitions)
+            self._guarantee.roll_back(why)
         self._held.clear()
-        self._reader.rewind(partitions)
+        self._reader.rewind(partitions, offsets)
         self._assigned(partitions)
 
     def _cleaned_up(self, partitions: Sequence[int]) -> None:
         """Ends tasks whose work since the last commit counts for nothing, or whose process fails already."""
         self._drop_read(partitions)
-        for partition in partitions:
-            task = self.tasks.pop(partition, None)
-            if task is not None:
-                with suppress(ComponentError):
-                    task.cleanup()
+        for task in [self.tasks.pop(each) for each in partitions if each in self.tasks]:
+            with suppress(ComponentError):
+                task.cleanup()
 
     def _drop_read(self, partitions: Sequence[int]) -> None:
-        """Forgets records of tasks that end: their next owner reads these again."""
-        self._backlog.drop(partitions)
+        """Forgets records of tasks that end: their next owner reads these again, unless they are committed."""
+        records, tuples = self._backlog.drop(partitions)
+        tuples += sum(self.tasks[each].running_inputs for each in partitions if each in self.tasks)
+        self._guarantee.discard(records, tuples, partitions)
         for paused in (self._full, self._held, self._paused):
             paused.difference_update(partitions)

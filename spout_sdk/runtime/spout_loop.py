@@ -39,6 +39,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader)
         )
         self._idle = _SHORTEST_IDLE
+        self._is_replayed = True
 
     @property
     def pending(self) -> int:
@@ -51,6 +52,16 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     @property
     def _emitted(self) -> int:
         return self._environment.counters.emitted
+
+    def _save_committed(self) -> None:
+        if self._is_replayed:
+            return
+        tasks = [*self.tasks.values()]
+        try:
+            flush_tasks(self._sink, tasks, self._component)  # also what was sent by tasks that were lost
+        finally:
+            for task in tasks:
+                task.release()
 
     def close(self) -> None:
         self._lost(tuple(self.tasks))
@@ -108,6 +119,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         for partition, task in opened.items():
             task.open()
             self.tasks[partition] = task
+            self._is_replayed = task.is_replayed
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
@@ -135,3 +147,5 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             task = self.tasks.pop(partition, None)
             if task is not None:
                 task.close()
+                if not task.is_replayed:
+                    task.flush()

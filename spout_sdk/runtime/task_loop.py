@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kafka_clients.client_settings import CLIENT_CLASSES
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
@@ -20,6 +21,8 @@ from tuple_tree.names import component_group
 
 T = TypeVar("T", BoltTask, SpoutTask)
 ProcessSink = KafkaSink | TransactionalSink
+
+logger = get_logger("spout_sdk.runtime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,9 @@ class TaskLoop(ABC, Generic[T]):
             self.end()
             # After an exception a successor takes the place of this process in the group.
             self._reader.leave()
+        except Exception:
+            self._save()
+            raise
         finally:
             self.close()
 
@@ -95,6 +101,17 @@ class TaskLoop(ABC, Generic[T]):
     def end(self) -> None:
         """Ends all tasks in order, before `close`."""
         self._released(tuple(self.tasks))
+
+    def _save(self) -> None:
+        """After an error, which is raised next: see `_save_committed`."""
+        try:
+            self._save_committed()
+        except Exception as error:  # noqa: BLE001 - the first error is the one to report
+            logger.warning("%s ends by an error, and after it: %s", self._component, error)
+
+    @abstractmethod
+    def _save_committed(self) -> None:
+        """With committed offsets, sends what was emitted, and sets back the offsets of what was not."""
 
     @abstractmethod
     def close(self) -> None:

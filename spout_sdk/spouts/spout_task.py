@@ -180,6 +180,11 @@ class SpoutTask(Task):
     def pending(self) -> int:
         return len(self._pending)
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether a message is emitted again that was not acked; otherwise its source forgets what was emitted."""
+        return self.context.manifest.acking if self._source is None else self._source.tracked
+
     def is_due(self, now: float) -> bool:
         """Whether a `KafkaSpout` has a message to emit now, and may emit it."""
         return self._source is not None and not self.is_throttled and self._source.is_due(now)

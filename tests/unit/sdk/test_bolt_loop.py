@@ -10,20 +10,20 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.repeated_lines import EACH
-from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
+from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple, declare
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH
 from spout_sdk.emitting.task import LINGER_SECONDS
-from spout_sdk.errors import BrokerError, RolledBackError
+from spout_sdk.errors import BrokerError, ComponentError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.testing import MemoryRecord
-from tests.unit.sdk.bolt_rig import Lines
-from tests.unit.sdk.memory import Bench, MemorySink
+from tests.unit.sdk.bolt_rig import Lines, Sink
+from tests.unit.sdk.memory import Bench, MemorySink, Sent
 from tuple_tree.anchors import anchor_headers
 from tuple_tree.manifest import Guarantee
-from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
 
 class Message(MemoryRecord):
@@ -59,7 +59,7 @@ class Consumer:
 
     def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
         self.partitions = [TopicPartition(topics[0], 0)]
-        self.on_assign, self.on_revoke = on_assign, on_revoke
+        self.on_assign, self.on_revoke, self.on_lost = on_assign, on_revoke, on_lost
 
     def memberid(self) -> str | None:
         return self.member
@@ -74,6 +74,8 @@ class Consumer:
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self.assigned = [partition.offset for partition in partitions]
+        if self.limits:
+            self.position = self.assigned[0] if self.assigned[0] >= 0 else [0, *self.commits][-1]
 
     def consume(self, limit: int, _timeout: float) -> list[Message]:
         if not self.limits:
@@ -91,8 +93,7 @@ class Consumer:
             Message("words.tuples.b", 0, offset, self.payload, self.headers) for offset in range(first, self.position)
         ]
 
-    def incremental_unassign(self, _partitions: list[TopicPartition]) -> None:
-        self.position = 0
+    def incremental_unassign(self, _partitions: list[TopicPartition]) -> None: ...
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         self.is_paused |= bool(partitions)
@@ -137,8 +138,33 @@ class Regrouping(Consumer):
         return super().consume(limit, timeout)
 
 
+class Unanswered(Consumer):
+    """Its third commit is applied, though the answer is an error."""
+
+    asked = 0
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        super().commit(offsets=offsets, asynchronous=asynchronous)
+        self.asked += 1
+        if self.asked == 3:
+            raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
+
+
+class TakenAway(Consumer):
+    """Loses its partition in the third read, and is fenced in the fourth."""
+
+    def consume(self, limit: int, timeout: float) -> list[Message]:
+        if len(self.limits) == 2:
+            self.limits.append(limit)
+            self.on_lost(self, self.partitions)
+            return []
+        if len(self.limits) == 3:
+            raise KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
+        return super().consume(limit, timeout)
+
+
 class LoopSink(MemorySink):
-    records_in_flight = 0
+    records_in_flight = flushes = 0
 
     def poll(self) -> None:
         """All is delivered already."""
@@ -147,9 +173,15 @@ class LoopSink(MemorySink):
         return self.records_in_flight
 
     def flush(self, _seconds: float) -> int:
+        self.flushes += 1
         return 0
 
-    flush_acks = flush
+    def flush_acks(self, _seconds: float) -> int:
+        return 0
+
+
+def rows(sent: Sent) -> int:
+    return len(decode_tuples(payload_codec(Emits.streams[0]), sent.value or b""))
 
 
 Work = Callable[[Tuple, OutputCollector], None]
@@ -164,6 +196,17 @@ class Works(Bolt):
 
     def execute(self, tuple_: Tuple) -> None:
         self.work(tuple_, self.collector)
+
+
+class Emits(Works):
+    """Emits before it works, but for its first input."""
+
+    streams = (declare({"n": int}),)
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_.offset:
+            self.collector.emit((tuple_.offset,), anchors=tuple_)
+        super().execute(tuple_)
 
 
 class WorksInBatches(BatchBolt):
@@ -199,8 +242,10 @@ class Rig:
         monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)
-        builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
-        bench = Bench(builder.build(), sink=LoopSink())
+        builder.set_bolt("b", partial(bolt, self.work), on_exception="crash").shuffle_grouping("lines")
+        if bolt is Emits:
+            builder.set_bolt("next", Sink).shuffle_grouping("b")
+        bench = Bench(builder.build(), sink=LoopSink(), pack_tuples=100 if bolt is Emits else 1)
         self.clock = self.consumer.clock = bench.clock
         self.consumer.wait = bench.clock.advance
         self.executed: list[int] = []
@@ -345,9 +390,7 @@ def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
     counts = Counter(rig.executed)
     assert counts[0] == counts[2] == 400
     assert 5 < counts[1] < 400
-    assert (
-        f"b/0 is revoked, and did not execute the record that it had begun within 5 s: {400 - counts[1]}" in caplog.text
-    )
+    assert f"b: {400 - counts[1]} tuples of records that were begun, and up to 0 records" in caplog.text
     assert any(hasattr(record, *EACH) for record in caplog.records)
 
 
@@ -364,6 +407,59 @@ def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
     rig.loop.run()
     assert "b: up to 1 records of tasks [0] are lost" in caplog.text
     assert hasattr(caplog.records[-1], *EACH)
+
+
+def test_a_commit_that_is_applied_though_it_has_failed_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `at_most_once` to begin again at the committed offset would skip them."""
+    rig = Rig(monkeypatch, [2] * 9, consumer=Unanswered)
+    rig.loop.run()
+    assert rig.executed == list(range(len(rig.executed)))
+    assert len(rig.executed) > 10
+
+
+def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_what_is_emitted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work(offset: int) -> float:
+        if offset == 5:
+            raise ValueError("a bad day")
+        return 0.0
+
+    rig = Rig(monkeypatch, [3, 5], bolt=Emits)
+    rig.seconds = work
+    with pytest.raises(ComponentError, match="a bad day"):
+        rig.loop.run()
+    assert rig.executed == [0, 1, 2, 3, 4, 5]
+    assert rig.consumer.commits[-2:] == [7, 6]
+    assert rig.sink.flushes
+    assert sum(rows(sent) for sent in rig.sink.to(".tuples.next")) == 5
+    assert "are lost" not in caplog.text
+
+
+def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, [3])
+
+    def raises(text: str, *_: Any) -> float:
+        raise ValueError(text)
+
+    monkeypatch.setattr(rig.sink, "flush", partial(raises, "another"))
+    rig.seconds = lambda offset: raises("the first") if offset == 1 else 0.0
+    with pytest.raises(ComponentError, match="the first"):
+        rig.loop.run()
+    assert rig.consumer.commits == [1, 3, 2], "the others are read again"
+
+
+def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it_has_emitted_is_sent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(monkeypatch, [1, 4] + [0] * 9, bolt=Emits, consumer=TakenAway)
+    # The group is polled between two tuples.
+    rig.seconds = lambda offset: 1.1 if offset == 1 else 0.0
+    with pytest.raises(BrokerError, match="cannot continue"):
+        rig.loop.run()
+    assert rig.executed == [0, 1]
+    assert "b: 0 tuples of records that were begun, and up to 1 records from offsets {0: 2} on" in caplog.text
+    assert sum(rows(sent) for sent in rig.sink.to(".tuples.next")) == 1
 
 
 def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,162 @@
+"""The loop of a spout process that ends by an error, with clients in memory; records are delivered by a flush."""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from kafka_clients.client_settings import CLIENT_CLASSES
+from spout_sdk import KafkaSpout, TopologyBuilder
+from spout_sdk.errors import BrokerError
+from spout_sdk.kafka_spout.spout import Mode
+from spout_sdk.runtime.component_runner import component_loop
+from spout_sdk.runtime.task_loop import ComponentProcess
+from spout_sdk.statistics.stats import Counters
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
+from spout_sdk.testing.clients import MemoryClients, MemoryConsumer, MemoryProducer
+from tests.packs import tuples_in
+from tests.unit.sdk.bolt_rig import Sink
+from tuple_tree.manifest import TopicSpec, topic_specs
+from tuple_tree.names import component_group, tuples_topic
+
+MESSAGES = 200
+
+
+class Queueing(MemoryProducer):
+    """Delivers nothing before a flush."""
+
+    def __init__(self, broker: MemoryBroker, settings: Any) -> None:
+        super().__init__(broker, settings)
+        self.queue: list[tuple[Any, ...]] = []
+
+    def produce(self, *record: Any) -> None:
+        self.queue.append(record)
+
+    def flush(self, seconds: float = 0.0) -> int:
+        while self.queue:
+            super().produce(*self.queue.pop(0))
+        return super().flush(seconds)
+
+
+class Fenced(MemoryConsumer):
+    """Another member has its partitions from its third read on."""
+
+    reads = 0
+    _lost: Callable[[], None] | None = None
+
+    def subscribe(self, topics: Sequence[str], *, on_assign: Any, **callbacks: Any) -> None:
+        super().subscribe(topics, on_assign=on_assign, **callbacks)
+        self._lost = partial(callbacks["on_lost"], self, [TopicPartition(topic, 0) for topic in topics])
+
+    def consume(self, limit: int, seconds: float = 0.0) -> list[MemoryRecord]:
+        self.reads += self._lost is not None
+        if self._lost is not None and self.reads == 3:
+            self._lost()
+            raise KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
+        return super().consume(limit, seconds)
+
+
+class Passing:
+    """A clock that shows a millisecond more each time."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+class Process:
+    """A process of a `KafkaSpout` with `MESSAGES` in its source; its tick number `ticks` raises."""
+
+    def __init__(self, *, mode: Mode, consumer: type[MemoryConsumer] = MemoryConsumer, ticks: int = 0) -> None:
+        builder = TopologyBuilder(
+            "t", guarantee="at_least_once" if mode == "at_least_once" else "at_most_once", ack_partitions=1
+        )
+        builder.set_spout("numbers", KafkaSpout("source", mode=mode))
+        builder.set_bolt("next", Sink).shuffle_grouping("numbers")
+        self.topology = builder.build()
+        self.broker = MemoryBroker([*topic_specs(self.topology.manifest), TopicSpec("source", 1, {})], lambda: 0)
+        for number in range(MESSAGES):
+            self.broker.append("source", 0, None, str(number).encode(), None)
+        clients = MemoryClients(self.broker, [0], room=10**6)
+        settings = clients.settings
+        settings[CLIENT_CLASSES] |= {
+            Producer: partial(Queueing, self.broker),
+            Consumer: partial(consumer, clients),
+        }
+        self.ticks = ticks
+        process = ComponentProcess(
+            *(self.topology, "numbers", settings, Passing(), random.Random(1).randbytes, Counters()),
+            *(self.tick, lambda: False),
+        )
+        self.loop = component_loop(process, "0")
+
+    def tick(self, _now: float) -> None:
+        self.ticks -= 1
+        if not self.ticks:
+            raise BrokerError("the topic is gone")
+
+    @property
+    def delivered(self) -> list[int]:
+        records = self.broker.records(tuples_topic("t", "next"))
+        stream = self.topology.manifest.stream("numbers", "default")
+        return [int(str(each.values[0])) for each in tuples_in(records, stream)]
+
+    @property
+    def committed(self) -> int:
+        found = self.broker.committed(component_group("t", "numbers"), "source", 0)
+        assert found is not None
+        return found.offset
+
+
+@pytest.mark.parametrize("mode", ["at_most_once", "no_guarantee"])
+def test_a_spout_that_ends_by_an_error_sends_what_is_committed_and_sets_back_the_rest(
+    mode: Mode, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = Process(mode=mode, ticks=3)
+    with pytest.raises(BrokerError, match="the topic is gone"):
+        process.loop.run()
+    assert 0 < process.committed < MESSAGES
+    assert process.delivered == list(range(process.committed))
+    assert "are lost" not in caplog.text
+
+
+def test_what_a_lost_spout_has_committed_and_not_emitted_is_reported_and_the_rest_is_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    process = Process(mode="at_most_once", consumer=Fenced)
+    with pytest.raises(BrokerError, match="cannot continue"):
+        process.loop.run()
+    emitted = len(process.delivered)
+    assert process.delivered == list(range(emitted))
+    assert 0 < emitted < process.committed == MESSAGES
+    assert (
+        f"numbers/0: up to {MESSAGES - emitted} messages of source[0], from offset {emitted} on, are lost"
+        in caplog.text
+    )
+
+
+def test_the_error_that_ends_a_spout_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(mode="at_most_once", ticks=3)
+
+    def raises(*_: Any) -> int:
+        if process.ticks <= 0:
+            raise BrokerError("another")
+        return 0
+
+    monkeypatch.setattr(Queueing, "flush", raises)
+    with pytest.raises(BrokerError, match="the topic is gone"):
+        process.loop.run()
+    assert 0 < process.committed < MESSAGES, "the others are read again"
+
+
+def test_trees_of_a_spout_that_ends_by_an_error_are_left_to_the_replay() -> None:
+    process = Process(mode="at_least_once", ticks=3)
+    with pytest.raises(BrokerError, match="the topic is gone"):
+        process.loop.run()
+    assert process.committed == 0
+    assert process.delivered == []
