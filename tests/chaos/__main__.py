@@ -16,13 +16,14 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
 
 from acker_cli.processes.running import LOOK_SECONDS
+from kafka_clients.client_settings import for_producer
 from tests.chaos import topologies
 from tests.chaos.brokers import Brokers, LocalBroker, ThreeBrokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary
@@ -45,8 +46,6 @@ REJECTED_EACH: Final = 500
 """After so many messages, each bolt with exactly once gets a record that it rejects."""
 NEWER_MESSAGES: Final = 100
 """Consecutive ones: enough that each path from a source partition through a task of each bolt has one."""
-CLOSING_MESSAGES: Final = 100
-"""Enough that each task has one."""
 STUCK_SECONDS: Final = 120.0
 """After so long without an ack of a newer message, the run ends."""
 
@@ -74,9 +73,11 @@ def looped(work: Callable[[], Any], seconds: float, errors: list[str]) -> Iterat
 
 def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
     """Writes the next message to each source, as long as there are to be more."""
-    # A message must not be dropped, whatever the broker does, or the numbers would not be those of the offsets.
-    settings = {"bootstrap.servers": brokers.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
-    producer = Producer({**settings, "message.timeout.ms": 0})
+    # A message must neither be dropped nor sent twice, whatever the brokers do, or the numbers would not be those of
+    # the offsets; see `_NEVER_TWICE` of the SDK. By default it would wait for a new leader for minutes.
+    settings = {**for_producer({"bootstrap.servers": brokers.bootstrap_servers}), "log_level": 0}
+    once = {"enable.idempotence": True, "message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
+    producer = Producer({**settings, **once})
     number = 0
     has_closed = False
 
@@ -85,7 +86,7 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
         producer.poll(0)
         if topologies.is_over():
             if not has_closed:
-                for closing in range(CLOSING_MESSAGES):
+                for closing in range(topologies.CLOSING_MESSAGES):
                     for target in targets:
                         if target.has_windows:
                             partition = closing % topologies.SOURCE_PARTITIONS
@@ -160,6 +161,10 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
                 eventually(target.is_done, "an outcome for each message", STUCK_SECONDS)
             except AssertionError:
                 stuck.append(f"{target.topology.name} at the end")
+        for target in targets:
+            with suppress(AssertionError):
+                eventually(lambda target=target: target.source_error() is None, "all messages in the source", 10)  # type: ignore[misc]
+        errors += [wrong for target in targets if (wrong := target.source_error())]
         broken = {
             target.topology.name: findings(
                 *(target.topology, target.arena, target.cluster, target.excused),

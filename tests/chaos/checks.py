@@ -108,7 +108,8 @@ def _found(there: int, parts: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
     """Of each message, whether all its parts are among these."""
     found = np.zeros((there, PARTS), bool)
     for number, part in parts:
-        found[number, part] = True
+        if number < there:
+            found[number, part] = True
     whole: NDArray[np.bool_] = np.logical_and.reduce(found, axis=1)
     return whole
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -204,12 +204,22 @@ class Target:
         missing = self.arena.incomplete
         return int((missing & self.excused[: len(missing)]).sum())
 
+    def source_error(self) -> str | None:
+        """An error if the source has other records than were written: then numbers are not those of the messages."""
+        if not self.has_source:
+            return None
+        ends = {partition: end for partition, (_, end) in self._source_progress().items()}
+        return misnumbered(self.source, ends, self.arena.emitted, topologies.CLOSING_MESSAGES * self.has_windows)
+
+    def _source_progress(self) -> dict[int, tuple[int, int]]:
+        return progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)
+
     def is_done(self) -> bool:
         """Whether it has no more messages."""
         if self.tracked:
             return self.arena.acked == self.arena.emitted
-        source = progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)
-        has_read_all = all(at == end for at, end in source.values()) and all(
+        source = self._source_progress()
+        has_read_all = sum(at for at, _ in source.values()) >= self.arena.emitted and all(
             at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values()
         )
         # What is committed may be still to execute.
@@ -217,6 +227,13 @@ class Target:
         if not has_read_all or effects != self._rest[0]:
             self._rest = (effects, time.monotonic())
         return time.monotonic() - self._rest[1] > _REST_SECONDS
+
+
+def misnumbered(source: str, ends: Mapping[int, int], messages: int, closing: int) -> str | None:
+    """An error if a source does not end behind these messages and those that close windows."""
+    records = topologies.records_of
+    expected = {each: records(each, messages) + records(each, closing) for each in range(topologies.SOURCE_PARTITIONS)}
+    return None if ends == expected else f"{source} ends at {ends}, and not at {expected}: messages have wrong numbers"
 
 
 def _is_running(pid: int) -> bool:

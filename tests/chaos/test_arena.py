@@ -8,6 +8,7 @@ import pytest
 from spout_sdk import Topology
 from tests.chaos.arena import MESSAGES, PARTS, Arena
 from tests.chaos.checks import Deliveries, disagreements, findings, whole_attempts
+from tests.chaos.targets import misnumbered
 from tests.chaos.topologies import DIRECTORY, NAME, at_most_once, own_spout
 from tests.kafka.sdk_rig import Cluster
 
@@ -59,6 +60,13 @@ def test_newer_messages_are_executed_again_when_those_of_all_partitions_and_task
     arena.effect(5, 0)
     assert arena.complete_since(100.0) == 33 - 6, "a message that was lost before does not prevent it"
     assert [arena.complete_since(since) for since in (120.5, 133.5, 139.5)] == [33 - 21, 39 - 33, 0]
+
+
+def test_a_source_with_other_records_than_were_written_is_an_error() -> None:
+    assert misnumbered("source", {0: 3, 1: 2}, messages=5, closing=0) is None
+    assert misnumbered("source", {0: 5, 1: 4}, messages=5, closing=4) is None
+    for ends in ({0: 3, 1: 3}, {0: 3, 1: 1}, {0: 4, 1: 1}):
+        assert "wrong numbers" in str(misnumbered("source", ends, messages=5, closing=0))
 
 
 def test_an_input_is_written_if_an_attempt_has_all_its_records() -> None:

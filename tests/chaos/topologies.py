@@ -66,6 +66,11 @@ def results_of(topology: str) -> str:
     return f"{topology}.results"
 
 
+def records_of(partition: int, messages: int) -> int:
+    """How many of the first messages are in a partition of the source."""
+    return len(range(partition, messages, SOURCE_PARTITIONS))
+
+
 def number_of(partition: int, offset: int) -> int:
     """The messages of a source are numbered as they lie in its partitions by turns."""
     return offset * SOURCE_PARTITIONS + partition
@@ -167,6 +172,8 @@ class Publish(KafkaBolt):
 
 CLOSING: Final = b"closing"
 """The value of marker messages with the latest time: they close all windows, and do not count as messages."""
+CLOSING_MESSAGES: Final = 100
+"""Enough that each task has one."""
 
 
 def timed(record: Record) -> tuple[int, int]:
