@@ -293,12 +293,14 @@ class ExactlyOnce(DeliveryGuarantee):
             return True
         if not all(task.inputs.is_repeatable for task in self._tasks.values()):
             return False
+        # First, so that the group fences this process if another one has the tasks, and commits, from now on.
+        place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
         if offsets:
             positions = self._reader.positions(offsets, {at: self._tasks[at].progress for at in offsets})
         else:
             positions = self._reader.starts(tuple(self._tasks))
-        self._sink.commit(positions, self._reader.place_in_group)
+        self._sink.commit(positions, place)
         self._committed = offsets
         self._since = None
         self._failures.clear()

@@ -88,10 +88,12 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
             committed.append((positions, group))
 
     class Reader:
-        def starts(self, partitions: tuple[int, ...]) -> dict[int, int]:
-            return dict.fromkeys(partitions, 17)
+        place_in_group = "generation 1"
 
-        place_in_group = "generation"
+        def starts(self, partitions: tuple[int, ...]) -> dict[int, int]:
+            # Another process gets the tasks as soon as their offsets are known, and commits later ones.
+            self.place_in_group = "generation 2"
+            return dict.fromkeys(partitions, 17)
 
     transactions: Any = Committing()
     reader: Any = Reader()
@@ -100,4 +102,4 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     transactions.emitted += 1
     process.guarantee.tick(100.0)
     process.guarantee.flush(101.0)
-    assert committed == [({3: 17}, "generation")]
+    assert committed == [({3: 17}, "generation 1")], "the group refuses it, as these may not be its last offsets"
