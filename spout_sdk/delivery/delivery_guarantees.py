@@ -174,7 +174,7 @@ class AtMostOnce(DeliveryGuarantee):
             self._tasks[partition].flush()
         if records or tuples:
             logger.warning(
-                "%s: %d tuples of records that were begun, and up to %d records from offsets %s on, of tasks %s are "
+                "%s: up to %d tuples of records that were begun, and %d records from offsets %s on, of tasks %s are "
                 "lost: their offsets were committed before they were executed, and the tasks end",
                 *(self._component, tuples, len(records), first_offsets(records), sorted(partitions)),
                 extra=EACH,

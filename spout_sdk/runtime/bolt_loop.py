@@ -204,10 +204,13 @@ class BoltLoop(TaskLoop[BoltTask]):
             more = task.read(self._backlog.next_record(partition))
             read += len(more)
             tuples += more
+            self._backlog.begun[partition] = tuples
             while len(tuples) >= self._batch.tuples and self._may_execute(task, partition):
                 tuples = self._execute_batch(task, partition, tuples)
         while tuples and self._may_execute(task, partition):
             tuples = self._execute_batch(task, partition, tuples)
+        if not tuples:
+            self._backlog.begun.pop(partition, None)
         return read
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
@@ -215,10 +218,12 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _execute_batch(self, task: BoltTask, partition: int, tuples: B) -> B:
         """Executes a batch of tuples, and returns the rest."""
+        self._backlog.begun[partition] = tuples
         left, now = self._execute_one(task, tuples)
         self._backlog.begun[partition] = left
         self._between(now)
-        self._backlog.begun.pop(partition, None)
+        if not left:
+            self._backlog.begun.pop(partition, None)
         return left
 
     def _execute_one(self, task: BoltTask, tuples: B) -> tuple[B, float]:

@@ -1,5 +1,6 @@
 """A bolt's loop on a consumer whose answers the test chooses: reads, commits, and revoked partitions."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -390,7 +391,7 @@ def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
     counts = Counter(rig.executed)
     assert counts[0] == counts[2] == 400
     assert 5 < counts[1] < 400
-    assert f"b: {400 - counts[1]} tuples of records that were begun, and up to 0 records" in caplog.text
+    assert f"b: up to {400 - counts[1]} tuples of records that were begun, and 0 records" in caplog.text
     assert any(hasattr(record, *EACH) for record in caplog.records)
 
 
@@ -436,6 +437,35 @@ def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_w
     assert "are lost" not in caplog.text
 
 
+def test_committed_tuples_that_a_batch_bolt_does_not_execute_before_it_must_stop_are_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(monkeypatch, [1, 1], bolt=WorksInBatches, rows=3_000)
+    rig.seconds = lambda offset: 0.01 if offset else 0.0
+    rig.stopping = partial(_has_come, rig, rig.clock() + 1)
+    rig.loop.run()
+    left = 6_000 - len(rig.executed)
+    assert 0 < left < 3_000
+    assert f"b: up to {left} tuples of records that were begun, and 0 records" in caplog.text
+
+
+def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work(offset: int) -> float:
+        if offset == 1 and len(rig.executed) == 600:
+            raise ValueError("a bad day")
+        return 0.0
+
+    rig = Rig(monkeypatch, [1, 2], bolt=WorksInBatches, rows=300)
+    rig.seconds = work
+    with pytest.raises(ComponentError, match="a bad day"):
+        rig.loop.run()
+    left = re.search(r"b: up to (\d+) tuples of records that were begun, and 0 records", caplog.text)
+    assert left is not None
+    assert 900 - len(rig.executed) <= int(left[1]) <= 600
+
+
 def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, [3])
 
@@ -458,7 +488,7 @@ def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it
     with pytest.raises(BrokerError, match="cannot continue"):
         rig.loop.run()
     assert rig.executed == [0, 1]
-    assert "b: 0 tuples of records that were begun, and up to 1 records from offsets {0: 2} on" in caplog.text
+    assert "b: up to 0 tuples of records that were begun, and 1 records from offsets {0: 2} on" in caplog.text
     assert sum(rows(sent) for sent in rig.sink.to(".tuples.next")) == 1
 
 
