@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
@@ -18,12 +18,12 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import Counters, WorkerStats, summed
-from kafka_clients.access import ACKER, remedy
+from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_group, new_client
-from kafka_clients.errors import GONE, AccessError, AckerError, BrokerError, TopicsError
-from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, first_error
-from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
+from kafka_clients.client_settings import for_group
+from kafka_clients.errors import GONE, BrokerError, TopicsError
+from kafka_clients.group_consumer import GroupConsumer
+from kafka_clients.librdkafka_bugs import HANG_S
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import EACH, client_logger, get_logger
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
@@ -42,14 +42,12 @@ _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
 
-class AckerLoop(GroupConsumer):
+class AckerLoop:
     """Follows the tuple trees in the partitions of the ack log that the group assigns to this process.
 
     A process repeats `turn`, calls `end`, and leaves the group at the end of the `with` block; so does the testing kit,
     but for the end. All methods raise `AckerError` and `KafkaException`; nothing is committed after an exception.
     """
-
-    _KEPT = (AckerError, KafkaException)
 
     def __init__(
         self,
@@ -73,11 +71,11 @@ class AckerLoop(GroupConsumer):
         # rejects an interval below the session.
         longest = max(int(settings.get("max.poll.interval.ms", 45_000)), int(settings["session.timeout.ms"]))
         settings["max.poll.interval.ms"] = longest
-        super().__init__(settings, self._topic, instance)
+        self._consumer = GroupConsumer(
+            *(settings, self._topic, instance), role=ACKER, on_error=self._on_error, on_commit=self._answered
+        )
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
-        self._watermarks_monitor = BrokerMonitor()
-        uncommitted = {**settings, **self._watermarks_monitor.settings, "isolation.level": "read_uncommitted"}
-        self._watermarks = new_client(Consumer, uncommitted)
+        self._watermarks = GroupConsumer({**settings, "isolation.level": "read_uncommitted"}, self._topic)
         self._notifier = Notifier(manifest.topology, kafka, catalogue, clock)
         self._watch = TopicWatch(catalogue.admin, [self._topic])
         self._answers = Stall(2 * WATCH_SECONDS)
@@ -91,7 +89,7 @@ class AckerLoop(GroupConsumer):
         self._rebuilds = 0
         self._rebuild_s = 0.0
         self._leaving = False
-        self._subscribe(self._topic, self._on_assign, self._on_revoke, self._on_lost)
+        self._consumer.subscribe(self._topic, self._on_assign, self._on_revoke, self._on_lost)
 
     def __enter__(self) -> Self:
         return self
@@ -102,12 +100,12 @@ class AckerLoop(GroupConsumer):
             self._owned.clear()
         else:
             self._leaving = True
-            self.leave()
+            self._consumer.leave()
         self.close()
 
     def turn(self) -> bool:
         """Reads, folds and sends once, and commits if it is time to; returns whether there was anything to read."""
-        messages = self.poll()
+        messages = self._consumer.read(_POLL_RECORDS, _POLL_S)
         self._take(messages)
         self._advance()
         self._notifier.poll()
@@ -127,14 +125,13 @@ class AckerLoop(GroupConsumer):
         """
         self._leaving = True
         is_stuck = self.unanswered_s > ANSWER_S or (self.lost and self._asked)
-        with bounded(_STUCK_CLOSE_S if is_stuck else HANG_S, f"close() of the consumer of {self._topic}"):
-            self._watermarks.close()
-            self._consumer.close()
+        for consumer in (self._watermarks, self._consumer):
+            consumer.close(_STUCK_CLOSE_S if is_stuck else HANG_S)
 
     @property
     def lost(self) -> bool:
         """Whether one of the consumers has lost all brokers for good, see `kafka_clients.librdkafka_bugs`."""
-        return self._monitor.lost or self._watermarks_monitor.lost
+        return self._consumer.lost or self._watermarks.lost
 
     @property
     def unanswered_s(self) -> float:
@@ -174,21 +171,11 @@ class AckerLoop(GroupConsumer):
         longest = max(stalls)
         return longest if longest[0] else (0.0, "")
 
-    def poll(self) -> list[Message]:
-        """The records that have come, without waiting for more. Raises what a callback of the consumer raised."""
-        first = self._consumer.poll(_POLL_S)
-        messages = [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
-        self._raise_kept()
-        return messages
-
     def _take(self, messages: list[Message]) -> None:
         batches: dict[int, list[LogRecord]] = defaultdict(list)
         for message in messages:
-            error, partition, offset = message.error(), message.partition(), message.offset()
-            if error is not None:
-                self._on_error(error, partition, offset)
-            elif partition is not None and offset is not None:
-                batches[partition].append(LogRecord(offset, message.timestamp()[1], message.value()))
+            record = LogRecord(message.offset() or 0, message.timestamp()[1], message.value())
+            batches[message.partition() or 0].append(record)
         for partition, records in batches.items():
             owned = self._owned.get(partition)
             if owned is None:
@@ -196,30 +183,14 @@ class AckerLoop(GroupConsumer):
             self._send(owned, owned.fold.apply(records))
             owned.read(self._clock())
 
-    def _on_error(self, error: KafkaError, partition: int | None, offset: int | None) -> None:
-        """Raises an error that came in place of a record; one that passes by itself is logged."""
-        if error.code() == KafkaError._PARTITION_EOF:
-            if partition in self._owned and offset is not None:
-                self._owned[partition].end = offset
-            return
-        if error.code() in FENCED:
-            raise BrokerError(
-                f"reading {self._topic} cannot continue: {error.str()}; a restart continues from its commit"
-            )
-        if error.fatal() or error.code() in FINAL:
-            where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
-            self.check_allowed(error, where)
-            raise TopicsError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
+    def _on_error(self, message: Message, error: KafkaError) -> bool:
         if error.code() in GONE:
             raise self._gone(error)
-        _log.warning("%s: %s", self._topic, error.str())
-
-    def check_allowed(self, error: KafkaError, where: str) -> None:
-        """Raises an error that means that an ACL is missing."""
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            raise AccessError(f"group {self._group} may not be joined by this user: {remedy(ACKER)}")
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise TopicsError(where, f"may not be read by this user: {remedy(ACKER)}")
+        if error.code() != KafkaError._PARTITION_EOF:
+            return False
+        if (owned := self._owned.get(message.partition() or 0)) is not None:
+            owned.end = message.offset()
+        return True
 
     def _gone(self, error: KafkaError) -> TopicsError:
         return TopicsError(
@@ -243,9 +214,9 @@ class AckerLoop(GroupConsumer):
             if not fold.rebuilding and not fold.expires_by(now_ms):
                 continue
             try:
-                self._watermarks.poll(0)  # for its statistics: it is assigned nothing
+                self._watermarks.read(1)  # for its statistics: it is assigned nothing
                 # The offset after the last record, whether its transaction is over or not.
-                _, high = watermarks(self._watermarks, TopicPartition(self._topic, partition), CONTACT_S)
+                _, high = watermarks(self._watermarks.client, TopicPartition(self._topic, partition), CONTACT_S)
             except KafkaException as error:
                 # The others would wait as long for the same brokers.
                 _log.warning("%s[%d]: the clock does not advance, %s", self._topic, partition, error.args[0].str())
@@ -297,27 +268,22 @@ class AckerLoop(GroupConsumer):
             TopicPartition(self._topic, partition, progress.offset, progress.metadata())
             for partition, progress in reached.items()
         ]
-        self.begin_commit(offsets)
+        self._consumer.begin_commit(offsets)
 
-    def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    def _answered(self, refused: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         reached = self._asked.pop(frozenset((each.partition, each.offset) for each in partitions), {})
-        refused = error or first_error(partitions)
         if refused is None:
             for partition, progress in reached.items():
                 if partition in self._owned:
                     self._owned[partition].committed = progress
         elif refused.code() in GONE:
-            self._raised = self._gone(refused)
-        else:
-            super()._answered(refused, partitions)
+            self._consumer.raise_later(self._gone(refused))
 
     def _check_progress(self) -> None:
         """Ends the worker if its ack log was deleted, which an idle one would not notice, or if it is stuck."""
         now = self._clock()
         if problem := self._watch.look(now):
             raise TopicsError(*problem)
-        if self.lost:
-            raise BrokerError(f"the acker worker of {self._manifest.topology} cannot continue: {LOST}")
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
         if min(now - self._watch.unanswered_at, self.unanswered_s) > ANSWER_S:
             raise BrokerError(
@@ -328,11 +294,11 @@ class AckerLoop(GroupConsumer):
     def _on_assign(self, partitions: list[TopicPartition]) -> None:
         if not partitions or self._leaving:
             # A worker that is leaving may still be assigned partitions of another one: the next owner reads them.
-            self._consumer.incremental_assign([])
+            self._consumer.client.incremental_assign([])
             return
         starts = []
-        for committed in self._consumer.committed(partitions, timeout=CONTACT_S):
-            low, high = watermarks(self._consumer, TopicPartition(self._topic, committed.partition), CONTACT_S)
+        for committed in self._consumer.client.committed(partitions, timeout=CONTACT_S):
+            low, high = watermarks(self._consumer.client, TopicPartition(self._topic, committed.partition), CONTACT_S)
             progress, loss = (None, None)
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
@@ -343,7 +309,7 @@ class AckerLoop(GroupConsumer):
             )
             self._owned[committed.partition] = Owned(fold, progress, self._clock())
             starts.append(TopicPartition(self._topic, committed.partition, fold.position))
-        self._consumer.incremental_assign(starts)
+        self._consumer.client.incremental_assign(starts)
         _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
 
     def _on_revoke(self, partitions: list[TopicPartition]) -> None:
@@ -355,5 +321,5 @@ class AckerLoop(GroupConsumer):
             owned = self._owned.pop(partition.partition, None)
             if owned is not None:
                 self._past = summed([self._past, owned.fold.counters])
-        self._consumer.incremental_unassign(partitions)
+        self._consumer.client.incremental_unassign(partitions)
         _log.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)

@@ -92,7 +92,6 @@ class AckerWorker:
                 loop.end()
                 self._on_stats(loop.stats)
         except KafkaException as error:
-            loop.check_allowed(error.args[0], acks_topic(self._topology))
             raise BrokerError(
                 f"the acker worker of {self._topology} cannot continue: {error.args[0].str()}. Nothing is lost: start "
                 "it again when the brokers are available, or let another worker take over"

@@ -4,22 +4,20 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_clients.access import remedy
 from kafka_clients.client_settings import INSTANCE, new_client
-from kafka_clients.librdkafka_bugs import HANG_S, BrokerMonitor, bounded
+from kafka_clients.errors import GONE, REFUSED, AccessError, BrokerError, TopicsError
+from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
 from kafka_clients.repeated_lines import get_logger
 
-FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})
-"""Errors of a consumer that cannot continue, though another one in its place can."""
-FINAL: Final = FENCED | {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,
-}
-"""Errors that waiting does not cure. Whether a topic that is gone is one of them depends on who reads it."""
+logger = get_logger(__name__)
+
+FINAL: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._AUTHENTICATION, *REFUSED})
+"""Errors that waiting does not cure, beside those of a topic that is gone."""
 
 _REBALANCE: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 REGROUPING: Final = _REBALANCE | {KafkaError.UNKNOWN_MEMBER_ID, KafkaError._ASSIGNMENT_LOST}
@@ -32,26 +30,102 @@ Rebalance = Callable[[list[TopicPartition]], None]
 
 
 class GroupConsumer:
-    """Base of consumers in a group; `name` is what it reads, for logs, `instance` the name of our static member."""
+    """A consumer with its errors, its commits and the state of its brokers; for one thread.
 
-    _KEPT: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)  # exceptions of callbacks that are raised later
-    _RECOVERABLE: ClassVar[tuple[type[Exception], ...]] = ()  # of these, the ones that do not end the process
+    It is a member of its group once it subscribes. What a callback of the group raises is raised by the next `read`: an
+    exception that crosses librdkafka's callbacks loses its type and its place.
 
-    def __init__(self, settings: Mapping[str, Any], name: str, instance: str | None = None) -> None:
+    Args:
+        settings: librdkafka properties.
+        name: the topic that it reads, or a description, for logs and errors.
+        instance: name of our static member of the group.
+        role: the role whose ACLs an error names.
+        on_error: called with what came in place of a record; returns whether it was handled.
+        on_commit: called with the answer to a commit in the background.
+        recoverable: exceptions of callbacks that do not end the process; another one replaces them.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        name: str,
+        instance: str | None = None,
+        *,
+        role: str | None = None,
+        on_error: Callable[[Message, KafkaError], bool] = lambda _message, _error: False,
+        on_commit: Callable[[KafkaError | None, Sequence[TopicPartition]], None] = lambda _error, _partitions: None,
+        recoverable: tuple[type[Exception], ...] = (),
+    ) -> None:
         self._name = name
-        self._logger = get_logger(type(self).__module__)
+        self._group = settings.get("group.id")
+        self._role = role
+        self._on_error = on_error
+        self._on_commit = on_commit
+        self._recoverable = recoverable
         # Offset and metadata of the last commit of each partition, unless one has failed since.
         self._last_commits: dict[tuple[str, int], tuple[int, str | None]] = {}
         self._raised: Exception | None = None
         self._monitor = BrokerMonitor()
         # A dynamic member leaves when it is closed; a user who has set another instance wants its place to be kept.
         self._leaves = instance is not None and settings[INSTANCE] == instance
-        self._consumer = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
+        self.client = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
 
     @property
     def lost(self) -> bool:
         """Whether it has lost all brokers for good, see `kafka_clients.librdkafka_bugs`."""
         return self._monitor.lost
+
+    @property
+    def unread(self) -> int:
+        """Records that wait to be read, as far as was known up to five seconds ago."""
+        return self._monitor.unread
+
+    def subscribe(self, topic: str, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
+        """Joins the group; the callbacks are called while the consumer is read or closed."""
+        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        self.client.subscribe([topic], **{name: self._guarded(each) for name, each in callbacks.items()})
+
+    def read(self, limit: int, seconds: float = 0.0) -> list[Message]:
+        """The records that are available now, `limit` at most; waits `seconds` for the first.
+
+        Raises what a callback raised, and a `BrokerError` for an error that waiting does not cure; others are logged.
+        """
+        try:
+            # Not consume(), which would wait out its time even when there is a record.
+            first = self.client.poll(seconds) if seconds else None
+            messages = [] if first is None else [first]
+            if not seconds or (messages and limit > 1):
+                messages += self.client.consume(limit - len(messages), 0)
+        except KafkaException as error:
+            raise self.failure(error.args[0]) from error
+        if (raised := self._raised) is not None:
+            self._raised = None
+            if isinstance(raised, KafkaException):
+                raise self.failure(raised.args[0]) from raised
+            raise raised
+        if self.lost:
+            raise BrokerError(f"reading {self._name} cannot continue: {LOST}")
+        for message in messages:
+            if message.error() is not None:
+                return [message for message in messages if self._is_record(message)]
+        return messages
+
+    def failure(self, error: KafkaError, topic: str | None = None) -> BrokerError:
+        """The error of a consumer that cannot continue."""
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return AccessError(f"group {self._group} may not be joined by this user: {remedy(self._role)}")
+        if error.code() in REFUSED:
+            return TopicsError(topic or self._name, f"may not be read by this user: {remedy(self._role)}")
+        return BrokerError(
+            f"reading {topic or self._name} cannot continue: {error.str()}; check that it exists, and the brokers. A "
+            "restart continues from what is committed"
+        )
+
+    def raise_later(self, error: Exception) -> None:
+        """Keeps an exception of a callback for the next `read`."""
+        # Several callbacks may be called before: an error that ends the process wins.
+        if self._raised is None or isinstance(self._raised, self._recoverable):
+            self._raised = error
 
     def leave(self) -> None:
         """Leaves the group at once if it is our static member, whose place `close` keeps until its session ends.
@@ -63,47 +137,44 @@ class GroupConsumer:
             return
         deadline = time.monotonic() + _LEAVE_S
         with suppress(KafkaException), bounded(HANG_S, f"unsubscribe() of the consumer of {self._name}"):
-            self._consumer.unsubscribe()
+            self.client.unsubscribe()
             # The client forgets its member id with the request to leave, which follows after the callbacks.
-            while self._consumer.memberid() and time.monotonic() < deadline:
-                self._consumer.poll(_PAUSE_S)
+            while self.client.memberid() and time.monotonic() < deadline:
+                self.client.poll(_PAUSE_S)
 
-    def close(self) -> None:
-        """Ends the consumer; a dynamic member leaves the group. Partitions still held are reported as revoked."""
-        with bounded(HANG_S, f"close() of the consumer of {self._name}"):
-            self._consumer.close()
+    def close(self, seconds: float = HANG_S) -> None:
+        """Ends the consumer; a dynamic member leaves the group. Partitions still held are reported as revoked.
+
+        If that takes longer than `seconds`, the process ends.
+        """
+        with bounded(seconds, f"close() of the consumer of {self._name}"):
+            self.client.close()
         if self._raised is not None:
-            self._logger.warning("while leaving %s: %s", self._name, self._raised)
+            logger.warning("while leaving %s: %s", self._name, self._raised)
 
-    def _subscribe(self, topic: str, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
-        self._consumer.subscribe(
-            [topic],
-            on_assign=self._guarded(on_assign),
-            on_revoke=self._guarded(on_revoke),
-            on_lost=self._guarded(on_lost),
-        )
+    def _is_record(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if not self._on_error(message, error):
+            topic = message.topic() or self._name
+            if error.fatal() or error.code() in FINAL or error.code() in GONE:
+                raise self.failure(error, topic)
+            logger.warning("reading %s[%s]: %s", topic, message.partition(), error.str())
+        return False
 
     def _guarded(self, callback: Rebalance) -> Callable[[Consumer, list[TopicPartition]], None]:
-        """Keeps an exception for the loop: one that crosses librdkafka's callbacks loses its type and its place."""
-
         def guarded(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             try:
                 callback(partitions)
-            except self._KEPT as error:
-                # Several callbacks may be called before the loop can see it: an error that ends the process wins.
-                if self._raised is None or isinstance(self._raised, self._RECOVERABLE):
-                    self._raised = error
+            except Exception as error:  # noqa: BLE001 - raised by `read`
+                self.raise_later(error)
 
         return guarded
 
-    def _raise_kept(self) -> None:
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
-
     def serve(self) -> None:
         """Handles the answers to commits, for a consumer that reads nothing."""
-        self._consumer.poll(0)
+        self.client.poll(0)
 
     def commit_changed(self, offsets: Iterable[TopicPartition], *, again: bool = False) -> None:
         """Commits in the background what differs from the last commit, or all `again`; the next has what has failed."""
@@ -115,7 +186,7 @@ class GroupConsumer:
     def begin_commit(self, offsets: list[TopicPartition]) -> None:
         """Commits in the background; `on_commit` has the answer."""
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=True)
+            self.client.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             self._answered(error.args[0], offsets)
 
@@ -130,7 +201,7 @@ class GroupConsumer:
         while True:
             try:
                 with bounded(HANG_S, f"commit() for {self._name}"):
-                    error = first_error(self._consumer.commit(offsets=offsets, asynchronous=False) or ())
+                    error = first_error(self.client.commit(offsets=offsets, asynchronous=False) or ())
             except KafkaException as raised:
                 error = raised.args[0]
             if error is None or error.code() not in _PASSING or time.monotonic() >= deadline:
@@ -140,12 +211,17 @@ class GroupConsumer:
                 return error is None
             time.sleep(_PAUSE_S)
 
+    def forget_commits(self) -> None:
+        """Lets `commit_changed` commit everything, as others may have committed."""
+        self._last_commits.clear()
+
     def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         failure = error or first_error(partitions)
+        self._on_commit(failure, partitions)
         if failure is not None and failure.code() != KafkaError._NO_OFFSET:
             level = logging.INFO if failure.code() in REGROUPING else logging.WARNING
-            self._logger.log(level, "offsets of %s were not committed yet: %s", self._name, failure.str())
-            self._last_commits.clear()
+            logger.log(level, "offsets of %s were not committed yet: %s", self._name, failure.str())
+            self.forget_commits()
 
 
 def _place(each: TopicPartition) -> tuple[str, int]:

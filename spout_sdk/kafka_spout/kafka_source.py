@@ -14,8 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kafka_clients.access import remedy
 from kafka_clients.client_settings import new_client
 from kafka_clients.errors import GONE, REFUSED
-from kafka_clients.group_consumer import FINAL, GroupConsumer, first_error
-from kafka_clients.librdkafka_bugs import LOST
+from kafka_clients.group_consumer import GroupConsumer, first_error
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
@@ -30,7 +29,7 @@ ROUND_SECONDS: Final = 10.0  # what has not come within this time is asked for a
 _LARGEST_READ: Final = 500
 
 
-class KafkaSource(GroupConsumer):
+class KafkaSource:
     """Reads source topics, also by position, and commits for the group of the spout; for one thread.
 
     `member` commits. Calls do not wait for the network unless they say so. They raise `BrokerError` if no broker
@@ -45,17 +44,19 @@ class KafkaSource(GroupConsumer):
             # An offset out of range is reported and counted, not skipped in silence.
             "auto.offset.reset": "error",
         }
-        super().__init__(settings, f"group {group}")
+        self._consumer = GroupConsumer(settings, f"the source of group {group}", on_error=self._on_error)
+        self._client = self._consumer.client
         self._kafka = kafka
         self._group = group
         self._member = member
         self._started: dict[SourcePartition, int] = {}
+        self._out_of_range: list[OffsetOutOfRange] = []  # of the last read
         self._by_position: PositionReader | None = None
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; waits for the answer."""
         try:
-            metadata = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+            metadata = self._client.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
             if metadata.error is not None:
                 raise KafkaException(metadata.error)
         except KafkaException as error:
@@ -75,14 +76,14 @@ class KafkaSource(GroupConsumer):
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """First offset and the one after the last; waits for the answer."""
         try:
-            return watermarks(self._consumer, TopicPartition(*at), ANSWER_SECONDS)
+            return watermarks(self._client, TopicPartition(*at), ANSWER_SECONDS)
         except KafkaException as error:
             raise _unreadable(f"the end of {at}", error.args[0]) from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
         """Offsets and metadata that the group has committed; waits for the answer."""
         try:
-            answers = self._member._consumer.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
+            answers = self._member.client.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
             if error := first_error(answers):
                 raise KafkaException(error)
         except KafkaException as error:
@@ -104,29 +105,24 @@ class KafkaSource(GroupConsumer):
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         """Begins to read these partitions as well."""
         self._started.update(positions)
-        self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in positions.items()])
+        self._client.incremental_assign([TopicPartition(*at, offset) for at, offset in positions.items()])
 
     def pause(self, at: SourcePartition) -> None:
         """Reads no more of a partition, until `resume`."""
-        self._consumer.pause([TopicPartition(*at)])
+        self._client.pause([TopicPartition(*at)])
 
     def resume(self, at: SourcePartition) -> None:
-        self._consumer.resume([TopicPartition(*at)])
+        self._client.resume([TopicPartition(*at)])
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         """The records that are available now, in order within each partition, `limit` at most."""
-        messages = self._consumer.consume(limit, 0)
-        if self.lost:
-            raise BrokerError(f"reading the source of group {self._group} cannot continue: {LOST}")
-        for message in messages:
-            if message.error() is not None:
-                return self._checked(messages)
-        return messages, ()
+        self._out_of_range = []
+        return self._consumer.read(limit), self._out_of_range
 
     def lag(self, at: SourcePartition) -> int:
         """Messages of a partition that are there and were not read, as far as is known without asking."""
-        _, end = self._consumer.get_watermark_offsets(TopicPartition(*at), cached=True)
-        (position,) = self._consumer.position([TopicPartition(*at)])
+        _, end = self._client.get_watermark_offsets(TopicPartition(*at), cached=True)
+        (position,) = self._client.position([TopicPartition(*at)])
         return max(0, end - (position.offset if position.offset >= 0 else self._started[at]))
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
@@ -140,29 +136,22 @@ class KafkaSource(GroupConsumer):
         return None if self._by_position is None else self._by_position.poll(now)
 
     def close(self) -> None:
-        super().close()
+        self._consumer.close()
         if self._by_position is not None:
             self._by_position.close()
 
-    def _checked(self, messages: Sequence[Message]) -> tuple[list[Record], list[OffsetOutOfRange]]:
-        records: list[Record] = []
-        out_of_range: list[OffsetOutOfRange] = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                records.append(message)
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                out_of_range.append(self._restarted(message, error))
-            elif error.fatal() or error.code() in FINAL or error.code() in GONE:
-                raise _unreadable(f"source topic {message.topic()}", error, message.topic())
-            else:
-                logger.warning("reading %s[%s]: %s", message.topic(), message.partition(), error.str())
-        return records, out_of_range
+    def _on_error(self, message: Message, error: KafkaError) -> bool:
+        if error.code() in GONE:
+            raise _unreadable(f"source topic {message.topic()}", error, message.topic())
+        if error.code() != KafkaError._AUTO_OFFSET_RESET:
+            return False
+        self._out_of_range.append(self._restarted(message, error))
+        return True
 
     def _restarted(self, message: Message, error: KafkaError) -> OffsetOutOfRange:
         """Continues at the first message that is left, because the offset is out of range."""
         at = SourcePartition(message.topic() or "", message.partition() or 0)
-        (position,) = self._consumer.position([TopicPartition(*at)])
+        (position,) = self._client.position([TopicPartition(*at)])
         expected = position.offset if position.offset >= 0 else self._started[at]
         first, _ = self.bounds(at)
         if first <= expected:
@@ -171,8 +160,8 @@ class KafkaSource(GroupConsumer):
                 f"offset {expected} cannot be read ({error.str()}): if the topic was made anew, reset the "
                 "offsets of the spout's group",
             )
-        self._consumer.incremental_unassign([TopicPartition(*at)])
-        self._consumer.incremental_assign([TopicPartition(*at, first)])
+        self._client.incremental_unassign([TopicPartition(*at)])
+        self._client.incremental_assign([TopicPartition(*at, first)])
         self._started[at] = first
         return OffsetOutOfRange(at, expected, first)
 

@@ -105,7 +105,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             seconds = self._flush_timing.wait_seconds(self._executed)
             if not seconds:
                 self.flush()
-            records = self._reader.wait(seconds or _WAIT_SECONDS)
+            records = self._reader.read(1, seconds or _WAIT_SECONDS)
             if not records:
                 return False
         if records:

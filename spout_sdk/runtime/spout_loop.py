@@ -36,7 +36,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         # A new session holds no trees, so earlier outcomes concern no task.
         super().__init__(process, sink, notices, process.kafka, from_end=True)
         self._environment = replace(
-            self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader)
+            self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member)
         )
         self._idle = _SHORTEST_IDLE
         self._is_replayed = True
@@ -97,7 +97,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
 
     def _handle_notices(self, seconds: float) -> bool:
         """Handles the outcomes that are available, or that come within `seconds`."""
-        records = self._reader.wait(seconds) if seconds else self._reader.read(_LARGEST_READ)
+        records = self._reader.read(1 if seconds else _LARGEST_READ, seconds)
         for record in records:
             task = self.tasks.get(record.partition())  # type: ignore[arg-type]
             if task is not None:

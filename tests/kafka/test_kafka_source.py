@@ -145,7 +145,7 @@ def test_a_paused_partition_continues_at_its_position(topic: Topic, source: Kafk
 
     eventually(some, "ten messages")
     source.pause(topic.at)
-    assert source.read(10) == ([], ())
+    assert source.read(10) == ([], [])
     source.resume(topic.at)
     rest, _ = read(source, 299)
     assert [*offsets(first), *rest] == list(range(300))

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.acker_loop import AckerLoop
 from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import AckerError, BrokerUnreachableError, UnknownTopologyError
+from kafka_clients.group_consumer import GroupConsumer
 from tests.kafka.ack_log import AckLog, Clock, manifest_of
 from tests.waiting import eventually
 from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
@@ -154,16 +154,16 @@ def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_is_unread(bootstrap_s
 
 def test_the_high_watermark_is_read_before_trees_expire(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a pause of the machine: the worker's clock has moved on, and the ack is appended and not yet fetched."""
-    clock, fetched, held, poll = Clock(), threading.Event(), threading.Event(), AckerLoop.poll
+    clock, fetched, held, read = Clock(), threading.Event(), threading.Event(), GroupConsumer.read
     fetched.set()
 
-    def gated(loop: AckerLoop) -> list[Message]:
-        if fetched.wait(0.01):
-            return poll(loop)
+    def gated(consumer: GroupConsumer, limit: int, seconds: float = 0.0) -> list[Message]:
+        if not seconds or fetched.wait(0.01):
+            return read(consumer, limit, seconds)
         held.set()
         return []
 
-    monkeypatch.setattr(AckerLoop, "poll", gated)
+    monkeypatch.setattr(GroupConsumer, "read", gated)
     with log.worker(clock) as worker:
         log.send(2, init=5)
         log.flush()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import TopicPartition
 
+from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
@@ -86,13 +87,32 @@ class MemoryTopics:
         return None if found is None else found.offset
 
 
+class MemoryMember(GroupConsumer):
+    """The member of the group that commits for a source."""
+
+    def __init__(self, source: "MemorySource") -> None:
+        self._source = source
+        self._last_commits = {}
+
+    def begin_commit(self, offsets: list[TopicPartition]) -> None:
+        if not self.commit_and_wait(offsets, 0.0):
+            self.forget_commits()
+
+    def commit_and_wait(self, offsets: list[TopicPartition], seconds: float) -> bool:
+        if self._source.topics.refuses_commits or self._source.is_fenced:
+            return False
+        for each in offsets:
+            at = SourcePartition(each.topic, each.partition)
+            self._source.topics.commits[at] = Commit.read(each.offset, each.metadata)
+        return True
+
+
 class MemorySource(KafkaSource):
     """The source of a task, on `MemoryTopics`; `is_fenced` once the group has taken its partitions away."""
 
     def __init__(self, topics: MemoryTopics) -> None:
         self.topics = topics
-        self._member = self
-        self._last_commits = {}
+        self._member = MemoryMember(self)
         self.positions: dict[SourcePartition, int] = {}
         self.paused: set[SourcePartition] = set()
         self.wanted: dict[SourcePartition, deque[int]] | None = None
@@ -118,18 +138,6 @@ class MemorySource(KafkaSource):
             for at in of
             if (found := self.topics.commits.get(at)) is not None
         }
-
-    def begin_commit(self, offsets: list[TopicPartition]) -> None:
-        if not self.commit_and_wait(offsets, 0.0):
-            self._last_commits.clear()
-
-    def commit_and_wait(self, offsets: list[TopicPartition], seconds: float) -> bool:
-        if self.topics.refuses_commits or self.is_fenced:
-            return False
-        for each in offsets:
-            at = SourcePartition(each.topic, each.partition)
-            self.topics.commits[at] = Commit.read(each.offset, each.metadata)
-        return True
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         assert not positions.keys() & self.positions.keys()
