@@ -19,7 +19,7 @@ from benchmarks.harness import BenchmarkError
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
-from spout_sdk.emitting.ack_buffer import FULL
+from tuple_tree.entries import LARGEST_BATCH as FULL
 from tuple_tree.ids import pack_ids, random_column
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import MAX_ROWS, PackCodec, encode_tuples

@@ -113,16 +113,18 @@ FAULTS: Final = (
     ),
     Fault(
         "anchors: the edge of the second anchor is not XORed into its ack",
-        "tuple_tree/anchors.py",
-        "        anchor.out ^= edge",
-        "        anchor.out ^= 0 if edges else edge",
+        "tuple_tree/input_batch.py",
+        "        np.bitwise_xor.at(self._out, places, edges)",
+        "        np.bitwise_xor.at(self._out, places[:1], edges[:1])",
         "tests/unit/sdk/test_contract.py::TestInMemory::test_several_anchors_put_a_tuple_into_all_their_trees",
     ),
     Fault(
-        "basic bolt: a tuple that raised and is acked later leaves out the edges of its children",
-        "spout_sdk/bolts/basic_collector.py",
-        "            tuple_.out ^= int(self._out[tuple_.index])",
-        "            tuple_.out ^= 0",
+        "outbox: the vals of acks are computed before the edges of open packs are joined",
+        "spout_sdk/emitting/outbox.py",
+        "        sealed = [(pack, pack.seal(self._edges)) for pack in self._open]\n        self._open.clear()\n"
+        "        inits, acks = self._inits(), self._acks()\n",
+        "        inits, acks = self._inits(), self._acks()\n"
+        "        sealed = [(pack, pack.seal(self._edges)) for pack in self._open]\n        self._open.clear()\n",
         "tests/unit/sdk/test_basic_bolt.py::"
         "test_every_ack_val_holds_the_edges_of_all_children_which_were_sent_before",
     ),
@@ -134,17 +136,17 @@ FAULTS: Final = (
         "tests/unit/sdk/test_pending_writes.py::test_a_tree_fails_if_its_second_record_is_not_delivered",
     ),
     Fault(
-        "ack buffer: an input is settled before all its batches are delivered",
-        "spout_sdk/emitting/ack_buffer.py",
+        "ack log: an input is settled before all its batches are delivered",
+        "spout_sdk/emitting/ack_log.py",
         "            while self._sent and not self._sent[0].undelivered:",
         "            while self._sent:",
-        "tests/unit/sdk/test_ack_buffer.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered",
+        "tests/unit/sdk/test_ack_log.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered",
     ),
     Fault(
         "packs: the first tuple of a record settles its offset",
         "spout_sdk/bolts/tuple_reader.py",
-        "    pack.size = pack.left = len(rows)",
-        "    pack.size, pack.left = len(rows), 1",
+        "        self._inputs.open(pack)",
+        "        pack.left = 1\n        self._inputs.open(pack)",
         "tests/unit/sdk/test_bolt_loop.py::"
         "test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset",
     ),
@@ -153,7 +155,7 @@ FAULTS: Final = (
         "tuple_tree/packs.py",
         "part.part(half, len(rows))",
         "part._replace(rows=part.rows[half:])",
-        "tests/unit/sdk/test_packer.py::test_anchors_count_for_the_size_of_a_record",
+        "tests/unit/sdk/test_outbox.py::test_anchors_count_for_the_size_of_a_record",
     ),
     Fault(
         "offset manager: a hole is passed",
@@ -241,9 +243,9 @@ FAULTS: Final = (
     ),
     Fault(
         "bolt: a dead letter does not fail its trees",
-        "spout_sdk/emitting/dead_letters.py",
-        '            self._acks.fail(root, f"{self._component}: dead letter, {error}")',
-        "            self._acks.reset(root)",
+        "spout_sdk/bolts/outcomes.py",
+        '            self._outbox.fail(root, f"{self._component}: dead letter, {error}")',
+        "            self._outbox.reset(root)",
         "tests/unit/sdk/test_contract.py::TestInMemory::test_a_dead_letter_fails_its_trees_and_the_bolt_continues",
     ),
     Fault(

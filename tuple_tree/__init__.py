@@ -2,6 +2,7 @@
 
 - `ids`: random root ids, packing of id columns; `edges`: edge ids of the tuples of a pack; `positions`: positional root
   ids.
+- `input_batch`: the anchors of a task's inputs as columns, from which ack vals are computed.
 - `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns; `packs`: columns into records.
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
   ack batches as columns, and their shares among the partitions.

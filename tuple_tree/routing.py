@@ -107,8 +107,9 @@ CustomGroupings = Mapping[tuple[str, str, str], CustomFactory]
 """Custom groupings by emitting component, stream and receiving bolt."""
 
 Share = tuple[int, Rows | slice]  # a task, and the rows that it receives
-Choose = Callable[[Sequence[Any]], tuple[int, ...]]
-ChooseOne = Callable[[Sequence[Any]], int]
+Receivers = Callable[[Sequence[int]], Any]
+"""Makes of tasks, by their numbers, what stands for them where tuples are emitted."""
+Choose = Callable[[Sequence[Any]], Any]
 ChooseRows = Callable[[PackCodec, Any], list[Share]]
 KeyOf = Callable[[Sequence[Any]], bytes]
 _ALL: Final = slice(None)
@@ -118,14 +119,12 @@ class Chooser(NamedTuple):
     """What a grouping chooses for one task that emits; each raises `TypeError` for values that cannot be grouped by.
 
     Attributes:
-        choose: the tasks that receive a copy, by the values of a tuple.
-        choose_one: the same; None for groupings that do not always choose one task.
+        choose: the receivers of a copy, by the values of a tuple.
         choose_rows: the rows of each task, for a record batch of a stream with the codec.
         key_of: the key of a record of one tuple, of its grouping fields; None if it is not grouped by fields.
     """
 
     choose: Choose
-    choose_one: ChooseOne | None
     choose_rows: ChooseRows
     key_of: KeyOf | None = None
 
@@ -136,41 +135,40 @@ def chooser(
     field_names: tuple[str, ...],
     start: int,
     custom: CustomFactory | None = None,
+    receivers: Receivers = tuple,
 ) -> Chooser:
-    """The grouping of a subscription, of a bolt with so many tasks, to a stream with these fields.
+    """The grouping of a subscription, of a bolt with `tasks` tasks, to a stream with these fields.
 
     A shuffle begins at `start`, which differs between senders, so that many do not send to the same task at a time.
+    `choose` returns `receivers` of the chosen tasks: by default, a tuple of their numbers.
     """
     positions = tuple(field_names.index(name) for name in subscription.fields)
+    each = [receivers((task,)) for task in range(tasks)]  # made once: most groupings choose one task
     match subscription.grouping:
         case "shuffle" | "local_or_shuffle" | "none":
-            return _shuffle(tasks, start % tasks)
+            return _shuffle(each, start % tasks)
         case "fields":
-            return _fields(tasks, positions)
+            return _fields(each, positions)
         case "partial_key":
-            return _partial_key(tasks, positions)
+            return _partial_key(each, positions)
         case "global":
-            return Chooser(lambda _values: (0,), lambda _values: 0, lambda _codec, _batch: [(0, _ALL)])
+            first = each[0]
+            return Chooser(lambda _values: first, lambda _codec, _batch: [(0, _ALL)])
         case "all":
-            everyone = tuple(range(tasks))
-            return Chooser(lambda _values: everyone, None, lambda _codec, _batch: [(task, _ALL) for task in everyone])
+            everyone = receivers(range(tasks))
+            return Chooser(lambda _values: everyone, lambda _codec, _batch: [(task, _ALL) for task in range(tasks)])
         case "direct":
-            return Chooser(_direct, None, _row_by_row(_direct))
+            return Chooser(_direct, _row_by_row(_direct))
         case "custom":
             if custom is None:
                 raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
             choose = _custom(custom(), tasks, field_names)
-            return Chooser(choose, None, _row_by_row(choose))
+            return Chooser(lambda values: receivers(choose(values)), _row_by_row(choose))
 
 
-def _of_one(tasks: int, choose_one: ChooseOne, choose_rows: ChooseRows, key_of: KeyOf | None = None) -> Chooser:
-    alone = [(task,) for task in range(tasks)]
-    return Chooser(lambda values: alone[choose_one(values)], choose_one, choose_rows, key_of)
-
-
-def _shuffle(tasks: int, start: int) -> Chooser:
+def _shuffle(receivers: Sequence[Any], start: int) -> Chooser:
     """The tasks in turn; of a batch, runs of rows, as long as each other to within a row."""
-    turn = start
+    turn, tasks = start, len(receivers)
 
     def choose_rows(_codec: PackCodec, batch: Any) -> list[Share]:
         nonlocal turn
@@ -182,38 +180,38 @@ def _shuffle(tasks: int, start: int) -> Chooser:
         return shares
 
     # The second argument of a call of `next` is what it returns at the end, and there is none.
-    return _of_one(tasks, partial(next, islice(cycle(range(tasks)), start, None)), choose_rows)
+    return Chooser(partial(next, islice(cycle(receivers), start, None)), choose_rows)
 
 
-def _fields(tasks: int, positions: tuple[int, ...]) -> Chooser:
+def _fields(receivers: Sequence[Any], positions: tuple[int, ...]) -> Chooser:
     """Equal values of the fields always reach the same task."""
-    key_of = _key_of(positions)
-    known: dict[str, int] = {}
+    key_of, tasks = _key_of(positions), len(receivers)
+    known: dict[str, Any] = {}
 
-    def choose_by_field(values: Sequence[Any]) -> int:
+    def choose_by_field(values: Sequence[Any]) -> Any:
         value = values[positions[0]]
         if value.__class__ is not str:
-            return fields_task(key_of(values), tasks)
-        task = known.get(value)
-        if task is None:
-            task = fields_task(key_of(values), tasks)
+            return receivers[fields_task(key_of(values), tasks)]
+        receiver = known.get(value)
+        if receiver is None:
+            receiver = receivers[fields_task(key_of(values), tasks)]
             if len(known) < _KNOWN_VALUES:
-                known[value] = task
-        return task
+                known[value] = receiver
+        return receiver
 
-    def choose_by_fields(values: Sequence[Any]) -> int:
-        return fields_task(key_of(values), tasks)
+    def choose_by_fields(values: Sequence[Any]) -> Any:
+        return receivers[fields_task(key_of(values), tasks)]
 
     def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
         codes, keys = _keys(codec, batch, positions)
         return _shares(codes, [fields_task(key, tasks) for key in keys])
 
-    return _of_one(tasks, choose_by_field if len(positions) == 1 else choose_by_fields, choose_rows, key_of)
+    return Chooser(choose_by_field if len(positions) == 1 else choose_by_fields, choose_rows, key_of)
 
 
-def _partial_key(tasks: int, positions: tuple[int, ...]) -> Chooser:
+def _partial_key(receivers: Sequence[Any], positions: tuple[int, ...]) -> Chooser:
     """Equal values of the fields reach one of two tasks; within a batch, that to which less was sent before it."""
-    key_of = _key_of(positions)
+    key_of, tasks = _key_of(positions), len(receivers)
     sent = [0] * tasks
 
     def send(key: bytes, count: int) -> int:
@@ -226,7 +224,7 @@ def _partial_key(tasks: int, positions: tuple[int, ...]) -> Chooser:
         codes, keys = _keys(codec, batch, positions)
         return _shares(codes, [*map(send, keys, np.bincount(codes).tolist())])
 
-    return Chooser(lambda values: (send(key_of(values), 1),), None, choose_rows, key_of)
+    return Chooser(lambda values: receivers[send(key_of(values), 1)], choose_rows, key_of)
 
 
 def _direct(_values: Sequence[Any]) -> tuple[int, ...]:
@@ -236,7 +234,9 @@ def _direct(_values: Sequence[Any]) -> tuple[int, ...]:
     )
 
 
-def _custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) -> Choose:
+def _custom(
+    grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]
+) -> Callable[[Sequence[Any]], tuple[int, ...]]:
     grouping.tasks, grouping.fields = tasks, field_names
     grouping.prepare()
     name = type(grouping).__name__
@@ -253,7 +253,7 @@ def _custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) 
     return choose
 
 
-def _row_by_row(choose: Choose) -> ChooseRows:
+def _row_by_row(choose: Callable[[Sequence[Any]], Sequence[int]]) -> ChooseRows:
     def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
         chosen = [choose(values) for values in codec.rows(batch)]
         receivers = sorted({task for each in chosen for task in each})

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from spout_sdk.errors import TupleAlreadyDoneError
-from spout_sdk.records import Headers, MadeRecord, Record
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges
+from spout_sdk.records import MadeRecord, Record
+from tuple_tree.anchors import Edges, Rows
 from tuple_tree.headers import TRACEPARENT
-from tuple_tree.ids import IdColumn
+from tuple_tree.input_batch import InputBatch
 from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
+
+SEVERAL_PLACES: Final = -1
+NO_TREES: Final = InputBatch(is_tracked=False)
+"""That of tuples that belong to no tree and no trace."""
 
 
 class InputStream:
@@ -25,18 +29,33 @@ class InputStream:
 
 
 class InputPack:
-    """A record, as its `size` tuples share it."""
+    """A record, as its `size` tuples share it.
 
-    __slots__ = ("ids", "left", "offset", "record", "size", "stream", "trace_context")
+    Attributes:
+        left: tuples that are neither acked nor failed.
+        batch: has the anchors of its tuples; those of untracked ones are not in it.
+        first: place of the first anchor in the batch.
+        starts: shape `(size + 1,)`: where the anchors of each tuple begin, from `first`; None if each tuple has one,
+            or the batch is not tracked.
+    """
 
-    def __init__(self, record: Record, stream: InputStream, offset: int, size: int, trace_context: Headers) -> None:
+    __slots__ = ("batch", "first", "left", "offset", "record", "size", "starts", "stream")
+
+    def __init__(
+        self,
+        record: Record,
+        stream: InputStream,
+        offset: int,
+        size: int = 1,
+        batch: InputBatch = NO_TREES,
+        first: int = 0,
+        starts: Rows | None = None,
+    ) -> None:
         self.record = record
         self.stream = stream
         self.offset = offset
-        self.size = self.left = size  # left: tuples that are neither acked nor failed
-        self.trace_context = trace_context  # the headers of their trace; tuples anchored to them get it as well
-        # Shape `(2 * size,)`: root and edge of each, in turn; None unless each has one of both.
-        self.ids: IdColumn | None = None
+        self.size = self.left = size
+        self.batch, self.first, self.starts = batch, first, starts
 
     @property
     def partition(self) -> int:
@@ -46,12 +65,23 @@ class InputPack:
     @property
     def has_untracked(self) -> bool:
         """Whether some of its tuples belong to no tree."""
-        if self.ids is not None:
-            return False
-        headers: Any = self.record.headers() or ()
-        named = dict(headers)
-        counts = named.get(ANCHOR_COUNTS_HEADER) or b""
-        return not named.get(ANCHORS_HEADER) or any(counts[at : at + 2] == b"\0\0" for at in range(0, len(counts), 2))
+        starts = self.starts
+        return not self.batch.is_tracked or (starts is not None and bool((starts[1:] == starts[:-1]).any()))
+
+    def places(self, index: int) -> range:
+        """The places in the batch of the anchors of a tuple."""
+        if not self.batch.is_tracked:
+            return range(0)
+        if self.starts is None:
+            return range(self.first + index, self.first + index + 1)
+        return range(self.first + int(self.starts[index]), self.first + int(self.starts[index + 1]))
+
+    def tuple_at(self, index: int, values: Values) -> "Tuple":
+        """One of its tuples, with these values."""
+        if not self.batch.is_tracked:
+            return Tuple(values, self, index, 0)
+        places = self.places(index)
+        return Tuple(values, self, index, places[0] if len(places) == 1 else SEVERAL_PLACES)
 
     def already_done(self, action: str) -> TupleAlreadyDoneError:
         return TupleAlreadyDoneError(action, str(self.record.topic()), self.partition, self.offset)
@@ -65,32 +95,23 @@ class Tuple:
     Attributes:
         values: in the order of the stream's fields.
         index: which of the tuples of its record, from 0.
-        root: the one tree that it belongs to; None if it belongs to none, or to several. For the SDK's use.
-        edge: id of this delivery, in the checksum of `root`. For the SDK's use.
-        many: root → edge id, of a tuple of several trees; else None. For the SDK's use.
-        out: XOR of the edge ids of everything emitted anchored to it. For the SDK's use.
+        place: of its anchor in the input batch of its record; -1 if it has none or several. For the SDK's use.
         settled: True once it was acked or failed.
     """
 
-    __slots__ = ("edge", "index", "many", "out", "pack", "root", "settled", "values")
+    __slots__ = ("index", "pack", "place", "settled", "values")
 
-    def __init__(
-        self, values: Values, root: int | None, edge: int, many: Edges | None, pack: InputPack, index: int
-    ) -> None:
+    def __init__(self, values: Values, pack: InputPack, index: int, place: int) -> None:
         self.values = values
-        # Nearly all tuples belong to one tree, and a dict for each of them would cost as much as the rest of it.
-        self.root = root
-        self.edge = edge
-        self.many = many
         self.pack = pack
         self.index = index
-        self.out = 0
+        self.place = place
         self.settled = False
 
     @property
     def traceparent(self) -> str | None:
         """The trace that it belongs to, as in W3C Trace Context; None if its record has no such header."""
-        value: Any = dict(self.pack.trace_context).get(TRACEPARENT)
+        value: Any = dict(self.pack.batch.trace_context).get(TRACEPARENT)
         return None if value is None else value.decode(errors="replace")
 
     def __getitem__(self, field: str | int) -> Any:
@@ -164,9 +185,9 @@ class Tuple:
     @property
     def edges(self) -> Edges:
         """Root → edge id of this delivery; empty for an untracked tuple. For the SDK's use."""
-        if self.many is not None:
-            return self.many
-        return {} if self.root is None else {self.root: self.edge}
+        pack = self.pack
+        roots, edges, places = pack.batch.roots, pack.batch.edges, pack.places(self.index)
+        return {int(roots[place]): int(edges[place]) for place in places}
 
     @property
     def roots(self) -> tuple[int, ...]:
@@ -176,18 +197,12 @@ class Tuple:
     @property
     def is_tracked(self) -> bool:
         """Whether it belongs to any tree."""
-        return bool(self.edges)
+        return len(self.pack.places(self.index)) > 0
 
     @property
     def is_tick(self) -> bool:
         """Whether it is a tick tuple: no record, but the time that has come. To ack or fail it changes nothing."""
         return self.pack.stream is _TICKS
-
-
-class TracedTuple(Tuple):
-    """A tuple that belongs to a trace: a class of its own, so that emits anchored to others need no check."""
-
-    __slots__ = ()
 
 
 # Where tick tuples come from, as in Storm.
@@ -199,4 +214,4 @@ NO_OFFSET: Final = -1  # of a tuple without a record
 
 
 def tick_tuple() -> Tuple:
-    return Tuple((), None, 0, None, InputPack(MadeRecord(), _TICKS, NO_OFFSET, 1, []), 0)
+    return Tuple((), InputPack(MadeRecord(), _TICKS, NO_OFFSET), 0, SEVERAL_PLACES)

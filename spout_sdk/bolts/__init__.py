@@ -1,7 +1,9 @@
 """The bolt side, and bolts that users derive or declare.
 
-- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the user's bolt;
-  `running_call`: the call that has not returned.
+- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: has tuples executed;
+  `adapters`: call a bolt, by its kind; `execute_failures`: what follows when it raises; `running_call`: the call that
+  has not returned.
+- `outcomes`: acks, fails and dead letters of inputs.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
 - `held_failures`: with `exactly_once`, failures that wait for older inputs; how what waits is kept alive.

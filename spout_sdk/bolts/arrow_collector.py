@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spout_sdk.api.context import EmitInfo, TaskId
-from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.emitting.emitter import EmitPlan
+from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
+from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.emitting.emit_plan import EmitPlan
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.statistics.stats import Counters
-from tuple_tree.anchors import AnchorColumns, Columns, Rows
-from tuple_tree.ids import IdColumn, random_column
+from tuple_tree.anchors import Rows
 from tuple_tree.payloads import PackCodec
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
@@ -27,30 +27,16 @@ class ArrowInput:
     batch: Any
     pack: InputPack
     codec: PackCodec
-    anchors: AnchorColumns
     first: int  # index of the first row among the record's tuples
-    out: IdColumn  # shape `(n,)`: XOR of the edge ids of everything emitted anchored to a row
     settled: NDArray[np.bool_]  # shape `(n,)`: whether it was acked or failed
-
-    @classmethod
-    def whole(cls, batch: Any, pack: InputPack, codec: PackCodec, anchors: AnchorColumns) -> "ArrowInput":
-        size = batch.num_rows
-        return cls(batch, pack, codec, anchors, 0, np.zeros(size, np.uint64), np.zeros(size, np.bool_))
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
     def __getitem__(self, rows: slice) -> "ArrowInput":
         begin, end, _ = rows.indices(len(self))
-        return ArrowInput(
-            self.batch.slice(begin, end - begin),
-            self.pack,
-            self.codec,
-            self.anchors.part(begin, end),
-            self.first + begin,
-            self.out[begin:end],
-            self.settled[begin:end],
-        )
+        part = self.batch.slice(begin, end - begin)
+        return ArrowInput(part, self.pack, self.codec, self.first + begin, self.settled[begin:end])
 
     def __iter__(self) -> Iterator[Tuple]:
         return iter(self.tuples(np.arange(len(self))))
@@ -59,15 +45,25 @@ class ArrowInput:
         """Those that were neither acked nor failed."""
         return np.flatnonzero(~self.settled)
 
+    def places(self, rows: Rows) -> tuple[Rows, Rows | None]:
+        """Places of some rows in the input batch, and how many each row has; None if each has one."""
+        pack = self.pack
+        rows = rows + self.first
+        if not pack.batch.is_tracked:
+            return np.zeros(len(rows), np.intp), None
+        if pack.starts is None:
+            return rows + pack.first, None
+        begins = pack.starts[rows]
+        counts = pack.starts[rows + 1] - begins
+        # `counts` consecutive ones from the first of each row.
+        before = np.cumsum(counts) - counts
+        return np.arange(counts.sum()) + np.repeat(begins - before, counts) + pack.first, counts
+
     def tuples(self, rows: Rows) -> list[Tuple]:
-        """Some rows as tuples, with the ids of what was emitted anchored to them."""
+        """Some rows as tuples."""
         made = []
         for values, row in zip(self.codec.readable(self.batch.take(rows))[0], rows.tolist(), strict=True):
-            roots, ids, _ = self.anchors.take(np.array([row]))
-            edges = dict(zip(roots.tolist(), ids.tolist(), strict=True))
-            (root, edge), many = (next(iter(edges.items())), None) if len(edges) == 1 else ((None, 0), edges or None)
-            tuple_ = Tuple(values, root, edge, many, self.pack, self.first + row)
-            tuple_.out = int(self.out[row])
+            tuple_ = self.pack.tuple_at(self.first + row, values)
             tuple_.settled = bool(self.settled[row])
             made.append(tuple_)
         return made
@@ -98,13 +94,13 @@ def row_numbers(rows: Any, size: int) -> Rows:
 class ArrowCollector:
     """The collector of an `ArrowBolt` for the rows of one call: emits, acks and fails; it may be kept."""
 
-    __slots__ = ("_began", "_collector", "_input", "_task")
+    __slots__ = ("_began", "_input", "_outcomes", "_task")
 
-    def __init__(self, collector: OutputCollector, input_: ArrowInput) -> None:
-        self._collector = collector
-        self._task = collector.task
+    def __init__(self, task: Task, outcomes: Outcomes, input_: ArrowInput) -> None:
+        self._task = task
+        self._outcomes = outcomes
         self._input = input_
-        self._began = collector.task.environment.clock()
+        self._began = task.environment.clock()
 
     def emit(self, data: Any, *, anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple for each row to every subscriber of a stream.
@@ -122,12 +118,15 @@ class ArrowCollector:
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        input_, collector = self._input, self._collector
-        plan = collector.plan(stream)
+        input_, task = self._input, self._task
+        plan = task.plan(stream)
         rows = self._anchors(anchors, plan)
         if rows is not None and input_.settled[rows].any():
             # The trees fail, because these children are missing in them.
-            late = [collector.late_emit(each) for each in input_.tuples(np.unique(rows[input_.settled[rows]]))]
+            late = [
+                self._outcomes.too_late("emit anchored to", each)
+                for each in input_.tuples(np.unique(rows[input_.settled[rows]]))
+            ]
             raise late[0]
         codec: Any = plan.codec
         try:
@@ -143,20 +142,22 @@ class ArrowCollector:
         except (TypeError, ValueError) as cause:
             raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
         self.metrics.emitted += batch.num_rows
-        for route, task, share in deliveries:
+        joined = NO_TREES if rows is None else input_.pack.batch
+        for route, number, share in deliveries:
             part = batch[share] if isinstance(share, slice) else batch.take(share)
-            joined = self._joined(np.empty(0, np.intp) if rows is None else rows[share], part.num_rows)
-            collector.packer.add_columns(route.packs[task], Columns(part, *joined), input_.pack.trace_context)
-        if not self._task.context.hooks:
+            anchored = (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
+            task.outbox.add_columns(route.packs[number], part, joined, *anchored)
+        task.outbox.send_full([route.packs[number] for route, number, _ in deliveries])
+        if not task.context.hooks:
             return
         receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows
-        for route, task, share in deliveries:
+        for route, number, share in deliveries:
             for row in np.arange(batch.num_rows)[share].tolist():
-                receivers[row] += route.alone[task]
+                receivers[row] += (route.tasks[number],)
         parents: Iterable[tuple[Tuple, ...]] = repeat(()) if rows is None else zip(input_.tuples(rows))
-        for values, tasks, anchored in zip(codec.readable(batch)[0], receivers, parents, strict=False):
-            info = EmitInfo(values, stream, tasks, anchors=anchored)
-            collector.run_hooks(lambda hook, info=info: hook.emit(info))  # type: ignore[misc]
+        for values, tasks, anchors_ in zip(codec.readable(batch)[0], receivers, parents, strict=False):
+            info = EmitInfo(values, stream, tasks, anchors=anchors_)
+            task.run_hooks(lambda hook, info=info: hook.emit(info))  # type: ignore[misc]
 
     def ack(self, rows: Any = None) -> None:
         """Acks rows: they were processed.
@@ -172,12 +173,9 @@ class ArrowCollector:
             return
         input_ = self._input
         input_.settled[places] = True
-        roots, edges, counts = input_.anchors.take(places)
-        outs = input_.out[places]
-        self._task.acks.ack_columns(roots, edges ^ (outs if counts is None else np.repeat(outs, counts)))
-        self._collector.settled(input_.pack, len(places))
+        self._outcomes.ack_rows(input_.pack, input_.places(places)[0], len(places))
         for tuple_ in input_.tuples(places) if self._task.context.hooks else ():
-            self._collector.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
+            self._task.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
         self.metrics.process_latency.record(self._task.environment.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
@@ -194,16 +192,16 @@ class ArrowCollector:
         failed = self._input.tuples(places)
         self._input.settled[places] = True
         for tuple_ in failed:
-            self._collector.fail(tuple_, message)
+            self._outcomes.fail(tuple_, message)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the trees of rows that are neither acked nor failed: they are still being worked on."""
         for tuple_ in self._input.tuples(self._input.open_rows()):
-            self._collector.reset_timeout(tuple_)
+            self._outcomes.reset_timeout(tuple_)
 
     def report_error(self, error: BaseException) -> None:
         """Reports an error after which the task continues: it is logged, counted and shown in the stats."""
-        self._collector.report_error(error)
+        self._task.report_error(error)
 
     @property
     def metrics(self) -> Counters:
@@ -229,18 +227,6 @@ class ArrowCollector:
             return row_numbers(anchors, len(self._input))
         except ValueError as error:
             raise plan.error(f"anchors are wrong: {error}") from error
-
-    def _joined(self, anchors: Rows, size: int) -> tuple[IdColumn, Rows | None]:
-        """Root and new edge of each anchor of a delivery's rows, and how many anchors each row has.
-
-        The edges are XORed into the `out` of their inputs.
-        """
-        if not len(anchors):
-            return np.empty(0, np.uint64), np.zeros(size, np.intp)
-        edges = random_column(size, self._task.environment.entropy)
-        np.bitwise_xor.at(self._input.out, anchors, edges)
-        roots, _, counts = self._input.anchors.take(anchors)
-        return np.column_stack((roots, edges if counts is None else np.repeat(edges, counts))).ravel(), counts
 
 
 def check_packed(component: str, stream: Stream) -> None:

@@ -219,7 +219,7 @@ class AsyncBolt(HoldingBolt):
         """Settles whole records, in order: what lies behind may be read again, and must have had no effect."""
         while self._in_order and self._begun:
             pack = self._begun[0].input.pack
-            if not self._collector.task.acks.inputs.is_open(pack.offset):
+            if not self._collector._outcomes.is_open(pack.offset):
                 self._begun.popleft()  # an input of its record did not end before its tree was too old
                 continue
             ended = takewhile(lambda work: work.is_done and work.input.pack is pack, self._begun)  # noqa: B023

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from spout_sdk.api.components import Bolt
 
 if TYPE_CHECKING:
-    from spout_sdk.bolts.executor import ExecuteFailures
+    from spout_sdk.bolts.execute_failures import ExecuteFailures
 
 
 class HoldingBolt(Bolt, ABC):

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from spout_sdk.api.tuples import NO_OFFSET, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 
@@ -37,6 +35,6 @@ class RunningCall:
     @property
     def roots(self) -> tuple[int, ...]:
         """The trees of the first tuple."""
-        if isinstance(self.tuples, ArrowInput):
-            return tuple(self.tuples.anchors.take(np.array([0]))[0].tolist())
-        return self.tuples[0].roots
+        pack = self.tuples.pack if isinstance(self.tuples, ArrowInput) else self.tuples[0].pack
+        index = self.tuples.first if isinstance(self.tuples, ArrowInput) else self.tuples[0].index
+        return tuple(int(pack.batch.roots[place]) for place in pack.places(index))

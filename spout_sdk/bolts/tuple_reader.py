@@ -1,37 +1,41 @@
 """The records of a bolt's inbox as tuples or columns; what cannot be read is rejected."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count, repeat
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack, InputStream, TracedTuple, Tuple
+from spout_sdk.api.tuples import NO_TREES, UNKNOWN_STREAM, InputPack, InputStream, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.records import Record
+from spout_sdk.records import Headers, Record
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
     PAIR_BYTES,
     SOURCE_HEADER,
     AnchorColumns,
-    edges_of_tuples,
     unpack_anchors,
 )
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
-from tuple_tree.ids import unpack_ids
+from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Values
 
-T = TypeVar("T")
-Unpack = Callable[[Any, bytes, InputPack, bytes | None, bytes | None], T]
-"""Decodes payload and anchor headers of a record, and sets the size of the `InputPack`; raises `WireError`."""
-
 Reject = Callable[[Tuple, WireError], None]
 """Called with a tuple that cannot be read, and what is wrong; for a record that cannot be read, it has no values."""
+
+
+class _Headers(NamedTuple):
+    """The headers of a record that concern its tuples; those of anchors are None where no trees are followed."""
+
+    source: bytes | None
+    anchors: bytes | None
+    counts: bytes | None
+    trace_context: Headers
 
 
 class TupleReader:
@@ -46,6 +50,7 @@ class TupleReader:
         self._is_tracked = manifest.acking
         self._inputs = inputs
         self._reject = reject
+        self._batch, self._untracked = InputBatch(), NO_TREES
         self._streams: dict[Any, InputStream] = {}  # by `source` header
         for subscription in getattr(manifest.component(bolt), "subscriptions", ()):
             source, stream = subscription.source, manifest.stream(subscription.source, subscription.stream)
@@ -54,78 +59,85 @@ class TupleReader:
 
     def read(self, record: Record) -> list[Tuple]:
         """The tuples of a record; unreadable ones are rejected and left out."""
-        tuples, errors = self._unpacked(record, _tuples) or ([], {})
-        for index, error in errors.items():
-            self._reject(tuples[index], error)
+        headers = self._headers(record)
+        try:
+            stream, payload = self._stream(record, headers)
+            rows, errors = stream.codec.decode(payload)
+            pack = self._open(record, stream, headers, len(rows))
+        except WireError as error:
+            self._reject_record(record, headers, error)
+            return []
+        tuples = _tuples(rows, pack)
+        for index, unreadable in errors.items():
+            self._reject(tuples[index], unreadable)
         return [tuple_ for tuple_ in tuples if tuple_.index not in errors] if errors else tuples
 
     def read_columns(self, record: Record) -> ArrowInput | None:
         """The tuples of a record, as columns; None if it cannot be read and is rejected."""
-        return self._unpacked(record, _columns)
+        headers = self._headers(record)
+        try:
+            stream, payload = self._stream(record, headers)
+            batch = stream.codec.decode_batch(payload)
+            pack = self._open(record, stream, headers, batch.num_rows)
+        except WireError as error:
+            self._reject_record(record, headers, error)
+            return None
+        return ArrowInput(batch, pack, stream.codec, 0, np.zeros(batch.num_rows, np.bool_))
 
-    def _unpacked(self, record: Record, unpack: Unpack[T]) -> T | None:
-        offset: int = record.offset()  # type: ignore[assignment]
+    def _headers(self, record: Record) -> _Headers:
         headers: Any = record.headers() or ()
         named = dict(headers)  # the last of a name counts
         source = named.pop(SOURCE_HEADER, None)
         anchors, counts = named.pop(ANCHORS_HEADER, None), named.pop(ANCHOR_COUNTS_HEADER, None)
         context = trace_context(headers) if named else []
-        if not self._is_tracked:
-            anchors = counts = None
-        try:
-            stream = self._streams.get(source)
-            if stream is None and source is None:
-                raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
-            if stream is None:
-                received = ", ".join(name.decode() for name in self._streams)
-                raise WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {received}")
-            payload = record.value()
-            if payload is None:
-                raise WireError("no-payload", "the record has no value")
-            pack = InputPack(record, stream, offset, 1, context)
-            unpacked = unpack(stream.codec, payload, pack, anchors, counts)
-        except WireError as error:
-            pack = InputPack(record, UNKNOWN_STREAM, offset, 1, context)
-            self._inputs.open(pack)
-            # The edges of all its trees, as far as the header can be read.
-            edges = unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
-            self._reject(Tuple((), None, 0, edges, pack, 0), error)
-            return None
-        self._inputs.open(pack)
-        return unpacked
+        return _Headers(source, anchors, counts, context) if self._is_tracked else _Headers(source, None, None, context)
 
+    def _stream(self, record: Record, headers: _Headers) -> tuple[Any, bytes]:
+        source = headers.source
+        stream = self._streams.get(source)
+        if stream is None and source is None:
+            raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
+        if stream is None:
+            received = ", ".join(name.decode() for name in self._streams)
+            raise WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {received}")
+        payload = record.value()
+        if payload is None:
+            raise WireError("no-payload", "the record has no value")
+        return stream, payload
 
-def _columns(codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None) -> ArrowInput:
-    batch = codec.decode_batch(payload)
-    pack.size = pack.left = batch.num_rows
-    return ArrowInput.whole(batch, pack, codec, AnchorColumns.read(anchors, counts, batch.num_rows))
+    def _open(self, record: Record, stream: InputStream, headers: _Headers, size: int) -> InputPack:
+        """Opens a record with `size` tuples; raises `WireError` if its headers do not go together."""
+        return self._opened(record, stream, headers, size, AnchorColumns.read(headers.anchors, headers.counts, size))
 
-
-def _tuples(
-    codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None
-) -> tuple[list[Tuple], Mapping[int, WireError]]:
-    rows, errors = codec.decode(payload)
-    pack.size = pack.left = len(rows)
-    return _anchored(rows, anchors, counts, pack), errors
-
-
-def _anchored(rows: list[Values], anchors: bytes | None, counts: bytes | None, pack: InputPack) -> list[Tuple]:
-    made = TracedTuple if pack.trace_context else Tuple
-    if not anchors and not (counts and any(counts)):
-        return list(map(made, rows, repeat(None), repeat(0), repeat(None), repeat(pack), count()))
-    anchors = anchors or b""
-    if counts is None and len(anchors) == PAIR_BYTES * len(rows):
-        pack.ids = unpack_ids(anchors).astype(np.uint64)
-        ids: list[int] = pack.ids.tolist()
-        return list(map(made, rows, ids[::2], ids[1::2], repeat(None), repeat(pack), count()))
-    tuples = []
-    each = edges_of_tuples(anchors, counts)
-    if len(each) != len(rows):
-        raise WireError("ragged-anchors", f"the headers have anchors for {len(each)} tuples, and there are {len(rows)}")
-    for index, (row, edges) in enumerate(zip(rows, each, strict=True)):
-        if len(edges) > 1:
-            tuples.append(made(row, None, 0, edges, pack, index))
+    def _opened(
+        self, record: Record, stream: InputStream, headers: _Headers, size: int, anchors: AnchorColumns
+    ) -> InputPack:
+        offset: int = record.offset()  # type: ignore[assignment]
+        context = headers.trace_context
+        if len(anchors.roots):
+            if self._batch.size >= LARGEST_BATCH or self._batch.trace_context != context:
+                self._batch = InputBatch(context)
+            first = self._batch.add(anchors.roots, anchors.edges)
+            pack = InputPack(record, stream, offset, size, self._batch, first, anchors.starts)
         else:
-            root, edge = next(iter(edges.items()), (None, 0))
-            tuples.append(made(row, root, edge, None, pack, index))
-    return tuples
+            if self._untracked.trace_context != context:
+                self._untracked = InputBatch(context, is_tracked=False)
+            pack = InputPack(record, stream, offset, size, self._untracked)
+        self._inputs.open(pack)
+        return pack
+
+    def _reject_record(self, record: Record, headers: _Headers, error: WireError) -> None:
+        # The anchors of all its trees, as far as the header can be read.
+        anchors = headers.anchors or b""
+        edges = unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
+        roots = np.fromiter(edges, np.uint64, len(edges))
+        columns = AnchorColumns(roots, np.fromiter(edges.values(), np.uint64, len(edges)), np.array([0, len(edges)]))
+        self._reject(self._opened(record, UNKNOWN_STREAM, headers, 1, columns).tuple_at(0, ()), error)
+
+
+def _tuples(rows: list[Values], pack: InputPack) -> list[Tuple]:
+    if not pack.batch.is_tracked:
+        return list(map(Tuple, rows, repeat(pack), count(), repeat(0)))
+    if pack.starts is None:
+        return list(map(Tuple, rows, repeat(pack), count(), count(pack.first)))
+    return [pack.tuple_at(index, row) for index, row in enumerate(rows)]

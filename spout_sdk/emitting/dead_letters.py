@@ -7,9 +7,8 @@ from confluent_kafka import KafkaError
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import MadeRecord, Record
+from spout_sdk.records import MadeRecord, Record, TaskEnvironment
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
@@ -21,18 +20,22 @@ logger = get_logger("spout_sdk.bolt")
 class DeadLetters:
     """Sends dead letters of a task.
 
+    Args:
+        by: component and task, as `split/0`.
+        topology: name of the topology.
+        environment: of the task.
+
     Attributes:
+        topic: where they go.
         failure: why the task cannot continue; None as long as it can.
         kept_to: the last offset up to which an earlier task, whose transaction was committed, has rejected.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._component = task.context.component
-        self._by = f"{task.context.component}/{task.context.task}"
-        self._topic = dead_letters_topic(task.topology.name)
-        self._counters = task.environment.counters
-        self._sink = task.environment.sink
-        self._acks = task.acks
+    def __init__(self, by: str, topology: str, environment: TaskEnvironment) -> None:
+        self._by = by
+        self.topic = dead_letters_topic(topology)
+        self._counters = environment.counters
+        self._sink = environment.sink
         self.failure: DeliveryError | None = None
         self.kept_to = -1
 
@@ -53,39 +56,19 @@ class DeadLetters:
             if failure is None:
                 delivered()
             else:
-                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
+                self.failure = DeliveryError("a dead letter", self.topic, 0, failure)
 
         def reported(failure: Any, message: Any) -> None:
             if getattr(failure, "code", lambda: None)() == KafkaError.MSG_SIZE_TOO_LARGE:
-                self._sink.send_reported(self._topic, 0, None, None, [*headers], settle)
+                self._sink.send_reported(self.topic, 0, None, None, [*headers], settle)
             else:
                 settle(failure, message)
 
         all_headers = [*(record.headers() or ()), *headers]
-        self._sink.send_reported(self._topic, 0, record.key(), record.value(), all_headers, reported)
-
-    def reject(self, tuple_: Tuple, error: WireError) -> None:
-        """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
-        pack = tuple_.pack
-
-        def delivered() -> None:
-            pack.left -= 1
-            if not pack.left:
-                self._acks.cover(pack)
-
-        if pack.offset <= self.kept_to:
-            delivered()
-            return
-        where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
-        if pack.size > 1:
-            where += f", tuple {tuple_.index},"
-        logger.warning("%s: %s goes to %s: %s", self._by, where, self._topic, error)
-        for root in tuple_.edges:
-            self._acks.fail(root, f"{self._component}: dead letter, {error}")
-        self.send_tuple(tuple_, error, delivered)
+        self._sink.send_reported(self.topic, 0, record.key(), record.value(), all_headers, reported)
 
     def send_tuple(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
-        """Makes a dead letter of a tuple, and calls `delivered` once it is."""
+        """Makes a dead letter of a tuple, and calls `delivered` once it is delivered."""
         if tuple_.pack.size == 1:
             self.send_record(tuple_.record, error, delivered)
         else:

@@ -2,21 +2,21 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from spout_sdk.api.context import TaskContext
+from spout_sdk.api.context import TaskContext, TaskHook
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import Topology
-from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.dead_letters import DeadLetters
+from spout_sdk.emitting.emit_plan import EmitPlan, emit_plans
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, NotPreparedError
+from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, EmitError, NotPreparedError
 from spout_sdk.records import Clock, Sink, TaskEnvironment
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
-
-if TYPE_CHECKING:
-    from spout_sdk.emitting.emitter import Emitter
 
 LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
 # For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
@@ -27,10 +27,16 @@ _SLICE_SECONDS: Final = 0.001
 
 
 class Task:
-    """Base of `BoltTask` and `SpoutTask`: what the parts of one task share."""
+    """Base of `BoltTask` and `SpoutTask`: what the parts of one task share.
+
+    Attributes:
+        outbox: all that it sends, but for dead letters and records of users.
+        dead_letters: where it sends records that it cannot use.
+        plans: how it emits, by stream.
+        context: as the user's component gets it.
+    """
 
     _logger: ClassVar[logging.Logger]
-    collector: "Emitter"
 
     def __init__(
         self,
@@ -50,26 +56,35 @@ class Task:
         self.context = TaskContext(manifest, component, task, self._counters, self._clock, environment.kafka)
         self._hooks = self.context.hooks
         writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
-        acks = (acks_topic(manifest.topology), manifest.ack_partitions)
-        self.acks = AckBuffer(*acks, writer, session, environment.sink, inputs, spout)
-        self._since: float | None = None  # when something was found buffered, since the last flush
+        to = (acks_topic(manifest.topology), manifest.ack_partitions)
+        acks = AckLog(*to, writer, session, environment.sink, inputs, spout)
         self.next_id = random_ids(environment.entropy).__next__
+        inits_first = spout is not None and manifest.acking and topology.acks_ahead
+        self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
+        self.dead_letters = DeadLetters(f"{component}/{task}", topology.name, environment)
+        self.plans = emit_plans(topology, component, self.next_id)
+        self._since: float | None = None  # when something was found buffered, since the last flush
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything else is sent."""
         if self.context.manifest.acking:
-            self.acks.open()
+            self.outbox.acks.open()
 
     @property
     def failure(self) -> DeliveryError | None:
         """Why the task cannot continue; None as long as it can."""
-        return self.collector.dead_letters.failure or self.acks.failure
+        return self.dead_letters.failure or self.outbox.acks.failure
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered; raises `DeliveryError` if an ack batch or a dead letter was not delivered."""
+        """Handles delivery reports, and sends what has lingered.
+
+        Raises:
+            DeliveryError: if an ack batch or a dead letter was not delivered.
+        """
+        self.outbox.handle_reports()
         if (failure := self.failure) is not None:
             raise failure
-        if self.collector.packer.is_empty and self.acks.is_empty:
+        if self.outbox.is_empty:
             self._since = None
         elif self._since is None:
             self._since = now
@@ -79,8 +94,28 @@ class Task:
     def flush(self) -> None:
         """Sends all that is buffered, tuples before the acks of their inputs."""
         self._since = None
-        self.collector.packer.flush()
-        self.acks.flush()
+        self.outbox.flush()
+
+    def plan(self, stream: str) -> EmitPlan:
+        """How it emits to a stream; raises `EmitError` if there is none of that name."""
+        if (plan := self.plans.get(stream)) is None:
+            declared = ", ".join(self.plans) or "none"
+            raise EmitError(self._component, stream, (), f"it declares {declared}; add the stream to its `streams`")
+        return plan
+
+    def report_error(self, error: BaseException) -> None:
+        """Logs and counts an error after which the task continues."""
+        self._counters.count_error(error)
+        what = (self._component, self._task, type(error).__name__, error)
+        self._logger.error("%s/%d reports an error: %s: %s", *what, exc_info=error)
+
+    def run_hooks(self, call: Callable[[TaskHook], None]) -> None:
+        """Calls each hook of the task; what one raises is reported, as it comes after the fact."""
+        for hook in self._hooks:
+            try:
+                call(hook)
+            except Exception as error:  # noqa: BLE001 - any exception of a user's hook
+                self.report_error(error)
 
     def _make(self) -> Any:
         """The user's instance."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.partitions import (
     Commit,
@@ -48,8 +49,8 @@ _REFRESH_SECONDS: Final = 3_600.0
 class SourceTask:
     """The source partitions of one task; it is called in the task's thread."""
 
-    def __init__(self, settings: SourceSettings, collector: "SpoutCollector") -> None:
-        context, environment = collector.task.context, collector.task.environment
+    def __init__(self, settings: SourceSettings, task: Task, collector: "SpoutCollector") -> None:
+        context, environment = task.context, task.environment
         self._settings = settings
         self._translate = settings.translate
         self._mode = settings.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
@@ -59,6 +60,7 @@ class SourceTask:
         self._counters = environment.counters
         self._context = context
         self._collector = collector
+        self._dead_letters = task.dead_letters
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         assert environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK itself
@@ -70,7 +72,6 @@ class SourceTask:
         self._refresh_at = self._clock() + _REFRESH_SECONDS
         # Each with the root of its tree; 0 where nothing is followed.
         self._buffer: deque[tuple[Record, int]] = deque()
-        self._add_to = collector.add
         self._held: dict[SourcePartition, Commit] = {}
         # With at_most_once, the ends of reads that may be committed, by name.
         self._committed_to: dict[SourcePartition, int] = {}
@@ -92,7 +93,7 @@ class SourceTask:
             return
         emitted = 0
         while buffer and not emitted:
-            emitted = self._emit_several([buffer.popleft() for _ in range(min(most, len(buffer)))])
+            emitted = sum(self._emit_new(*buffer.popleft()) for _ in range(min(most, len(buffer))))
 
     def tick(self, now: float) -> None:
         """Begins, commits, and reads again what is due."""
@@ -245,16 +246,8 @@ class SourceTask:
         self._held.clear()
         return True
 
-    def _emit_several(self, messages: Sequence[tuple[Record, int]]) -> int:
-        """Emits new messages, and returns how many were."""
-        together = self.tracked and self._collector.begin([root for _, root in messages])
-        try:
-            return sum(self._emit_new(record, root, together) for record, root in messages)
-        finally:
-            if together:
-                self._collector.settle()
-
-    def _emit_new(self, record: Record, root: int, together: bool) -> bool:
+    def _emit_new(self, record: Record, root: int) -> bool:
+        """Emits a new message; whether it did."""
         each = self._partitions.named[record.topic(), record.partition()]
         offset: int = record.offset()  # type: ignore[assignment]
         if offset < each.read_to:
@@ -267,9 +260,9 @@ class SourceTask:
                 str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
             )
         each.offsets.start(offset)
-        return self._emit(record, each.key_base | offset, root, together)
+        return self._emit(record, each.key_base | offset, root)
 
-    def _emit(self, record: Record, key: int, root: int | None, together: bool = False) -> bool:
+    def _emit(self, record: Record, key: int, root: int | None) -> bool:
         """Emits a message; whether it did, and it did not become a dead letter or was skipped."""
         try:
             values = self._translate(record)
@@ -290,12 +283,9 @@ class SourceTask:
         headers = record.headers()
         found = trace_context(headers) if headers else None
         try:
-            if together and not found:
-                self._add_to(values, key, stream, root)  # type: ignore[arg-type]  # what is followed has a root
-            else:
-                self._collector.emit(
-                    values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
-                )
+            self._collector.emit(
+                values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
+            )
         except EmitError as error:
             self._reject(key, record, WireError("bad-payload", str(error)))
             return False
@@ -305,7 +295,7 @@ class SourceTask:
         """Makes a dead letter of a message, which is done once that is delivered."""
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
-        self._collector.dead_letters.send_record(record, error, partial(self._done, key))
+        self._dead_letters.send_record(record, error, partial(self._done, key))
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
         """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""

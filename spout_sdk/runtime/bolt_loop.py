@@ -123,9 +123,9 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not self._backlog.partitions:
             self._fit_limit()
         elif not tuples:
-            busy = next((task for task in self.tasks.values() if task.is_busy), None)
+            busy = next((task for task in self.tasks.values() if task.adapter.is_busy), None)
             if busy is not None:
-                busy.wait(_TICK_SECONDS)
+                busy.adapter.wait(_TICK_SECONDS)
         return True
 
     def _may_read(self) -> bool:
@@ -163,7 +163,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                 self._backlog.drop([partition])  # polled before it was revoked
             elif not self._takes_batches:
                 read += self._execute_records(task, partition)
-            elif task.takes_columns:
+            elif task.takes == "columns":
                 rows = task.read_columns(self._backlog.next_record(partition))
                 read += len(rows or ())
                 while rows and self._may_execute(task, partition):
@@ -177,7 +177,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _next_partition(self) -> int | None:
         """A partition with tuples whose task can take some now."""
-        busy = {partition for partition, task in self.tasks.items() if task.is_busy}
+        busy = {partition for partition, task in self.tasks.items() if task.adapter.is_busy}
         return next((each for each in self._backlog.partitions if each not in busy), None)
 
     def _execute_records(self, task: BoltTask, partition: int) -> int:
@@ -190,7 +190,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                 backlog.begun[partition] = rest = iter(tuples)
             while not task.execute(rest, self._tick_at):
                 self._between(self._clock())
-                if not self._may_execute(task, partition) or task.is_busy:
+                if not self._may_execute(task, partition) or task.adapter.is_busy:
                     return read
             backlog.begun.pop(partition, None)
             if self._stopping():
@@ -254,16 +254,16 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _finish(self, partitions: Sequence[int]) -> None:
         """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
         deadline = min(self._stop_at, self._clock() + _FINISH_SECONDS)
-        running = [partition for partition in partitions if self.tasks[partition].running_inputs]
+        running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
         may_execute = partitions if self._guarantee.commits_first else running
         begun = [partition for partition in may_execute if partition in self._backlog.begun]
         while (running or begun) and (now := self._clock()) < deadline:
             begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
             for partition in running:
                 self.tasks[partition].tick(now)
-            running = [partition for partition in partitions if self.tasks[partition].running_inputs]
+            running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
             if running:
-                self.tasks[running[0]].wait(_TICK_SECONDS)
+                self.tasks[running[0]].adapter.wait(_TICK_SECONDS)
 
     def _execute_begun(self, partition: int, until: float) -> bool:
         """Executes what is left of a record that was begun, as far as its task can take it; whether more is left."""
@@ -326,7 +326,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         for partition, task in opened.items():
             task.prepare()
             self.tasks[partition] = task
-            self._takes_batches = task.takes_batches or task.takes_columns
+            self._takes_batches = task.takes != "tuples"
         if self._held:
             self._held.update(partitions)
             self._set_paused()
@@ -387,7 +387,7 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _drop_read(self, partitions: Sequence[int]) -> None:
         """Forgets records of tasks that end: their next owner reads these again, unless they are committed."""
         records, tuples = self._backlog.drop(partitions)
-        tuples += sum(self.tasks[each].running_inputs for each in partitions if each in self.tasks)
+        tuples += sum(self.tasks[each].adapter.running_inputs for each in partitions if each in self.tasks)
         self._guarantee.discard(records, tuples, partitions)
         for paused in (self._full, self._held, self._paused):
             paused.difference_update(partitions)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
 from kafka_clients.repeated_lines import EACH, get_logger
-from spout_sdk.bolts import executor
+from spout_sdk.bolts import adapters
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
@@ -171,7 +171,7 @@ class ExecuteWatch:
         """The line of the user's code that runs, as ` (file:line in function)`."""
         frame = sys._current_frames().get(self._thread)
         stack = traceback.extract_stack(frame) if frame is not None else []
-        own = max((at for at, each in enumerate(stack) if each.filename == executor.__file__), default=len(stack))
+        own = max((at for at, each in enumerate(stack) if each.filename == adapters.__file__), default=len(stack))
         shown = [f"{each.filename}:{each.lineno} in {each.name}" for each in stack[own + 1 :]]
         return f" ({shown[0]})" if shown else ""
 

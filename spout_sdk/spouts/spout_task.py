@@ -33,7 +33,6 @@ class SpoutTask(Task):
     """
 
     _logger = get_logger("spout_sdk.spout")
-    collector: SpoutCollector
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
@@ -48,11 +47,6 @@ class SpoutTask(Task):
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
         self.collector = SpoutCollector(self, self._pending)
-        if manifest.acking and topology.acks_ahead:
-            # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
-            # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
-            self.acks.send_children = lambda: None
-            self.collector.packer.before_send = self._send_inits
         spout = self._make()
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
@@ -60,15 +54,11 @@ class SpoutTask(Task):
         self._source: SourceTask | None = None  # of a `KafkaSpout`, once it is open
         self._acks_at_once = isinstance(spout, KafkaSpout) and type(spout).ack is KafkaSpout.ack
 
-    def _send_inits(self) -> None:
-        self.collector.packer.assign_all()
-        self.acks.deliver()
-
     def open(self) -> None:
         """Opens the spout; raises `ComponentError` if it raised."""
         self._add_hooks()
         if isinstance(self.spout, KafkaSpout):
-            self._source = SourceTask(self.spout.settings, self.collector)
+            self._source = SourceTask(self.spout.settings, self, self.collector)
             self.spout.attach(self._source)
         self._call("open", self.spout.open, self.context, self.collector)
         self._ack_untracked()
@@ -120,7 +110,7 @@ class SpoutTask(Task):
             # Its trees fail as lost in the end.
             what = (self._component, self._task, record.offset(), error)
             self._logger.warning("%s/%d: unreadable notice at offset %s: %s", *what)
-            self.collector.dead_letters.send_record(record, error, lambda: None)
+            self.dead_letters.send_record(record, error, lambda: None)
             return
         pop, counters = self._pending.pop, self._counters
         trees = [tree for tree in map(pop, batch.acked_roots.tolist()) if tree is not None]
@@ -219,7 +209,7 @@ class SpoutTask(Task):
             self._call("ack", self.spout.ack, message_id)
 
     def _call_hooks(self, method: str, *arguments: Any) -> None:
-        self.collector.run_hooks(lambda hook: getattr(hook, method)(*arguments))
+        self.run_hooks(lambda hook: getattr(hook, method)(*arguments))
 
     def _count_throttled(self) -> None:
         if self._throttled_since is not None:

@@ -156,7 +156,7 @@ class WindowEffects:
         if self._late_stream is not None:
             self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
         self.ack = collector.ack
-        self.skip = collector.skip_settled
+        self.skip = collector._outcomes.skip
         self.reset_timeout = collector.reset_timeout
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
@@ -177,9 +177,7 @@ class WindowEffects:
         A later owner does not know them.
         """
         if self._carries:
-            for tuple_ in window.tuples:
-                if tuple_.out and not tuple_.settled:
-                    self._collector.ack_emits(tuple_)
+            self._collector._outcomes.part(window.tuples)
 
     def unseen(self, count: int) -> None:
         """So many tuples were in no window."""

@@ -102,7 +102,7 @@ class MemorySink:
 
 def open_pack(offset: int, size: int = 1) -> InputPack:
     """A record of so many tuples, none of them settled."""
-    return InputPack(MadeRecord(), UNKNOWN_STREAM, offset, size, [])
+    return InputPack(MadeRecord(), UNKNOWN_STREAM, offset, size)
 
 
 def execute(task: BoltTask, *records: MemoryRecord) -> None:

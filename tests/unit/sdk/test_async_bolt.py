@@ -147,15 +147,15 @@ def test_a_task_with_as_many_running_inputs_as_it_may_have_takes_no_more() -> No
         rest = iter(task.read(record(bench, "a", "b", "c", "d", "e")))
         for _ in range(3):
             assert not task.execute(rest, math.inf)
-            assert (task.is_busy, task.running_inputs, bench.counters.executed) == (True, 4, 4)
+            assert (task.adapter.is_busy, task.adapter.running_inputs, bench.counters.executed) == (True, 4, 4)
         release(bench, task, bolt, "b")
-        assert not task.is_busy
+        assert not task.adapter.is_busy
         assert not task.execute(rest, math.inf)
         for line in "cdea":
             release(bench, task, bolt, line)
         assert task.execute(rest, math.inf)
         assert acked(bench, task) == {1, 2, 3, 4, 5}
-        assert not task.running_inputs
+        assert not task.adapter.running_inputs
 
 
 def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:
@@ -293,4 +293,4 @@ def test_an_input_that_never_ends_holds_the_others_up_until_its_tree_is_too_old(
         assert 3 in acked(bench, task)
         assert (task.committable, task.open_inputs, words(bench)) == (2, 0, 2 if guarantee == "at_least_once" else 1)
         release(bench, task, bolt, "a")
-        assert (task.running_inputs, task.inputs.is_repeatable) == (0, True)
+        assert (task.adapter.running_inputs, task.inputs.is_repeatable) == (0, True)

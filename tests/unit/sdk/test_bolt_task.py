@@ -101,6 +101,7 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, he
         batch.deliver()
     assert task.committable == 1
     letter.deliver()
+    task.flush()
     assert task.committable == 2
 
 
@@ -111,6 +112,7 @@ def test_a_dead_letter_that_is_too_large_is_sent_without_its_value() -> None:
     place = bench.sink.to(".dead-letters")[1]
     assert (place.value, place.header["dead-letter.offset"], task.committable) == (None, b"0", 0)
     place.deliver()
+    task.flush()
     assert task.committable == 1
 
 

@@ -160,7 +160,7 @@ def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
     def look(tuple_: Tuple) -> None:
         running = watched.task.running
         assert running is not None
-        seen.append((tuple_.root or 0, running.roots))
+        seen.append((tuple_.roots[0], running.roots))
 
     watched.bolt.during = look
     payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)

@@ -143,7 +143,7 @@ def test_a_failure_of_an_input_that_has_expired_waits_for_nothing() -> None:
     execute(task, pack(bench, {2: "b"}))
     bolt.collector.fail(bolt.held[0], "too late")
     task.flush()
-    assert (bench.sink.failed(), list(task.collector.held)) == ({1: "too late"}, [])
+    assert (bench.sink.failed(), list(task.outcomes.held)) == ({1: "too late"}, [])
     assert (task.committable, task.inputs.is_repeatable) == (1, True)
 
 

@@ -64,9 +64,9 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
         edges = [{row + 1: 9} for (row,) in several]
         headers = [*anchor_headers(edges), (SOURCE_HEADER, b"rows/default")]
         record = bench.raw("slow", packed(ROWS, *several), headers, task=1)
-        if task.takes_columns:
+        if task.takes == "columns":
             task.execute_batch(task.read_columns(record))
-        elif task.takes_batches:
+        elif task.takes == "batches":
             task.execute_batch(task.read(record))
         else:
             left = iter(task.read(record))

@@ -59,8 +59,8 @@ def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list
     """Tuples with these timestamps in seconds, some a record."""
     made = []
     for n, at in enumerate(times):
-        pack = InputPack(MadeRecord(), STREAMS[n % streams], 10 + n // a_record, a_record, [])
-        made.append(Tuple((n, at * 1000), None, 0, None, pack, n % a_record))
+        pack = InputPack(MadeRecord(), STREAMS[n % streams], 10 + n // a_record, a_record)
+        made.append(pack.tuple_at(n % a_record, (n, at * 1000)))
     return made
 
 

@@ -196,11 +196,11 @@ def run(bolt: Any, chance: random.Random) -> None:
         payload = packed(Numbers.streams[0], *[(numbers + index,) for index in range(size)])
         numbers += size
         record = bench.raw("middle", payload, headers)
-        if task.takes_columns:
+        if task.takes == "columns":
             rows = task.read_columns(record)
             assert rows is not None
             task.execute_batch(rows)
-        elif task.takes_batches:
+        elif task.takes == "batches":
             task.execute_batch(task.read(record))
         else:
             assert task.execute(iter(task.read(record)), math.inf)

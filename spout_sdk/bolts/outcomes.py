@@ -1,0 +1,268 @@
+"""The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
+from spout_sdk.bolts.held_failures import HeldFailures
+from spout_sdk.bolts.pending_writes import PendingWrites, Report
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.emitting.task import Task
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from tuple_tree.errors import WireError
+from tuple_tree.input_batch import Places
+from tuple_tree.messages import FailReason
+
+logger = get_logger("spout_sdk.bolt")
+
+_TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
+
+
+class Outcomes:
+    """Settles the inputs of a task, each once.
+
+    Args:
+        task: the bolt's.
+        inputs: its open records.
+
+    Attributes:
+        written: how many records were written to topics of the user's.
+    """
+
+    def __init__(self, task: Task, inputs: InputOffsets) -> None:
+        self._component, self._task = task.context.component, task.context.task
+        self._hooks, self._run_hooks = task.context.hooks, task.run_hooks
+        self._counters = task.environment.counters
+        self._clock = task.environment.clock
+        self._sink = task.environment.sink
+        self._outbox = task.outbox
+        self._acked = task.outbox.acked
+        self._inputs = inputs
+        self._dead_letters = task.dead_letters
+        self._is_tracked = task.topology.manifest.acking
+        self._timed: dict[Tuple, float] = {}
+        self._writes = PendingWrites(self._ack_written, self._not_written)
+        self._unwritten = self._writes.undelivered
+        self.held = HeldFailures(inputs)
+        self.written = 0
+
+    def ack(self, tuple_: Tuple) -> None:
+        """Acks a tuple, once all records that were written for it are delivered.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.settled:
+            raise tuple_.pack.already_done("ack")
+        if self._unwritten and self._ack_waits(tuple_):
+            return
+        pack, acked = tuple_.pack, self._acked
+        batch, place = pack.batch, tuple_.place
+        if not batch.is_tracked:
+            if pack.offset == NO_OFFSET:
+                return
+        elif place >= 0:
+            if acked.batch is not batch:
+                acked.turn(batch)
+            acked.places.append(place)
+        else:
+            acked.add_all(batch, pack.places(tuple_.index))
+        tuple_.settled = True
+        pack.left -= 1
+        if not pack.left:
+            self._outbox.covered.append(pack)
+        self._counters.acked += 1
+        if self._timed and tuple_ in self._timed:
+            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
+        if self._hooks:
+            self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
+
+    def ack_together(self, tuples: Sequence[Tuple]) -> None:
+        """Acks tuples of one record, none of which can have been settled."""
+        pack = tuples[0].pack if tuples else None
+        if pack is None or self._unwritten or self._hooks or pack.starts is not None or pack.offset == NO_OFFSET:
+            for tuple_ in tuples:
+                self.ack(tuple_)
+            return
+        if pack.batch.is_tracked:
+            if self._acked.batch is not pack.batch:
+                self._acked.turn(pack.batch)
+            first, last = tuples[0].place, tuples[-1].place
+            is_run = last - first == len(tuples) - 1
+            self._acked.places += range(first, last + 1) if is_run else [tuple_.place for tuple_ in tuples]
+        for tuple_ in tuples:
+            tuple_.settled = True
+        self._counters.acked += len(tuples)
+        self._close(pack, len(tuples))
+
+    def ack_rows(self, pack: InputPack, places: Places, rows: int) -> None:
+        """Acks rows of a record, which have these places in its batch."""
+        self._acked.add_all(pack.batch, places)
+        self._counters.acked += rows
+        self._close(pack, rows)
+
+    def part(self, tuples: Sequence[Tuple]) -> None:
+        """Acks the edges of children ahead of their inputs, as far as these are open.
+
+        The children are part of this transaction, and a later owner that reads the inputs again does not know them.
+        """
+        for tuple_ in tuples:
+            if not tuple_.settled:
+                for place in tuple_.pack.places(tuple_.index):
+                    self._outbox.parted.add(tuple_.pack.batch, place)
+
+    def skip(self, tuple_: Tuple) -> None:
+        """Settles a tuple that is read again, whose ack or fail was committed before."""
+        tuple_.settled = True
+        self._close(tuple_.pack)
+
+    def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
+        """Fails the trees of a tuple, now or when no older input is open.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.offset == NO_OFFSET:
+            return
+        message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
+        if self.is_done(tuple_):
+            raise tuple_.pack.already_done("fail")
+        tuple_.settled = True
+        self._writes.forget(tuple_)
+        self._timed.pop(tuple_, None)
+        self.held.add(tuple_, partial(self._fail, tuple_, message))
+
+    def reject(self, tuple_: Tuple, error: WireError) -> None:
+        """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
+        self.held.add(tuple_, partial(self._reject, tuple_, error))
+
+    def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None:
+        """Makes a dead letter of a tuple, acked when all that is sent for it is delivered."""
+        self._writes.expect(tuple_)
+        delivered = partial(self._writes.report, tuple_, "")
+        self.held.add(tuple_, partial(self._dead_letters.send_tuple, tuple_, error, delivered))
+
+    def write(
+        self,
+        tuple_: Tuple,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, str | bytes | None]],
+        partition: int,
+    ) -> None:
+        """Writes a record for a tuple; raises `TupleAlreadyDoneError` if that was acked or failed before."""
+        if self.is_done(tuple_):
+            raise self.too_late("write a record for", tuple_)
+        writes, tracked = self._writes, self._is_tracked
+        send = self._sink.send_reported if tracked else self._sink.send
+        writes.expect(tuple_)
+        self.written += 1
+        try:
+            send(topic, partition, key, value, list(headers), partial(writes.report, tuple_, topic))
+        except BaseException:
+            writes.withdraw(tuple_)
+            raise
+        if not tracked:
+            # The input was committed before: what is not delivered is lost, and must not be sent twice.
+            writes.report(tuple_, topic)
+
+    def reset_timeout(self, tuple_: Tuple) -> None:
+        """Restarts the clocks of the trees of a tuple that is not settled."""
+        if not tuple_.settled:
+            for root in tuple_.roots:
+                self._outbox.reset(root)
+
+    def reset_held(self) -> None:
+        """Restarts the clocks of the trees of failures that wait, or their spouts would see a time-out instead."""
+        for tuple_ in self.held:
+            for root in tuple_.roots:
+                self._outbox.reset(root)
+
+    def is_open(self, offset: int) -> bool:
+        """Whether the record at an offset was read, and is not settled."""
+        return self._inputs.is_open(offset)
+
+    def is_done(self, tuple_: Tuple) -> bool:
+        """Whether a tuple was acked or failed, though the ack may wait for records to be delivered."""
+        return tuple_.settled or tuple_ in self._writes.acked
+
+    def too_late(self, action: str, tuple_: Tuple) -> TupleAlreadyDoneError:
+        """The error of an emit or a write for a tuple that is done; its trees fail, unless that failed itself."""
+        error = tuple_.pack.already_done(action)
+        if not tuple_.settled:
+            # Its ack waits for records, and would come after the fail, maybe in the same batch.
+            self._writes.forget(tuple_)
+            self.fail(tuple_, f"{self._component}: {error}")
+            return error
+        pack = tuple_.pack
+        for place in pack.places(tuple_.index):
+            # An ack that was not sent yet is removed, or the tree could complete before the fail.
+            self._acked.remove(pack.batch, place)
+            self._outbox.fail(int(pack.batch.roots[place]), f"{self._component}: {error}")
+        return error
+
+    def start_timing(self, tuple_: Tuple, began: float) -> None:
+        """Measures how long it takes until a tuple is acked."""
+        if len(self._timed) < _TIMED:
+            self._timed[tuple_] = began
+
+    def settle_due(self) -> None:
+        """Settles tuples by the delivery reports so far, and failures that need not wait for older inputs any more."""
+        self._writes.handle()
+        while self.held.settle_due():
+            self._writes.handle()
+
+    def _close(self, pack: InputPack, tuples: int = 1) -> None:
+        pack.left -= tuples
+        if not pack.left:
+            self._outbox.covered.append(pack)
+
+    def _ack_waits(self, tuple_: Tuple) -> bool:
+        """Whether the ack waits for records that are not delivered; raises if it did so before."""
+        writes = self._writes
+        if tuple_ in writes.acked:
+            raise tuple_.pack.already_done("ack")
+        if tuple_ not in writes.undelivered:
+            return False
+        writes.acked.add(tuple_)
+        return True
+
+    def _ack_written(self, tuple_: Tuple) -> None:
+        if not tuple_.settled:
+            self.ack(tuple_)
+
+    def _not_written(self, report: Report, is_pending: bool) -> None:
+        tuple_, topic, error, message = report
+        self._counters.undelivered += 1
+        failure = f"a record for topic {topic} was not delivered: {error}"
+        logger.error("%s/%d: %s", self._component, self._task, failure)
+        if is_pending and not tuple_.settled:
+            self.fail(tuple_, failure)
+        if self._is_tracked and message is not None and is_refused(error):
+            # Each replay would end like this one.
+            self._outbox.acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
+
+    def _fail(self, tuple_: Tuple, message: str) -> None:
+        self._counters.count_failed(FailReason.FAILED)
+        for root in tuple_.roots:
+            self._outbox.fail(root, message)
+        self._close(tuple_.pack)
+        self._run_hooks(lambda hook: hook.bolt_fail(tuple_, message))
+
+    def _reject(self, tuple_: Tuple, error: WireError) -> None:
+        pack = tuple_.pack
+        if pack.offset <= self._dead_letters.kept_to:
+            self._close(pack)
+            return
+        where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
+        if pack.size > 1:
+            where += f", tuple {tuple_.index},"
+        what = (self._component, self._task, where, self._dead_letters.topic, error)
+        logger.warning("%s/%d: %s goes to %s: %s", *what)
+        for root in tuple_.roots:
+            self._outbox.fail(root, f"{self._component}: dead letter, {error}")
+        delivered: Callable[[], None] = partial(self._close, pack)
+        self._dead_letters.send_tuple(tuple_, error, delivered)

@@ -1,0 +1,110 @@
+"""The ack batches of a task: their numbers, their delivery, and the input records that are done then."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.tuples import InputPack
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.errors import DeliveryError
+from spout_sdk.records import Sink
+from tuple_tree.entries import Entries
+from tuple_tree.ids import ID_MASK
+from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
+
+logger = get_logger("spout_sdk.acks")
+
+_WAIT_SECONDS: Final = 1.0
+
+Columns = dict[str, Any]  # of an `AckBatch`, by name
+
+
+@dataclass(slots=True)
+class _Sent:
+    """Batches sent together: the records that they cover are done when these, and all sent before, are delivered."""
+
+    covered: Sequence[InputPack]
+    undelivered: int  # batches
+
+
+@dataclass(eq=False, repr=False)
+class AckLog:
+    """Where one writer sends its entries: a batch for each partition of the ack topic; none where no tree is followed.
+
+    Attributes:
+        in_flight: batches that were sent and are not delivered yet.
+        failure: why the task cannot continue; raised by its next tick.
+    """
+
+    topic: str
+    partitions: int
+    writer: str
+    session: bytes  # drawn for this owner of the task
+    sink: Sink
+    inputs: InputOffsets
+    spout: SpoutAddress | None = None  # where notices about inits go; None for a bolt
+
+    def __post_init__(self) -> None:
+        self._sequences = [0] * self.partitions
+        self._sent: deque[_Sent] = deque()
+        self.in_flight = 0
+        self.failure: DeliveryError | None = None
+        self._sticky = self.session[-1] % self.partitions
+
+    def open(self) -> None:
+        """Sends the batch that opens the session to each partition; nothing may be sent before it is delivered."""
+        sent = _Sent((), self.partitions)
+        self._sent.append(sent)
+        for partition in range(self.partitions):
+            self._send(sent, partition, {})
+
+    def sticky(self, root: int) -> int:
+        """A random root, moved to the ack partition that is in use until the next flush (ADR 20)."""
+        sticky = root - root % self.partitions + self._sticky
+        return sticky if sticky <= ID_MASK else sticky - self.partitions
+
+    def send(self, entries: Entries, covered: Sequence[InputPack] = ()) -> None:
+        """Sends entries; `covered` records are done once these, and all before, are delivered."""
+        shares = list(entries.shares(self.partitions))
+        if not shares:
+            self._cover(covered)
+            return
+        self._sticky = (self._sticky + 1) % self.partitions
+        sent = _Sent(covered, len(shares))
+        self._sent.append(sent)
+        for partition, share in shares:
+            self._send(sent, partition, share, self.spout if len(share["init_roots"]) else None)
+
+    def wait(self) -> None:
+        """Waits until all that was sent is delivered; raises `DeliveryError` if it is not."""
+        while self.in_flight > 0 and self.failure is None:
+            self.sink.flush_acks(_WAIT_SECONDS)
+        if self.failure is not None:
+            raise self.failure
+
+    def _cover(self, covered: Sequence[InputPack]) -> None:
+        if self._sent and covered:
+            self._sent[-1].covered = [*self._sent[-1].covered, *covered]
+        elif covered:
+            self.inputs.settle(covered)
+
+    def _send(self, sent: _Sent, partition: int, columns: Columns, spout: SpoutAddress | None = None) -> None:
+        batch = AckBatch(self.writer, self.session, self._sequences[partition], not columns, spout, **columns)
+        self._sequences[partition] += 1
+        self.in_flight += 1
+        reported = partial(self._delivered, sent, partition)
+        self.sink.send_reported(self.topic, partition, None, encode_ack_batch(batch), [], reported)
+
+    def _delivered(self, sent: _Sent, partition: int, error: Any, _message: Any) -> None:
+        self.in_flight -= 1
+        if error is None:
+            sent.undelivered -= 1
+            while self._sent and not self._sent[0].undelivered:
+                self.inputs.settle(self._sent.popleft().covered)
+            return
+        # Its inputs stay open, so the committed offset cannot pass them, and the process stops.
+        self.failure = DeliveryError(f"an ack batch of {self.writer}", self.topic, partition, error)
+        logger.error("%s; %d records stay uncommitted", self.failure, len(sent.covered))

@@ -1,0 +1,143 @@
+"""How a task emits to its streams: which packs a tuple is added to."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from spout_sdk.api.context import TaskId
+from spout_sdk.api.topology import Topology
+from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.errors import EmitError
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.names import tuples_topic
+from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
+from tuple_tree.streams import Stream
+
+Targets = tuple[tuple[OpenPack, ...], tuple[TaskId, ...]]
+"""The receivers of a tuple: their open packs, and their tasks. A plain tuple, which Python unpacks fastest."""
+
+
+class Route(NamedTuple):
+    """The open packs of a stream for one subscriber, one for each of its tasks, and how the receivers are chosen."""
+
+    packs: tuple[OpenPack, ...]
+    tasks: tuple[TaskId, ...]
+    choose: Choose
+    choose_rows: ChooseRows
+
+    def targets(self, tasks: Sequence[int]) -> Targets:
+        """The receivers with these numbers."""
+        return _targets(self.packs, self.tasks, tasks)
+
+
+class EmitPlan:
+    """How a task emits to one of its streams.
+
+    Attributes:
+        choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if these cannot be grouped by.
+        is_row: whether the codec takes values as they are.
+    """
+
+    __slots__ = ("_component", "_width", "choose", "codec", "is_row", "routes", "stream")
+
+    def __init__(self, component: str, stream: Stream, codec: PayloadCodec, routes: Sequence[Route]) -> None:
+        self._component = component
+        self.stream = stream
+        self.codec = codec
+        self._width = len(stream.fields)
+        self.routes = tuple(routes)
+        self.is_row = codec.is_row
+        self.choose: Callable[[Sequence[Any]], Targets] = routes[0].choose if len(routes) == 1 else self._choose_all
+
+    def row(self, values: Sequence[Any]) -> Any:
+        """The values as the stream's codec takes them; raises `EmitError` if they do not fit."""
+        if values.__class__ is tuple and self.is_row(values):
+            return values
+        if values.__class__ is not tuple and values.__class__ is not list:
+            raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
+        if len(values) != self._width:
+            raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")
+        try:
+            return self.codec.row(values)
+        except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
+            types = ", ".join(f"{field.name}: {field.type}" for field in self.stream.fields)
+            raise self.error(
+                f"{_shown(values)} does not fit codec {self.stream.codec} ({type(error).__name__}: {error}): "
+                f"pass what the stream declares, {types}"
+            ) from error
+
+    def direct(self, task: TaskId) -> Targets:
+        """The target of a direct emit; raises `EmitError` if the stream is not direct, or the task no subscriber."""
+        if not self.stream.direct:
+            raise self.error("it is not direct: use emit, or declare the stream with direct=True")
+        for route in self.routes:
+            if task in route.tasks:
+                return route.targets((task[1],))
+        known = ", ".join(f"{route.tasks[0]} to {route.tasks[-1]}" for route in self.routes) or "none"
+        raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
+
+    def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
+        """The error of values that a grouping has refused."""
+        if isinstance(error, TypeError):  # whose text says all
+            return self.error(str(error))
+        return self.error(
+            f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
+            "subscribers can be chosen by"
+        )
+
+    def error(self, detail: str) -> EmitError:
+        return EmitError(self._component, self.stream.name, self.stream.field_names, detail)
+
+    def _choose_all(self, values: Sequence[Any]) -> Targets:
+        chosen = [route.choose(values) for route in self.routes]
+        return sum((packs for packs, _ in chosen), ()), sum((tasks for _, tasks in chosen), ())
+
+
+def _targets(packs: Sequence[OpenPack], ids: Sequence[TaskId], tasks: Sequence[int]) -> Targets:
+    return tuple(packs[task] for task in tasks), tuple(ids[task] for task in tasks)
+
+
+def _shown(values: Sequence[Any]) -> str:
+    shown = repr(values)
+    return shown if len(shown) <= 200 else shown[:200] + "…"
+
+
+def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -> dict[str, EmitPlan]:
+    """The plans of a task, by stream; `next_id` returns random integers, for where shuffles begin."""
+    plans = {}
+    for stream in topology.manifest.component(component).streams:
+        codec, source = payload_codec(stream), (SOURCE_HEADER, f"{component}/{stream.name}".encode())
+        routes = []
+        for bolt in topology.manifest.bolts:
+            topic = tuples_topic(topology.name, bolt.name)
+            for subscription in bolt.subscriptions:
+                if (subscription.source, subscription.stream) != (component, stream.name):
+                    continue
+                numbers = range(bolt.tasks)
+                packs = tuple(OpenPack(topic, task, codec, source, topology.pack_tuples) for task in numbers)
+                ids = tuple(TaskId(bolt.name, task) for task in numbers)
+                custom = topology.groupings.get((component, stream.name, bolt.name))
+
+                def receivers(tasks: Sequence[int], packs: Any = packs, ids: Any = ids) -> Targets:
+                    return _targets(packs, ids, tasks)
+
+                begin = next_id()
+                made = chooser(subscription, bolt.tasks, stream.field_names, begin, custom, receivers)
+                has_key = made.key_of is not None and codec.max_rows == 1
+                choose = _with_key(made.choose, made.key_of) if has_key else made.choose  # type: ignore[arg-type]
+                routes.append(Route(packs, ids, choose, made.choose_rows))
+        plans[stream.name] = EmitPlan(component, stream, codec, routes)
+    return plans
+
+
+def _with_key(choose: Choose, key_of: KeyOf) -> Choose:
+    """As `choose`; the packs of the receivers get the record's key, of codecs with one tuple a record."""
+
+    def choose_with_key(values: Sequence[Any]) -> Targets:
+        key = key_of(values)
+        packs, tasks = choose(values)
+        for pack in packs:
+            pack.key = key
+        return packs, tasks
+
+    return choose_with_key

@@ -1,0 +1,93 @@
+"""The tuples of one stream for one task that are not sent yet."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spout_sdk.records import Headers
+from tuple_tree.anchors import Columns
+from tuple_tree.ids import NO_IDS, IdColumn
+from tuple_tree.input_batch import NO_BATCH, InputBatch, PlacedRuns, Places, as_column
+from tuple_tree.payloads import PayloadCodec
+
+_FIRST_LIMIT: Final = 64
+
+
+class OpenPack(PlacedRuns):
+    """Tuples for one task, with the places of the inputs that they are anchored to.
+
+    Each tuple has one place, but for those in `odd`: their row, and how many places they have. An input without a tree
+    has a place, too, in a batch that is not tracked.
+
+    Attributes:
+        limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
+        key: of its last tuple; that of the record, where the codec has one tuple a record.
+    """
+
+    __slots__ = (
+        *("batched", "codec", "columns", "key", "limit", "most"),
+        *("odd", "rows", "source", "task", "topic", "trace_context"),
+    )
+
+    def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
+        super().__init__()
+        self.topic, self.task, self.codec, self.source = topic, task, codec, source
+        self.most = min(max_rows, codec.max_rows)
+        self.limit = min(_FIRST_LIMIT, self.most)
+        self.rows: list[Any] = []
+        self.columns: list[Any] = []  # record batches of an `ArrowBolt`, instead of `rows`
+        self.batched = 0
+        self.odd: list[tuple[int, int]] = []
+        self.key: bytes | None = None
+        self.trace_context: Headers = []
+
+    @property
+    def size(self) -> int:
+        """How many tuples it has."""
+        return len(self.rows) + self.batched
+
+    def add_columns(self, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
+        """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
+        if counts is not None:
+            rows = np.flatnonzero(counts != 1)
+            self.odd += zip((rows + self.batched).tolist(), counts[rows].tolist(), strict=True)
+        self.columns.append(part)
+        self.batched += part.num_rows
+        self.add_all(batch, places)
+
+    def seal(self, draw: Callable[[int], IdColumn]) -> Columns:
+        """Removes all tuples, each delivered under an edge of its own, which joins the inputs that it is anchored to.
+
+        Args:
+            draw: returns a number of new edges.
+        """
+        rows: Any = pa.concat_batches(self.columns) if self.columns else self.rows
+        runs, odd = self.runs, self.odd
+        self.rows, self.columns, self.batched = [], [], 0
+        self.runs, self.odd, self.batch = [], [], NO_BATCH
+        if not any(batch.is_tracked for batch, _ in runs):
+            return Columns(rows, NO_IDS, None)
+        edges = draw(len(rows))
+        slots = np.ones(len(edges), np.intp)
+        if odd:
+            slots[[row for row, _ in odd]] = [count for _, count in odd]
+            edges = np.repeat(edges, slots)
+        roots, is_anchor, begin = [], np.ones(len(edges), np.bool_), 0
+        for batch, places in runs:
+            end = begin + len(places)
+            if batch.is_tracked:
+                column = as_column(places)
+                batch.join(column, edges[begin:end])
+                roots.append(batch.roots[column])
+            else:
+                is_anchor[begin:end] = False
+            begin = end
+        counts = slots if odd else None
+        if not is_anchor.all():
+            of_rows = np.repeat(np.arange(len(slots)), slots)
+            edges, counts = edges[is_anchor], np.bincount(of_rows[is_anchor], minlength=len(slots))
+        ids = np.empty(2 * len(edges), np.uint64)
+        ids[::2], ids[1::2] = np.concatenate(roots), edges
+        return Columns(rows, ids, counts)

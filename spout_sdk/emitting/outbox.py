@@ -1,0 +1,250 @@
+"""The outbox of a task: all that it has to send, and the one place that sends it.
+
+The order of `flush` is what no false ack rests on: edges are drawn and joined to the inputs of all tuples that are not
+sent yet; only then are the vals of inits and acks computed; tuples are sent before the acks of their inputs.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.tuples import InputPack
+from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.errors import DeliveryError, is_refused
+from spout_sdk.records import Headers, TaskEnvironment
+from tuple_tree.anchors import Columns
+from tuple_tree.entries import Entries
+from tuple_tree.ids import NO_IDS, IdColumn, random_column
+from tuple_tree.input_batch import NO_BATCH, InputBatch, PlacedRuns, Places
+from tuple_tree.packs import Pack, packs
+from tuple_tree.payloads import MAX_BYTES
+
+logger = get_logger("spout_sdk.outbox")
+
+# Characters of a fail message that are kept: it is read by people, and a batch must fit a record.
+MAX_MESSAGE: Final = 500
+_MOST_CHARACTERS: Final = 65_536
+_GROWTH: Final = 4
+_FEW: Final = 16  # edges that are drawn one by one: each column of random ids is a system call
+
+
+class Joined(NamedTuple):
+    """Several places, in different trees, that a tuple is anchored to, and the headers of its trace."""
+
+    places: Sequence[tuple[InputBatch, int]]
+    trace_context: Headers
+
+
+class Outbox:
+    """Tuples and entries of a task, buffered until `flush`.
+
+    Tuples are added by the collectors, which write to the open packs themselves, after `turn`. Delivery reports
+    may arrive in the middle of a send: they are queued, and `handle_reports` is called between two calls of the user's.
+
+    Args:
+        component: name of the task's component.
+        environment: of the task.
+        acks: where its entries go.
+        next_id: returns random ids.
+        sends_inits_first: whether an init must be delivered before its tuple is sent: a bolt in Spark, or one with
+            windows, sends entries of children before that of their input. Entries that reach the acker before the init
+            expire without it, and the input's could complete the tree (ADR 23).
+
+    Attributes:
+        begun: places of trees whose inits are not sent.
+        acked: places of inputs whose acks are not sent.
+        parted: places of inputs that stay open, and whose children are acked ahead of them.
+        covered: records all of whose tuples are acked or failed, by entries that are not sent.
+    """
+
+    def __init__(
+        self,
+        component: str,
+        environment: TaskEnvironment,
+        acks: AckLog,
+        next_id: Callable[[], int],
+        *,
+        sends_inits_first: bool = False,
+    ) -> None:
+        self._component = component
+        self._counters = environment.counters
+        self._entropy, self._next_id = environment.entropy, next_id
+        self._sink = environment.sink
+        self._inits_first = sends_inits_first
+        self.acks = acks
+        self.begun, self.acked, self.parted = PlacedRuns(), PlacedRuns(), PlacedRuns()
+        self.covered: list[InputPack] = []
+        self._fails: list[int] = []
+        self._fail_messages: list[str] = []
+        self._characters = 0
+        self._resets: list[int] = []
+        self._open: dict[OpenPack, None] = {}  # those with tuples, in order
+        self._sent = 0
+        self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # of tuples that were not delivered
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is buffered."""
+        entries = self.begun.runs or self.acked.runs or self.parted.runs or self._fails or self._resets
+        return not (self._open or entries or self.covered or self._reports)
+
+    @property
+    def emitted(self) -> int:
+        """How many tuples were added so far, one for each delivery."""
+        return self._sent + sum(pack.size for pack in self._open)
+
+    def turn(self, pack: OpenPack, batch: InputBatch | None, joined: Joined | None = None) -> None:
+        """Makes a pack ready for a tuple anchored to a place of a batch; or to several, the last of which follows."""
+        if batch is not None:
+            self._prepare(pack, batch.trace_context)
+            pack.turn(batch)
+        elif joined is not None:
+            self._prepare(pack, joined.trace_context)
+            for each, place in joined.places[:-1]:
+                pack.add(each, place)
+            pack.turn(joined.places[-1][0])
+            pack.batch = NO_BATCH
+            pack.odd.append((pack.size, len(joined.places)))
+
+    def add_columns(self, pack: OpenPack, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
+        """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
+        self._prepare(pack, batch.trace_context)
+        pack.add_columns(part, batch, places, counts)
+
+    def flush_before_trace(self) -> None:
+        """Called before a spout emits a tuple of another trace, whose packs are sent alone."""
+        if self._inits_first:
+            self.flush()
+
+    def send_full(self, full: Sequence[OpenPack]) -> None:
+        """Sends those of some packs that are full; called when all deliveries of a tuple are added."""
+        if self._inits_first:
+            self.flush()
+            return
+        for pack in full:
+            if pack.size >= pack.limit:
+                self._send(pack)
+
+    def fail(self, root: int, message: str) -> None:
+        """Buffers the fail of a tree."""
+        if len(message) > MAX_MESSAGE:
+            message = message[: MAX_MESSAGE - 1] + "…"
+        self._fails.append(root)
+        self._fail_messages.append(message)
+        self._characters += len(message)
+        if self._characters >= _MOST_CHARACTERS:
+            self.flush()
+
+    def reset(self, root: int) -> None:
+        """Buffers the reset of a tree's clock."""
+        self._resets.append(root)
+
+    def flush(self) -> None:
+        """Sends all that is buffered."""
+        self.handle_reports()
+        sealed = [(pack, pack.seal(self._edges)) for pack in self._open]
+        self._open.clear()
+        inits, acks = self._inits(), self._acks()
+        covered, self.covered = self.covered, []
+        if self._inits_first and len(inits[0]):
+            self.acks.send(Entries(*inits))
+            self.acks.wait()
+            inits = NO_IDS, NO_IDS
+        for pack, columns in sealed:
+            self._send_packs(pack, columns)
+        self.handle_reports()  # of tuples that cannot be encoded
+        fails, messages, resets = self._fails, self._fail_messages, self._resets
+        self._fails, self._fail_messages, self._resets, self._characters = [], [], [], 0
+        self.acks.send(Entries(*inits, *acks, _column(fails), messages, _column(resets)), covered)
+
+    def handle_reports(self) -> None:
+        """Fails the trees of tuples that were not delivered: they cannot complete, and would time out."""
+        while self._reports:
+            self._undelivered(*self._reports.popleft())
+
+    def _prepare(self, pack: OpenPack, trace_context: Headers) -> None:
+        if pack.trace_context != trace_context:
+            if pack.size and self._inits_first:
+                raise AssertionError("a spout of another trace flushes before it emits")
+            if pack.size:
+                self._send(pack)
+            pack.trace_context = trace_context
+        self._open[pack] = None
+
+    def _send(self, pack: OpenPack) -> None:
+        """Sends the tuples of a pack before all others."""
+        del self._open[pack]
+        self._send_packs(pack, pack.seal(self._edges))
+
+    def _edges(self, count: int) -> IdColumn:
+        if count < _FEW:
+            return np.fromiter((self._next_id() for _ in range(count)), np.uint64, count)
+        return random_column(count, self._entropy)
+
+    def _inits(self) -> tuple[IdColumn, IdColumn]:
+        return _columns([(batch.roots[at], batch.vals(at)) for batch, at in self.begun.take()])
+
+    def _acks(self) -> tuple[IdColumn, IdColumn]:
+        # An input may be in several windows that have closed.
+        once = [(batch, np.unique(places)) for batch, places in self.parted.take()]
+        parted = [(batch.roots[at], batch.part_children(at)) for batch, at in once]
+        parted = [(roots[vals != 0], vals[vals != 0]) for roots, vals in parted]
+        return _columns([*parted, *((batch.roots[at], batch.vals(at)) for batch, at in self.acked.take())])
+
+    def _send_packs(self, pack: OpenPack, columns: Columns) -> None:
+        self._sent += len(columns.rows)
+        self._counters.transferred += len(columns.rows)
+        for made in packs(columns, pack.codec.encode, pack.most):
+            self._send_pack(pack, made)
+
+    def _send_pack(self, pack: OpenPack, made: Pack) -> None:
+        roots, rows = made.part.ids[::2], len(made.part.rows)
+        if made.error is not None:
+            self._reports.append((roots, rows, made.error, None))
+            return
+        if pack.most > 1:
+            pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * rows // made.size))
+        headers: Headers = [*made.anchors, pack.source, *pack.trace_context]
+        undelivered = partial(self._report, roots, rows)
+        key = pack.key if pack.codec.max_rows == 1 else None
+        self._sink.send(pack.topic, pack.task, key, made.payload, headers, undelivered)
+
+    def _report(self, roots: Any, tuples: int, error: Any, message: Any) -> None:
+        self._reports.append((roots, tuples, error, message))
+
+    def _undelivered(self, roots: Any, tuples: int, error: Any, message: Any) -> None:
+        counters = self._counters
+        counters.undelivered += tuples
+        if not len(roots):
+            topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
+            text = "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)"
+            what = (tuples, topic, error, counters.undelivered)
+            logger.warning(text, *what)
+            return
+        cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
+        text = f"a tuple of {self._component} was not delivered: {cause}"
+        for root in dict.fromkeys(map(int, roots)):
+            self.fail(root, text)
+        if message is not None and is_refused(error):
+            # Each replay would end like this one.
+            sent = f"a tuple of {self._component}"
+            self.acks.failure = DeliveryError(sent, message.topic(), message.partition(), error)
+
+
+def _column(roots: Sequence[int]) -> IdColumn:
+    return np.array(roots, np.uint64) if roots else NO_IDS
+
+
+def _columns(pairs: Sequence[tuple[IdColumn, IdColumn]]) -> tuple[IdColumn, IdColumn]:
+    """Roots and vals, each as one column."""
+    if len(pairs) == 1:
+        return pairs[0]
+    if not pairs:
+        return NO_IDS, NO_IDS
+    roots, vals = zip(*pairs, strict=True)
+    return np.concatenate(roots), np.concatenate(vals)

@@ -1,0 +1,162 @@
+"""The outbox: tuples of any size and anchors are read as they were emitted, and unsent ones fail their trees."""
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from spout_sdk.emitting.outbox import MAX_MESSAGE
+from spout_sdk.records import Headers
+from tests.seeds import each_seed
+from tests.unit.sdk.memory import MemorySink
+from tests.unit.sdk.outbox_rig import OutboxRig
+from tuple_tree.ids import ID_MASK
+from tuple_tree.input_batch import InputBatch
+from tuple_tree.messages import SpoutAddress
+from tuple_tree.payloads import MAX_BYTES
+from tuple_tree.streams import declare
+
+TRACE: Headers = [("traceparent", b"00-1")]
+
+
+def _several(payload: bytes | None, rig: OutboxRig) -> bool:
+    return len(rig.codec.decode(payload or b"")[0]) > 1
+
+
+def _check_order(seed: int) -> None:
+    chance = random.Random(seed)
+    for codec in ("arrow", "avro"):
+        stream = declare({"text": str, "number": int}, codec=codec)
+        rig = OutboxRig(stream, tasks=3, pack_tuples=chance.choice((1, 2, 7, 1_000)))
+        added: dict[int, list[tuple[Any, set[int], Headers]]] = defaultdict(list)
+        for number in range(chance.choice((10, 1_000))):
+            task = chance.randrange(3)
+            size = chance.choices((3, 2_000, 300_000), (50, 10, 1))[0]
+            roots = [chance.randrange(ID_MASK) for _ in range(chance.choices((1, 0, 2, 5), (20, 1, 1, 1))[0])]
+            context = TRACE if len(roots) < 2 and chance.random() < 0.02 else []
+            added[task].append((("x" * size, number), set(roots), context))
+            rig.add(("x" * size, number), roots, task, context)
+            if chance.random() < 0.01:
+                rig.outbox.flush()
+        assert rig.outbox.emitted == sum(map(len, added.values()))
+        rig.outbox.flush()
+        assert rig.outbox.is_empty
+        sent = {task: [(values, {*edges}, context) for values, edges, context in of] for task, of in rig.sent().items()}
+        assert sent == added
+        assert all(len(sent.value or b"") <= MAX_BYTES or not _several(sent.value, rig) for sent in rig.sink.tuples)
+        assert not rig.sink.failed()
+
+
+def test_added_tuples_are_sent_in_their_order() -> None:
+    each_seed(_check_order)
+
+
+def test_values_that_do_not_fit_fail_only_their_trees() -> None:
+    rig = OutboxRig()
+    batch = InputBatch()
+    for number, row in enumerate([("a", 1), ("b", 2**63), ("\ud800", 3), ("d", 4), ("e", -(2**63) - 1)]):
+        places = [batch.begin(number), *([batch.begin(102)] if number == 2 else [])]
+        rig.add_row(row, [(batch, place) for place in places])
+    rig.outbox.flush()
+    assert [(values, [*edges]) for values, edges, _ in rig.sent()[0]] == [(("a", 1), [0]), (("d", 4), [3])]
+    failed = {root: message.partition(": ")[2].partition(":")[0] for root, message in rig.sink.failed().items()}
+    assert failed == {1: "OverflowError", 2: "UnicodeEncodeError", 102: "UnicodeEncodeError", 4: "OverflowError"}
+
+
+@pytest.mark.parametrize("roots", [[7, 8], []])
+def test_a_record_that_is_not_delivered_fails_the_trees_of_all_its_tuples(roots: list[int]) -> None:
+    rig = OutboxRig()
+    rig.add(("a", 1), [1])
+    rig.add(("b", 2), roots)
+    rig.outbox.flush()
+    (sent,) = rig.sink.tuples
+    sent.deliver(TimeoutError())
+    assert not rig.outbox.is_empty
+    rig.outbox.flush()
+    assert set(rig.sink.failed()) == {1, *roots}
+
+
+def test_anchors_count_for_the_size_of_a_record() -> None:
+    rig = OutboxRig()
+    for number in range(300):
+        rig.add(("a", number), range(500 * number + 1, 500 * number + 501))
+    rig.outbox.flush()
+    sizes = [sum(len(value or b"") for _, value in sent.headers) + len(sent.value or b"") for sent in rig.sink.tuples]
+    assert max(sizes) < 300_000
+    assert len(rig.sent()[0]) == 300
+
+
+def test_a_record_of_one_tuple_has_its_key_and_a_pack_has_none() -> None:
+    for codec, key in (("arrow", None), ("json", b"key")):
+        rig = OutboxRig(declare({"text": str, "number": int}, codec=codec))
+        rig.add(("a", 1), [1])
+        rig.outbox.flush()
+        assert [sent.key for sent in rig.sink.tuples] == [key]
+
+
+def test_long_messages_are_cut_and_sent_before_they_fill_a_record() -> None:
+    rig = OutboxRig(partitions=1)
+    for root in range(4_096):
+        rig.outbox.fail(root, "x" * 10_000)
+    rig.outbox.flush()
+    assert {len(message) for batch in rig.sink.batches for message in batch.fail_messages} == {MAX_MESSAGE}
+    assert max(len(sent.value or b"") for sent in rig.sink.reported) < 200_000
+    assert sum(len(batch.fail_roots) for batch in rig.sink.batches) == 4_096
+
+
+def test_an_ack_counts_the_children_of_all_packs_in_any_order() -> None:
+    """The val of an ack is the XOR of its own edge and those of its children, whenever these were sent."""
+    rig = OutboxRig(tasks=3, partitions=1, pack_tuples=7)
+    batch, edges = InputBatch(), dict[int, int]()
+    for root in range(1, 400):
+        place = batch.begin(root)
+        for number in range(root % 5):
+            rig.add_row(("a", number), [(batch, place)], task=(root + number) % 3)
+        rig.outbox.acked.add(batch, place)
+    rig.outbox.flush()
+    for of in rig.sent().values():
+        for _, each, _ in of:
+            for root, edge in each.items():
+                edges[root] = edges.get(root, 0) ^ edge
+    assert rig.sink.checksums() == {root: edges.get(root, 0) for root in range(1, 400)}
+
+
+def test_a_tuple_has_one_edge_in_all_its_trees() -> None:
+    rig = OutboxRig(partitions=1)
+    one, two = InputBatch(), InputBatch()
+    places = [(one, one.begin(5)), (two, two.begin(6)), (two, two.begin(7))]
+    rig.add_row(("a", 1), places)
+    rig.outbox.flush()
+    [(_, edges, _)] = rig.sent()[0]
+    assert set(edges) == {5, 6, 7}
+    assert len(set(edges.values())) == 1
+    for batch, place in places:
+        rig.outbox.acked.add(batch, place)
+    rig.outbox.flush()
+    assert rig.sink.checksums() == edges
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_inits_are_delivered_before_tuples_where_that_is_needed(first: bool) -> None:
+    order: list[str] = []
+
+    class Ordered(MemorySink):
+        def send(self, *record: Any) -> None:
+            order.append(record[0])
+            super().send(*record)
+
+        def send_reported(self, *record: Any) -> None:
+            order.append(record[0])
+            super().send_reported(*record)
+
+    rig = OutboxRig(
+        partitions=1, sink=Ordered(), sends_inits_first=first, spout=SpoutAddress("t.notices.one", 0, 1_000)
+    )
+    batch = InputBatch()
+    rig.outbox.begun.add(batch, place := batch.begin(9))
+    rig.add_row(("a", 1), [(batch, place)])
+    rig.outbox.flush()
+    assert order == (["t.acks", "t.tuples.b"] if first else ["t.tuples.b", "t.acks"])
+    [(_, edges, _)] = rig.sent()[0]
+    assert rig.sink.checksums() == edges

@@ -1,0 +1,157 @@
+"""Input batches: the anchors of a task's inputs as columns, from which all ack vals are computed.
+
+An input has a place in a batch for each tree that it belongs to. What is emitted is noted as the places that it is
+anchored to; its edges are drawn when it is sent, and XORed into `out` of these places (`InputBatch.join`). The entry of
+an input for the acker is its own edge and those of its children (`InputBatch.vals`). A spout's message is an input
+without an edge: its entry is the init of its tree.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuple_tree.ids import IdColumn
+
+LARGEST_BATCH: Final = 1_024
+"""Places after which the next record begins a batch: an input that is held keeps its whole batch in memory."""
+
+Places = Sequence[int] | NDArray[np.intp]
+_NONE: Final[IdColumn] = np.empty(0, np.uint64)
+
+
+class InputBatch:
+    """The anchors of consecutive inputs of a task.
+
+    Args:
+        trace_context: headers of the trace that all these inputs belong to; tuples anchored to them get it as well.
+        is_tracked: False for inputs that belong to no tree; they share place 0.
+    """
+
+    __slots__ = ("_begun", "_edges", "_out", "_parts", "_roots", "is_tracked", "size", "trace_context")
+
+    def __init__(self, trace_context: Any = (), *, is_tracked: bool = True) -> None:
+        self.trace_context: Any = trace_context or []
+        self.is_tracked = is_tracked
+        self.size = 0
+        self._roots = self._edges = self._out = _NONE
+        self._parts: list[tuple[IdColumn, IdColumn]] = []
+        self._begun: list[int] = []
+
+    def add(self, roots: IdColumn, edges: IdColumn) -> int:
+        """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first."""
+        first = self.size
+        self.size += len(roots)
+        self._parts.append((roots, edges))
+        return first
+
+    def begin(self, root: int) -> int:
+        """Adds a tree that a spout begins, and returns its place."""
+        place = self.size
+        self.size += 1
+        self._begun.append(root)
+        return place
+
+    @property
+    def roots(self) -> IdColumn:
+        """Shape `(size,)`, dtype `u8`, of each place."""
+        self._extend()
+        return self._roots
+
+    @property
+    def edges(self) -> IdColumn:
+        """Shape `(size,)`, dtype `u8`: ids of the deliveries of the inputs; 0 for trees that begin."""
+        self._extend()
+        return self._edges
+
+    def join(self, places: Places, edges: IdColumn) -> None:
+        """Children are anchored to places, in any order and number, under these edges."""
+        self._extend()
+        np.bitwise_xor.at(self._out, places, edges)
+
+    def vals(self, places: Places) -> IdColumn:
+        """The vals of inits or acks of places: the edge of the input, and those of its children, all XORed."""
+        self._extend()
+        vals: IdColumn = self._edges[places] ^ self._out[places]
+        return vals
+
+    def part_children(self, places: Places) -> IdColumn:
+        """The XOR of the edges of children so far, which the places no longer count: they are acked ahead of these.
+
+        Args:
+            places: each once.
+        """
+        self._extend()
+        vals = self._out[places]
+        self._out[places] = 0
+        return vals
+
+    def _extend(self) -> None:
+        """Makes columns of what was added since the last call."""
+        if len(self._roots) == self.size:
+            return
+        if self._begun:
+            begun = np.fromiter(self._begun, np.uint64, len(self._begun))
+            self._parts.append((begun, np.zeros(len(begun), np.uint64)))
+            self._begun = []
+        roots, edges = zip(*self._parts, strict=True)
+        self._parts = []
+        self._roots = np.concatenate((self._roots, *roots), dtype=np.uint64)
+        self._edges = np.concatenate((self._edges, *edges), dtype=np.uint64)
+        self._out = np.concatenate((self._out, np.zeros(self.size - len(self._out), np.uint64)))
+
+
+NO_BATCH: Final = InputBatch(is_tracked=False)
+
+
+class PlacedRuns:
+    """Places in the order in which they were noted, as runs of places of one batch each.
+
+    Attributes:
+        batch: that of the last run; `NO_BATCH` if the next place begins a run in any case.
+        places: of the last run.
+        runs: batch and places of each.
+    """
+
+    __slots__ = ("batch", "places", "runs")
+
+    def __init__(self) -> None:
+        self.batch: InputBatch | None = NO_BATCH
+        self.places: list[int] = []
+        self.runs: list[tuple[InputBatch, Places]] = []
+
+    def turn(self, batch: InputBatch) -> None:
+        """Begins a run of places of a batch."""
+        self.batch, self.places = batch, []
+        self.runs.append((batch, self.places))
+
+    def add(self, batch: InputBatch, place: int) -> None:
+        """Notes a place; what is called for each tuple does this itself."""
+        if self.batch is not batch:
+            self.turn(batch)
+        self.places.append(place)
+
+    def add_all(self, batch: InputBatch, places: Places) -> None:
+        """Notes places of a batch as a run of their own."""
+        self.batch = NO_BATCH
+        self.runs.append((batch, places))
+
+    def remove(self, batch: InputBatch, place: int) -> None:
+        """Removes a place, once, if it is noted."""
+        for at, (of, places) in enumerate(self.runs):
+            if of is batch and place in places:
+                self.batch = NO_BATCH
+                column = as_column(places)
+                self.runs[at] = batch, np.delete(column, np.flatnonzero(column == place)[0])
+                return
+
+    def take(self) -> list[tuple[InputBatch, Places]]:
+        """Removes all runs, and returns those with places that belong to trees as columns."""
+        runs, self.runs, self.batch = self.runs, [], NO_BATCH
+        return [(batch, as_column(places)) for batch, places in runs if batch.is_tracked and len(places)]
+
+
+def as_column(places: Places) -> NDArray[np.intp]:
+    """Places as an array of shape `(n,)`."""
+    return places if isinstance(places, np.ndarray) else np.fromiter(places, np.intp, len(places))
