@@ -6,6 +6,7 @@ in a transaction with all that was sent.
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import Message
@@ -171,7 +172,8 @@ class AtMostOnce(DeliveryGuarantee):
     def discard(self, records: Sequence[Message], tuples: int, partitions: Sequence[int]) -> None:
         """Sends what the tasks have emitted, and logs what is lost: it is committed, so no process reads it again."""
         for partition in self._known(dict.fromkeys(partitions, 0)):
-            self._tasks[partition].flush()
+            with suppress(BrokerError):  # of a producer that cannot continue, which `tick` raises
+                self._tasks[partition].flush()
         if records or tuples:
             logger.warning(
                 "%s: up to %d tuples of records that were begun, and %d records from offsets %s on, of tasks %s are "

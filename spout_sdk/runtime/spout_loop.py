@@ -1,12 +1,14 @@
 """The loop of a spout process: emit, handle outcomes, send."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
 from spout_sdk.emitting.task import open_sessions
+from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
@@ -148,4 +150,5 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             if task is not None:
                 task.close()
                 if not task.is_replayed:
-                    task.flush()
+                    with suppress(BrokerError):  # of a producer that cannot continue, which the next tick raises
+                        task.flush()

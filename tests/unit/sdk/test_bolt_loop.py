@@ -245,7 +245,7 @@ class Rig:
         builder.set_spout("lines", Lines)
         builder.set_bolt("b", partial(bolt, self.work), on_exception="crash").shuffle_grouping("lines")
         if bolt is Emits:
-            builder.set_bolt("next", Sink).shuffle_grouping("b")
+            builder.set_bolt("next", Sink, tasks=2).shuffle_grouping("b")
         bench = Bench(builder.build(), sink=LoopSink(), pack_tuples=100 if bolt is Emits else 1)
         self.clock = self.consumer.clock = bench.clock
         self.consumer.wait = bench.clock.advance
@@ -467,16 +467,17 @@ def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(
 
 
 def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [3])
+    rig = Rig(monkeypatch, [7], bolt=Emits)
 
-    def raises(text: str, *_: Any) -> float:
-        raise ValueError(text)
+    def raises(error: Exception, *_: Any) -> float:
+        raise error
 
-    monkeypatch.setattr(rig.sink, "flush", partial(raises, "another"))
-    rig.seconds = lambda offset: raises("the first") if offset == 1 else 0.0
+    for method in ("send", "flush"):
+        monkeypatch.setattr(rig.sink, method, partial(raises, BrokerError("another")))
+    rig.seconds = lambda offset: raises(ValueError("the first")) if offset == 3 else 0.0
     with pytest.raises(ComponentError, match="the first"):
         rig.loop.run()
-    assert rig.consumer.commits == [1, 3, 2], "the others are read again"
+    assert rig.consumer.commits == [1, 3, 7, 4], "the others are read again"
 
 
 def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it_has_emitted_is_sent(
