@@ -18,7 +18,8 @@ LARGEST_BATCH: Final = 1_024
 """Places after which the next record begins a batch: an input that is held keeps its whole batch in memory."""
 
 Places = Sequence[int] | NDArray[np.intp]
-_NONE: Final[IdColumn] = np.empty(0, np.uint64)
+_LEAST_ROOM: Final = 16
+_NO_COLUMNS: Final[IdColumn] = np.zeros((3, 0), np.uint64)
 
 
 class InputBatch:
@@ -29,15 +30,17 @@ class InputBatch:
         is_tracked: False for inputs that belong to no tree; they share place 0.
     """
 
-    __slots__ = ("_begun", "_edges", "_out", "_parts", "_roots", "is_tracked", "size", "trace_context")
+    __slots__ = ("_columns", "_extended", "_parts", "_roots", "is_tracked", "size", "trace_context")
 
     def __init__(self, trace_context: Any = (), *, is_tracked: bool = True) -> None:
         self.trace_context: Any = trace_context or []
         self.is_tracked = is_tracked
         self.size = 0
-        self._roots = self._edges = self._out = _NONE
+        # Rows of roots, edges, and the XOR of the edges of children, with room for more places.
+        self._columns: IdColumn = _NO_COLUMNS
+        self._extended = 0  # places that the columns have
         self._parts: list[tuple[IdColumn, IdColumn]] = []
-        self._begun: list[int] = []
+        self._roots: list[int] = []  # of trees that begin
 
     def add(self, roots: IdColumn, edges: IdColumn) -> int:
         """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first."""
@@ -50,30 +53,27 @@ class InputBatch:
         """Adds a tree that a spout begins, and returns its place."""
         place = self.size
         self.size += 1
-        self._begun.append(root)
+        self._roots.append(root)
         return place
 
     @property
     def roots(self) -> IdColumn:
         """Shape `(size,)`, dtype `u8`, of each place."""
-        self._extend()
-        return self._roots
+        return self._extend()[0, : self.size]
 
     @property
     def edges(self) -> IdColumn:
         """Shape `(size,)`, dtype `u8`: ids of the deliveries of the inputs; 0 for trees that begin."""
-        self._extend()
-        return self._edges
+        return self._extend()[1, : self.size]
 
     def join(self, places: Places, edges: IdColumn) -> None:
         """Children are anchored to places, in any order and number, under these edges."""
-        self._extend()
-        np.bitwise_xor.at(self._out, places, edges)
+        np.bitwise_xor.at(self._extend()[2], places, edges)
 
     def vals(self, places: Places) -> IdColumn:
         """The vals of inits or acks of places: the edge of the input, and those of its children, all XORed."""
-        self._extend()
-        vals: IdColumn = self._edges[places] ^ self._out[places]
+        _, edges, children = self._extend()
+        vals: IdColumn = edges[places] ^ children[places]
         return vals
 
     def part_children(self, places: Places) -> IdColumn:
@@ -82,24 +82,31 @@ class InputBatch:
         Args:
             places: each once.
         """
-        self._extend()
-        vals = self._out[places]
-        self._out[places] = 0
+        children = self._extend()[2]
+        vals: IdColumn = children[places]
+        children[places] = 0
         return vals
 
-    def _extend(self) -> None:
-        """Makes columns of what was added since the last call."""
-        if len(self._roots) == self.size:
-            return
-        if self._begun:
-            begun = np.fromiter(self._begun, np.uint64, len(self._begun))
-            self._parts.append((begun, np.zeros(len(begun), np.uint64)))
-            self._begun = []
-        roots, edges = zip(*self._parts, strict=True)
+    def _extend(self) -> IdColumn:
+        """The columns, shape `(3, room)`, with what was added since the last call."""
+        begin, size = self._extended, self.size
+        if begin == size:
+            return self._columns
+        if size > self._columns.shape[1]:
+            more = np.zeros((3, max(_LEAST_ROOM, 2 * size)), np.uint64)
+            more[:, :begin] = self._columns[:, :begin]
+            self._columns = more
+        columns = self._columns
+        if self._roots:
+            columns[0, begin:size] = np.fromiter(self._roots, np.uint64, size - begin)
+            self._roots = []
+        for roots, edges in self._parts:
+            end = begin + len(roots)
+            columns[0, begin:end], columns[1, begin:end] = roots, edges
+            begin = end
         self._parts = []
-        self._roots = np.concatenate((self._roots, *roots), dtype=np.uint64)
-        self._edges = np.concatenate((self._edges, *edges), dtype=np.uint64)
-        self._out = np.concatenate((self._out, np.zeros(self.size - len(self._out), np.uint64)))
+        self._extended = size
+        return columns
 
 
 NO_BATCH: Final = InputBatch(is_tracked=False)

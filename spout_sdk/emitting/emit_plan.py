@@ -137,7 +137,7 @@ def _with_key(choose: Choose, key_of: KeyOf) -> Choose:
         key = key_of(values)
         packs, tasks = choose(values)
         for pack in packs:
-            pack.key = key
+            pack.keys[pack.size] = key
         return packs, tasks
 
     return choose_with_key

@@ -22,25 +22,27 @@ class OpenPack(PlacedRuns):
     has a place, too, in a batch that is not tracked.
 
     Attributes:
-        limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
-        key: of its last tuple; that of the record, where the codec has one tuple a record.
+        limit: how many rows make it full, at the moment.
+        most: rows of a record.
+        most_rows: rows that are buffered.
+        keys: row → key of its record, where the codec has one tuple a record; the last may be of the row that follows.
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "key", "limit", "most"),
+        *("batched", "codec", "columns", "keys", "limit", "most", "most_rows"),
         *("odd", "rows", "source", "task", "topic", "trace_context"),
     )
 
     def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
         super().__init__()
         self.topic, self.task, self.codec, self.source = topic, task, codec, source
-        self.most = min(max_rows, codec.max_rows)
-        self.limit = min(_FIRST_LIMIT, self.most)
+        self.most, self.most_rows = min(max_rows, codec.max_rows), max_rows
+        self.limit = min(_FIRST_LIMIT, max_rows)
         self.rows: list[Any] = []
         self.columns: list[Any] = []  # record batches of an `ArrowBolt`, instead of `rows`
         self.batched = 0
         self.odd: list[tuple[int, int]] = []
-        self.key: bytes | None = None
+        self.keys: dict[int, bytes] = {}
         self.trace_context: Headers = []
 
     @property
@@ -91,3 +93,10 @@ class OpenPack(PlacedRuns):
         ids = np.empty(2 * len(edges), np.uint64)
         ids[::2], ids[1::2] = np.concatenate(roots), edges
         return Columns(rows, ids, counts)
+
+    def take_keys(self, rows: int) -> dict[int, bytes]:
+        """Removes the keys of the first rows; a tuple that is about to be added keeps its own."""
+        keys, self.keys = self.keys, {}
+        if (following := keys.pop(rows, None)) is not None:
+            self.keys[0] = following
+        return keys

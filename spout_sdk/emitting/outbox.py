@@ -197,21 +197,24 @@ class Outbox:
         return _columns([*parted, *((batch.roots[at], batch.vals(at)) for batch, at in self.acked.take())])
 
     def _send_packs(self, pack: OpenPack, columns: Columns) -> None:
-        self._sent += len(columns.rows)
-        self._counters.transferred += len(columns.rows)
+        rows, size, place = len(columns.rows), 0, 0
+        self._sent += rows
+        self._counters.transferred += rows
+        keys = pack.take_keys(rows)
         for made in packs(columns, pack.codec.encode, pack.most):
-            self._send_pack(pack, made)
+            self._send_pack(pack, made, keys.get(place))
+            place += len(made.part.rows)
+            size += made.size
+        if size:
+            pack.limit = max(1, min(pack.most_rows, _GROWTH * pack.limit, MAX_BYTES * rows // size))
 
-    def _send_pack(self, pack: OpenPack, made: Pack) -> None:
+    def _send_pack(self, pack: OpenPack, made: Pack, key: bytes | None) -> None:
         roots, rows = made.part.ids[::2], len(made.part.rows)
         if made.error is not None:
             self._reports.append((roots, rows, made.error, None))
             return
-        if pack.most > 1:
-            pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * rows // made.size))
         headers: Headers = [*made.anchors, pack.source, *pack.trace_context]
         undelivered = partial(self._report, roots, rows)
-        key = pack.key if pack.codec.max_rows == 1 else None
         self._sink.send(pack.topic, pack.task, key, made.payload, headers, undelivered)
 
     def _report(self, roots: Any, tuples: int, error: Any, message: Any) -> None:

@@ -64,7 +64,8 @@ class OutboxRig:
                     self.outbox.turn(pack, batch)
             case _:
                 self.outbox.turn(pack, None, Joined(places, []))
-        pack.key = b"key"
+        if self.codec.max_rows == 1:
+            pack.keys[pack.size] = b"key"
         pack.rows.append(row)
         pack.places.append(places[-1][1])
         if pack.size >= pack.limit:
