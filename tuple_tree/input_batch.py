@@ -30,49 +30,50 @@ class InputBatch:
         is_tracked: False for inputs that belong to no tree; they share place 0.
     """
 
-    __slots__ = ("_columns", "_extended", "_parts", "_roots", "is_tracked", "size", "trace_context")
+    __slots__ = ("_begun", "_columns", "is_tracked", "size", "trace_context")
 
     def __init__(self, trace_context: Any = (), *, is_tracked: bool = True) -> None:
         self.trace_context: Any = trace_context or []
         self.is_tracked = is_tracked
         self.size = 0
-        # Rows of roots, edges, and the XOR of the edges of children, with room for more places.
+        # Roots, edges, and the XOR of the edges of children, with room for more. Other threads may read the first
+        # two, of inputs that they know: what is written once is never changed, here and where it is copied to.
         self._columns: IdColumn = _NO_COLUMNS
-        self._extended = 0  # places that the columns have
-        self._parts: list[tuple[IdColumn, IdColumn]] = []
-        self._roots: list[int] = []  # of trees that begin
+        self._begun: list[int] = []  # roots of trees that begin, which are not in the columns yet
 
     def add(self, roots: IdColumn, edges: IdColumn) -> int:
         """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first."""
-        first = self.size
-        self.size += len(roots)
-        self._parts.append((roots, edges))
-        return first
+        self._all()
+        begin, end = self.size, self.size + len(roots)
+        columns = self._with_room(begin, end)
+        columns[0, begin:end], columns[1, begin:end] = roots, edges
+        self.size = end
+        return begin
 
     def begin(self, root: int) -> int:
         """Adds a tree that a spout begins, and returns its place."""
         place = self.size
         self.size += 1
-        self._roots.append(root)
+        self._begun.append(root)
         return place
 
     @property
     def roots(self) -> IdColumn:
         """Shape `(size,)`, dtype `u8`, of each place."""
-        return self._extend()[0, : self.size]
+        return self._all()[0, : self.size]
 
     @property
     def edges(self) -> IdColumn:
         """Shape `(size,)`, dtype `u8`: ids of the deliveries of the inputs; 0 for trees that begin."""
-        return self._extend()[1, : self.size]
+        return self._all()[1, : self.size]
 
     def join(self, places: Places, edges: IdColumn) -> None:
         """Children are anchored to places, in any order and number, under these edges."""
-        np.bitwise_xor.at(self._extend()[2], places, edges)
+        np.bitwise_xor.at(self._all()[2], places, edges)
 
     def vals(self, places: Places) -> IdColumn:
         """The vals of inits or acks of places: the edge of the input, and those of its children, all XORed."""
-        _, edges, children = self._extend()
+        _, edges, children = self._all()
         vals: IdColumn = edges[places] ^ children[places]
         return vals
 
@@ -82,31 +83,26 @@ class InputBatch:
         Args:
             places: each once.
         """
-        children = self._extend()[2]
+        children = self._all()[2]
         vals: IdColumn = children[places]
         children[places] = 0
         return vals
 
-    def _extend(self) -> IdColumn:
-        """The columns, shape `(3, room)`, with what was added since the last call."""
-        begin, size = self._extended, self.size
-        if begin == size:
-            return self._columns
-        if size > self._columns.shape[1]:
-            more = np.zeros((3, max(_LEAST_ROOM, 2 * size)), np.uint64)
-            more[:, :begin] = self._columns[:, :begin]
+    def _all(self) -> IdColumn:
+        """The columns, shape `(3, room)`, of all places."""
+        if self._begun:
+            begun, self._begun = self._begun, []
+            begin = self.size - len(begun)
+            self._with_room(begin, self.size)[0, begin : self.size] = np.fromiter(begun, np.uint64, len(begun))
+        return self._columns
+
+    def _with_room(self, size: int, needed: int) -> IdColumn:
+        """The columns, with room for `needed` places; they have `size`."""
+        if needed > self._columns.shape[1]:
+            more = np.zeros((3, max(_LEAST_ROOM, 2 * needed)), np.uint64)
+            more[:, :size] = self._columns[:, :size]
             self._columns = more
-        columns = self._columns
-        if self._roots:
-            columns[0, begin:size] = np.fromiter(self._roots, np.uint64, size - begin)
-            self._roots = []
-        for roots, edges in self._parts:
-            end = begin + len(roots)
-            columns[0, begin:end], columns[1, begin:end] = roots, edges
-            begin = end
-        self._parts = []
-        self._extended = size
-        return columns
+        return self._columns
 
 
 NO_BATCH: Final = InputBatch(is_tracked=False)

@@ -6,7 +6,7 @@ between `b - 1` and `b` rotation periods later. There is no clock inside: the ow
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -37,21 +37,12 @@ class RotatingMap(Generic[K, V]):
 
     def add(self, key: K, value: V) -> bool:
         """Puts a key into the nursery; False, and nothing changes, if it is in the map."""
-        if key in self:
-            return False
+        for bucket in self._buckets:
+            if key in bucket:
+                return False
         self._buckets[0][key] = value
         self._size += 1
         return True
-
-    def has_none(self, keys: Collection[K]) -> bool:
-        return all(bucket.keys().isdisjoint(keys) for bucket in self._buckets)
-
-    def update(self, pairs: Iterable[tuple[K, V]]) -> None:
-        """Puts keys that are not there into the nursery."""
-        nursery = self._buckets[0]
-        before = len(nursery)
-        nursery.update(pairs)
-        self._size += len(nursery) - before
 
     def get(self, key: K) -> V | None:
         for bucket in self._buckets:

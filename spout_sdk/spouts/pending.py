@@ -1,8 +1,8 @@
 """The open trees of a spout task, and how many there may be."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, repeat
+from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -29,14 +29,6 @@ class Pending:
     def put(self, root: int, message_id: Any, now: float) -> bool:
         """Adds a tree; returns False, and changes nothing, if there is one of this root."""
         return self._trees.add(root, (message_id, now))
-
-    def has_none(self, roots: Sequence[int]) -> bool:
-        """Whether all these roots are different, and none is of an open tree."""
-        return len(set(roots)) == len(roots) and self._trees.has_none(roots)
-
-    def put_all(self, roots: Sequence[int], message_ids: Sequence[Any], now: float) -> None:
-        """Adds trees of roots that `has_none`."""
-        self._trees.update(zip(roots, zip(message_ids, repeat(now)), strict=False))
 
     def tick(self, now: float) -> None:
         # At most one cohort a call: a process that was stopped for long reads its notices before the next one is lost.

@@ -25,6 +25,7 @@ class SpoutCollector(Emitter):
     def __init__(self, task: Task, pending: Pending) -> None:
         super().__init__(task)
         self._pending = pending
+        self._put = pending.put
         self._clock = task.environment.clock
         self._next_id = task.next_id
         self._sticky = task.outbox.acks.sticky
@@ -98,14 +99,18 @@ class SpoutCollector(Emitter):
         batch = self._trees
         if batch.trace_context != trace_context or batch.size >= LARGEST_BATCH:
             batch = self._begin_batch(trace_context)
-        self.last_root = None
         if message_id is None or not self._is_tracked:
+            self.last_root = None
             tasks = self._emit(values, stream, self._no_trees, 0, task=task)
             if message_id is not None:
                 # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
                 self.untracked.append(message_id)
         else:
-            root = self._put(message_id, root)
+            now = self._clock()
+            if root is None:
+                root = self._sticky(self._next_id())
+            while not self._put(root, message_id, now):
+                root = self._sticky(self._next_id())
             begun, place = self._begun, batch.begin(root)
             if begun.batch is not batch:
                 begun.turn(batch)
@@ -116,6 +121,7 @@ class SpoutCollector(Emitter):
                 # Nothing was added, so the tree has not begun.
                 begun.places.pop()
                 self._pending.pop(root)
+                self.last_root = None
                 raise
             self.last_root = root
         if self._hooks:
@@ -128,11 +134,3 @@ class SpoutCollector(Emitter):
             self._no_trees = InputBatch(trace_context, is_tracked=False)
         self._trees = InputBatch(trace_context)
         return self._trees
-
-    def _put(self, message_id: Any, chosen: int | None) -> int:
-        """Makes a tree pending, and returns its root."""
-        root = self._sticky(self._next_id()) if chosen is None else chosen
-        now = self._clock()
-        while not self._pending.put(root, message_id, now):
-            root = self._sticky(self._next_id())
-        return root

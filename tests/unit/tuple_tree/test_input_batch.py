@@ -1,0 +1,72 @@
+"""Input batches against a model: a dict of roots and edges, and the XOR of what is joined."""
+
+import random
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from tests.seeds import each_seed
+from tuple_tree.input_batch import InputBatch, PlacedRuns
+
+
+def column(values: list[int]) -> np.ndarray:
+    return np.array(values, np.uint64)
+
+
+def _check(seed: int) -> None:
+    chance = random.Random(seed)
+    batch, inputs, children = InputBatch(), list[tuple[int, int]](), defaultdict[int, int](int)
+    for _ in range(60):
+        match chance.randrange(4):
+            case 0:
+                pairs = [(chance.getrandbits(64), chance.getrandbits(64)) for _ in range(chance.choice((0, 1, 7, 40)))]
+                first = batch.add(column([root for root, _ in pairs]), column([edge for _, edge in pairs]))
+                assert first == len(inputs)
+                inputs += pairs
+            case 1:
+                inputs.append((chance.getrandbits(64), 0))
+                assert batch.begin(inputs[-1][0]) == len(inputs) - 1
+            case 2 if inputs:
+                places = chance.choices(range(len(inputs)), k=chance.choice((1, 5, 100)))
+                edges = [chance.getrandbits(64) for _ in places]
+                batch.join(places, column(edges))
+                for place, edge in zip(places, edges, strict=True):
+                    children[place] ^= edge
+            case 3 if inputs:
+                places = chance.sample(range(len(inputs)), chance.randint(1, len(inputs)))
+                assert batch.part_children(places).tolist() == [children.pop(place, 0) for place in places]
+        assert batch.size == len(inputs)
+        assert list(zip(batch.roots.tolist(), batch.edges.tolist(), strict=True)) == inputs
+        assert batch.vals(range(len(inputs))).tolist() == [
+            edge ^ children[place] for place, (_, edge) in enumerate(inputs)
+        ]
+
+
+def test_vals_are_the_edge_of_the_input_and_those_of_its_children() -> None:
+    each_seed(_check)
+
+
+def test_what_another_thread_has_read_stays_where_it_was() -> None:
+    """A batch grows while coroutines of an `AsyncBolt` read the roots of their inputs."""
+    batch = InputBatch()
+    place = batch.add(column([7]), column([8]))
+    roots = batch.roots
+    for number in range(1_000):
+        batch.add(column([number]), column([number]))
+    assert (roots[place], batch.roots[place], batch.edges[place]) == (7, 7, 8)
+
+
+@pytest.mark.parametrize("noted", [[3, 1, 2], range(1, 4), column([3, 2, 1]).astype(np.intp)])
+def test_a_place_that_is_removed_is_noted_no_more(noted: object) -> None:
+    runs, batch, other = PlacedRuns(), InputBatch(), InputBatch()
+    batch.add(column([1, 2, 3, 4]), column([1, 2, 3, 4]))
+    other.add(column([1, 2, 3, 4]), column([1, 2, 3, 4]))
+    runs.add_all(batch, noted)  # type: ignore[arg-type]
+    runs.add(other, 2)
+    runs.remove(batch, 2)
+    runs.remove(batch, 0)
+    runs.add(other, 3)
+    taken = [(of is batch, sorted(places.tolist())) for of, places in runs.take()]  # type: ignore[union-attr]
+    assert taken == [(True, [1, 3]), (False, [2]), (False, [3])]
+    assert runs.take() == []
