@@ -6,9 +6,8 @@ Notices are acknowledged before the offset that covers them is committed.
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Final, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
@@ -25,11 +24,12 @@ from kafka_clients.errors import GONE, BrokerError, TopicsError
 from kafka_clients.group_consumer import GroupConsumer
 from kafka_clients.librdkafka_bugs import HANG_S
 from kafka_clients.log_reader import watermarks
+from kafka_clients.loop_runner import NOT_STALLED, Loop, Stalled
 from kafka_clients.repeated_lines import EACH, client_logger, get_logger
-from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
+from kafka_clients.topic_watch import TopicWatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic
-from tuple_tree.timing import BROKERS, Interval, Stall
+from tuple_tree.timing import Interval
 
 _log = get_logger(__name__)
 CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
@@ -42,11 +42,10 @@ _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
 
-class AckerLoop:
+class AckerLoop(Loop):
     """Follows the tuple trees in the partitions of the ack log that the group assigns to this process.
 
-    A process repeats `turn`, calls `end`, and leaves the group at the end of the `with` block; so does the testing kit,
-    but for the end. All methods raise `AckerError` and `KafkaException`; nothing is committed after an exception.
+    All methods raise `AckerError` and `KafkaException`.
     """
 
     def __init__(
@@ -57,11 +56,13 @@ class AckerLoop:
         commit_interval_s: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         instance: str | None = None,
+        on_tick: Callable[[float], object] = lambda _now: None,
     ) -> None:
         self._manifest = manifest
         self._ledger_settings = LedgerSettings.of(manifest)
         self._topic, self._group = acks_topic(manifest.topology), acker_group(manifest.topology)
         self._clock = clock
+        self._on_tick = on_tick
         settings = {
             **for_group(kafka, self._group, instance),
             "enable.partition.eof": True,
@@ -77,8 +78,7 @@ class AckerLoop:
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
         self._watermarks = GroupConsumer({**settings, "isolation.level": "read_uncommitted"}, self._topic)
         self._notifier = Notifier(manifest.topology, kafka, catalogue, clock)
-        self._watch = TopicWatch(catalogue.admin, [self._topic])
-        self._answers = Stall(2 * WATCH_SECONDS)
+        self.watch = TopicWatch(catalogue.admin, [self._topic])
         self._commits = Interval(commit_interval_s, clock)
         self._undrained_since: float | None = None
         self._owned: dict[int, Owned] = {}
@@ -91,18 +91,6 @@ class AckerLoop:
         self._leaving = False
         self._consumer.subscribe(self._topic, self._on_assign, self._on_revoke, self._on_lost)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if error is not None:
-            # Notices of what was folded may not be sent: it must not be committed when the partitions are revoked.
-            self._owned.clear()
-        else:
-            self._leaving = True
-            self._consumer.leave()
-        self.close()
-
     def turn(self) -> bool:
         """Reads, folds and sends once, and commits if it is time to; returns whether there was anything to read."""
         messages = self._consumer.read(_POLL_RECORDS, _POLL_S)
@@ -112,11 +100,17 @@ class AckerLoop:
         if self._commits.due() and not self._asked:
             self._commit(list(self._owned), _DRAIN_S)
         self._check_progress()
+        self._on_tick(self._clock())
         return bool(messages)
 
     def end(self) -> None:
-        """Commits what was folded."""
         self._commit(list(self._owned), _LAST_DRAIN_S)
+        self._leaving = True
+        self._consumer.leave()
+
+    def break_off(self) -> None:
+        # Notices of what was folded may not be sent: it must not be committed when the partitions are revoked.
+        self._disown(list(self._owned))
 
     def close(self) -> None:
         """Leaves the group, unless a successor takes its place in it.
@@ -138,13 +132,10 @@ class AckerLoop:
         """Seconds since the commit began that is not answered yet; 0 if there is none."""
         return self._clock() - self._asked_at if self._asked else 0.0
 
-    @property
-    def stats(self) -> WorkerStats:
-        """A snapshot."""
+    def stats(self, stalled: Stalled = NOT_STALLED) -> WorkerStats:
         total = summed([self._past, *(owned.fold.counters for owned in self._owned.values())])
         wall_ms, now = time.time() * 1000, self._clock()
         held = tuple(owned.stats(wall_ms, now) for owned in self._owned.values())
-        stalled_s, stalled_by = self._stalled(now)
         return WorkerStats(
             **dataclasses.asdict(total),
             partitions=len(held),
@@ -158,18 +149,16 @@ class AckerLoop:
             rebuild_seconds=round(self._rebuild_s, 3),
             clock_lag_ms=max((one.clock_lag_ms for one in held), default=0),
             ack_partitions=self._manifest.ack_partitions,
-            stalled_ms=int(1000 * stalled_s),
-            stalled_by=stalled_by,
+            stalled_ms=int(1000 * stalled[0]),
+            stalled_by=stalled[1],
             by_partition=held,
         )
 
-    def _stalled(self, now: float) -> tuple[float, str]:
+    def stalls(self, now: float) -> list[Stalled]:
         stalls = [(one.stalled_s(now), f"{self._topic}[{number}] is not read") for number, one in self._owned.items()]
         if self._undrained_since is not None:
             stalls.append((now - self._undrained_since, "notices are not acknowledged"))
-        stalls.append((self._answers.seconds(now, self._watch.answers), BROKERS))
-        longest = max(stalls)
-        return longest if longest[0] else (0.0, "")
+        return stalls
 
     def _take(self, messages: list[Message]) -> None:
         batches: dict[int, list[LogRecord]] = defaultdict(list)
@@ -280,12 +269,10 @@ class AckerLoop:
             self._consumer.raise_later(self._gone(refused))
 
     def _check_progress(self) -> None:
-        """Ends the worker if its ack log was deleted, which an idle one would not notice, or if it is stuck."""
+        """Ends the worker if it is stuck."""
         now = self._clock()
-        if problem := self._watch.look(now):
-            raise TopicsError(*problem)
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
-        if min(now - self._watch.unanswered_at, self.unanswered_s) > ANSWER_S:
+        if min(now - self.watch.unanswered_at, self.unanswered_s) > ANSWER_S:
             raise BrokerError(
                 f"the acker worker of {self._manifest.topology} cannot continue: a commit has had no answer for "
                 f"{self.unanswered_s:.0f} s, though the brokers answer. Nothing is lost: start it again"
@@ -316,10 +303,13 @@ class AckerLoop:
         self._commit([partition.partition for partition in partitions], _LAST_DRAIN_S)
         self._on_lost(partitions)
 
-    def _on_lost(self, partitions: list[TopicPartition]) -> None:
-        for partition in partitions:
-            owned = self._owned.pop(partition.partition, None)
+    def _disown(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            owned = self._owned.pop(number, None)
             if owned is not None:
                 self._past = summed([self._past, owned.fold.counters])
+
+    def _on_lost(self, partitions: list[TopicPartition]) -> None:
+        self._disown(partition.partition for partition in partitions)
         self._consumer.client.incremental_unassign(partitions)
         _log.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)

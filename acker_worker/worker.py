@@ -1,11 +1,10 @@
 """The acker worker of one topology: the loop of its acker, with checks before it, statistics and log lines."""
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from acker_worker.acker_loop import AckerLoop
 from acker_worker.errors import AckerError
@@ -13,7 +12,7 @@ from acker_worker.ledger import warm_up
 from acker_worker.stats import WorkerStats
 from kafka_clients.access import ACKER, acker_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.errors import BrokerError
+from kafka_clients.loop_runner import LoopRunner, broker_errors
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from tuple_tree.manifest import Manifest, topic_specs
@@ -53,52 +52,42 @@ class AckerWorker:
         self._settings = settings or WorkerSettings()
         self._on_stats = on_stats
         self._clock = clock
-        self._stopping = threading.Event()
+        self._runner = LoopRunner(self._report, clock, self._settings.stats_interval_s)
         self._given_manifest = manifest
         self._stats_producer = stats_producer
         self._instance = instance
+        self._lines = Interval(self._settings.log_interval_s, clock)
+        self._logged = WorkerStats()
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
-        self._stopping.set()
+        self._runner.stop()
 
     def run(self) -> None:
         """Works until `stop` is called.
 
         Raises `AckerError` if it cannot start, or cannot continue; the message says why and what to do.
         """
-        catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
-        manifest = self._checked(catalogue)
-        warm_up()
-        loop = AckerLoop(
-            *(manifest, self._kafka, catalogue, self._settings.commit_interval_s, self._clock), instance=self._instance
-        )
-        producer = self._stats_producer or Producer(producer_settings(self._kafka))
-        publisher = StatsPublisher(self._topology, "acker", ACKER, producer, catalogue.admin, self._clock())
-        reports = Interval(self._settings.stats_interval_s, self._clock)
-        lines = Interval(self._settings.log_interval_s, self._clock)
-        logged = WorkerStats()
-        try:
-            with loop:
-                _log.info("acker worker of %s started", self._topology)
-                while not self._stopping.is_set():
-                    loop.turn()
-                    if reports.due():
-                        self._on_stats(loop.stats)
-                    publisher.look(self._clock(), lambda: loop.stats.to_dict())
-                    if lines.due():
-                        before, logged = logged, loop.stats
-                        _log.info("%s: %s", self._topology, logged.sentence(before))
-                loop.end()
-                self._on_stats(loop.stats)
-        except KafkaException as error:
-            raise BrokerError(
-                f"the acker worker of {self._topology} cannot continue: {error.args[0].str()}. Nothing is lost: start "
-                "it again when the brokers are available, or let another worker take over"
-            ) from error
-        finally:
-            publisher.end(self._clock(), loop.stats.retired().to_dict())
+        with broker_errors(f"the acker worker of {self._topology}"):
+            catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
+            manifest = self._checked(catalogue)
+            warm_up()
+            loop = AckerLoop(
+                *(manifest, self._kafka, catalogue, self._settings.commit_interval_s, self._clock),
+                on_tick=self._runner.tick,
+                instance=self._instance,
+            )
+            producer = self._stats_producer or Producer(producer_settings(self._kafka))
+            publisher = StatsPublisher(self._topology, "acker", ACKER, producer, catalogue.admin, self._clock())
+            _log.info("acker worker of %s started", self._topology)
+            self._runner.run(loop, loop.watch, publisher)
         _log.info("acker worker of %s stopped, its partitions are released", self._topology)
+
+    def _report(self, stats: WorkerStats) -> None:
+        self._on_stats(stats)
+        if self._lines.due():
+            _log.info("%s: %s", self._topology, stats.sentence(self._logged))
+            self._logged = stats
 
     def _checked(self, catalogue: Catalogue) -> Manifest:
         manifest = self._given_manifest or catalogue.manifest(self._topology)

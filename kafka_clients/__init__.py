@@ -6,6 +6,7 @@
 - `access`: the roles of a topology and the ACLs that each needs.
 - `group_consumer`: a member of a consumer group; `log_reader`: reads partitions without joining one.
 - `producer`: a producer whose queue may be full, and which a fatal error ends.
+- `loop_runner`: runs the loop of a process, and reports how it does.
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.
 - `stats_publisher`: sends a process's statistics to `{topology}.stats`.

@@ -20,7 +20,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
+from kafka_clients.errors import AckerError
 from kafka_clients.repeated_lines import get_logger
+
+logger = get_logger(__name__)
 
 
 def read_launch() -> dict[str, Any] | None:
@@ -38,6 +41,22 @@ def send_report(descriptor: int, report: Mapping[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
         while line:
             line = line[os.write(descriptor, line) :]
+
+
+def run_reporting(
+    run: Callable[[], object], reports: int, exit_code: Callable[[Exception], int] = lambda _error: 1
+) -> int:
+    """Runs a process, reports why it ends if it ends by an error, and returns its exit code."""
+    try:
+        run()
+    except Exception as error:
+        why = str(error)
+        if not isinstance(error, AckerError):
+            logger.exception("the process ends")
+            why = f"{type(error).__name__}: {error}; the log has the traceback"
+        send_report(reports, {"error": why})
+        return exit_code(error)
+    return 0
 
 
 def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:
@@ -157,8 +176,6 @@ class ChildProcess:
             self._stdin.close()
         return code
 
-
-logger = get_logger(__name__)
 
 STOP_SECONDS: Final = 20.0
 

@@ -21,6 +21,7 @@ from kafka_clients.supervision import (
     Supervisor,
     describe_exit,
     read_launch,
+    run_reporting,
     send_report,
     stop_with_supervisor,
 )
@@ -108,7 +109,6 @@ def main() -> int:
     from acker_worker.ledger import warm_up
     from acker_worker.stats import WorkerStats
     from acker_worker.worker import AckerWorker, WorkerSettings
-    from kafka_clients.errors import AckerError
 
     warm_up()
     launch = read_launch()
@@ -124,16 +124,7 @@ def main() -> int:
         topology, launch["kafka"], WorkerSettings(**launch["worker"]), on_stats, instance=launch["instance"]
     )
     stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
-    try:
-        worker.run()
-    except AckerError as error:
-        send_report(reports, {"error": str(error)})
-        return 1
-    except Exception as error:  # noqa: BLE001 - it is logged
-        _log.exception("the acker worker of %s ends", topology)
-        send_report(reports, {"error": f"{type(error).__name__}: {error}; the log has the traceback"})
-        return 1
-    return 0
+    return run_reporting(worker.run, reports)
 
 
 if __name__ == "__main__":

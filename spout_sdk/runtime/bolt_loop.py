@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
+from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
@@ -16,8 +18,9 @@ from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
-from spout_sdk.statistics.stats import NO_INPUT
+from spout_sdk.statistics.stats import NO_INPUT, Stats
 from tuple_tree.names import tuples_topic
+from tuple_tree.timing import Stall
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -40,6 +43,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
         guarantee = GUARANTEES[process.topology.manifest.guarantee]
         self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters)
+        self._work, self._undone = Stall(), "records wait, and none was executed"
         self._paused: set[int] = set()
         self._limit = 1
         self._batch = BatchSize()
@@ -56,18 +60,16 @@ class BoltLoop(TaskLoop[BoltTask]):
     def pending(self) -> int:
         return sum(task.open_inputs for task in self.tasks.values())
 
-    @property
-    def oldest_input(self) -> tuple[float, str]:
+    def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
         now = self._clock()
-        return max((task.oldest_input(now) for task in self.tasks.values()), default=NO_INPUT)
-
-    @property
-    def unread(self) -> int:
-        return self._reader.unread
+        # Another thread may ask, while tasks come and go.
+        seconds, oldest = max((task.oldest_input(now) for task in list(self.tasks.values())), default=NO_INPUT)
+        unread = self._reader.unread
+        return replace(super().stats(stalled), unread=unread, oldest_input=oldest, oldest_input_seconds=seconds)
 
     @property
     def has_work(self) -> bool:
-        return self.unread > 0 or bool(self._backlog.partitions)
+        return self._reader.unread > 0 or bool(self._backlog.partitions)
 
     def close(self) -> None:
         self._cleaned_up(tuple(self.tasks))
@@ -85,12 +87,6 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._tick(self._clock())
         self._flush_timing.flushed(self._executed)
         self._guarantee.flush(self._clock())
-
-    def end(self) -> None:
-        try:
-            super().end()
-        except RolledBackError as undone:
-            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
 
     def _turn(self) -> bool:
         is_behind = bool(self._backlog.partitions)

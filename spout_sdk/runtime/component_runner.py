@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
+from kafka_clients.loop_runner import LoopRunner, broker_errors
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
-from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
+from kafka_clients.topic_watch import TopicWatch
 from spout_sdk.api.topology import Topology
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.errors import BrokerError, TopicsError
 from spout_sdk.kafka.kafka_checks import check_topics, topics_of
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked, watching_client
 from spout_sdk.kafka.kafka_sink import KafkaSink
@@ -24,13 +24,11 @@ from spout_sdk.runtime.execute_watch import ExecuteWatch, Limits, end_process
 from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.runtime.timeout_resets import TimeoutResets
-from spout_sdk.statistics.stats import NO_INPUT, Counters, Stats
+from spout_sdk.statistics.stats import Counters, Stats
 from tuple_tree.manifest import SpoutManifest
-from tuple_tree.timing import BROKERS, Stall
 
 logger = get_logger("spout_sdk.runner")
 
-STATS_SECONDS: Final = 0.5
 _WATCH_SECONDS: Final = 5.0  # how long the end waits for the thread that watches
 
 _SLOT_BYTES: Final = 8
@@ -75,25 +73,13 @@ class ComponentRunner:
         entropy: Entropy = os.urandom,
     ) -> None:
         topology.factory(component)
-        self._stopped = False
         self._slot = slot or entropy(_SLOT_BYTES).hex()
+        self._runner = LoopRunner(on_stats or (lambda _stats: None), clock)
         self._process = ComponentProcess(
             *(topology, component, checked(kafka), clock, entropy, Counters()),
-            *(self._tick, lambda: self._stopped, slot),
+            *(self._runner.tick, lambda: self._runner.stopping, slot),
         )
-        self._on_stats = on_stats
         self._on_hanging = on_hanging
-        self._reporting = threading.Lock()
-        self._loop: SpoutLoop | BoltLoop | None = None
-        self._stats_at = 0.0
-        declared = topology.manifest.component(component)
-        if isinstance(declared, SpoutManifest):
-            # The outcome of a tree that makes no progress comes after its time-out.
-            self._work, self._undone = Stall(declared.timeout_ms / 1000), "no outcome of its open trees has come"
-        else:
-            self._work, self._undone = Stall(), "records wait, and none was executed"
-        self._answers = Stall(2 * WATCH_SECONDS)
-        self._stalled = (0.0, "")
 
     def run(self) -> None:
         """Works until `stop` is called; then everything is flushed, committed and given back.
@@ -106,78 +92,28 @@ class ComponentRunner:
             ComponentError: if the component raised outside of `execute`.
             BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
         """
-        try:
-            process = self._process
-            topology, component, kafka = process.topology, process.component, process.kafka
+        process = self._process
+        topology, component, kafka = process.topology, process.component, process.kafka
+        with broker_errors(component):
             uses = topics_of(topology, component)
             check_topics(kafka, topology, component, uses)
             admin = watching_client(kafka)
-            self._watch = TopicWatch(admin, list(uses))
-            self._publisher = StatsPublisher(
+            publisher = StatsPublisher(
                 *(topology.name, "component", component), *(Producer(producer_settings(kafka)), admin, process.clock())
             )
-            loop = self._loop = component_loop(process, self._slot)
+            loop = component_loop(process, self._slot)
             logger.info("%s of %s started", component, topology.name)
-            try:
-                with self._watched(loop):
-                    loop.run()
-            finally:
-                self._report()
-                self._publisher.end(process.clock(), self.stats.to_dict())
-        except KafkaException as error:
-            reason = error.args[0]
-            raise BrokerError(
-                f"{self._process.component} cannot continue: {reason.str() if hasattr(reason, 'str') else reason}; "
-                "check the Kafka settings and the brokers, and restart"
-            ) from error
+            with self._watched(loop):
+                self._runner.run(loop, TopicWatch(admin, list(uses)), publisher)
 
     def stop(self) -> None:
         """Asks `run` to end; from any thread or a signal handler, as often as you like."""
-        self._stopped = True
+        self._runner.stop()
 
     @property
     def stats(self) -> Stats:
         """Statistics so far; exact only in the thread of `run`."""
-        loop, process = self._loop, self._process
-        oldest_seconds, oldest = loop.oldest_input if loop else NO_INPUT
-        return Stats(
-            process.component,
-            (os.getpid(),),
-            tuple(sorted(loop.tasks)) if loop else (),
-            sources=process.topology.kafka_sources.get(process.component, ()),
-            pending=loop.pending if loop else 0,
-            unread=loop.unread if loop else 0,
-            oldest_input=oldest,
-            oldest_input_seconds=oldest_seconds,
-            stalled_seconds=self._stalled[0],
-            stalled_by=self._stalled[1],
-            **process.counters.snapshot(),
-        )
-
-    def _tick(self, now: float) -> None:
-        if now >= self._stats_at:
-            self._stats_at = now + STATS_SECONDS
-            with self._reporting:
-                self._look_for_stall(now)
-                self._report(now)
-            if problem := self._watch.look(now):
-                raise TopicsError(*problem)
-
-    def _look_for_stall(self, now: float) -> None:
-        counters, loop = self._process.counters, self._loop
-        done = (counters.executed, counters.acked, sum(counters.failed.values()))
-        longest = max(
-            (self._work.seconds(now, done, has_work=loop is not None and loop.has_work), self._undone),
-            (self._answers.seconds(now, self._watch.answers), BROKERS),
-        )
-        self._stalled = longest if longest[0] else (0.0, "")
-
-    def _report(self, now: float | None = None) -> None:
-        """Reports the statistics, and at a time other than the end publishes them."""
-        if self._on_stats is not None:
-            self._on_stats(self.stats)
-        if now is not None:
-            self._publisher.look(now, lambda: self.stats.to_dict())
+        return self._runner.stats or Stats(self._process.component, (os.getpid(),))
 
     @contextmanager
     def _watched(self, loop: SpoutLoop | BoltLoop) -> Iterator[None]:
@@ -193,7 +129,7 @@ class ComponentRunner:
             Limits.of(manifest, declared.name, process.kafka),
             loop.tasks,
             resets,
-            self._report_running,
+            lambda seconds, what: self._runner.report((seconds, what)),
             self._end_hanging,
             process.clock,
             threading.get_ident(),
@@ -207,15 +143,10 @@ class ComponentRunner:
             stopped.set()
             thread.join(_WATCH_SECONDS)
 
-    def _report_running(self, seconds: float, what: str) -> None:
-        with self._reporting:
-            self._stalled = (seconds, what)
-            self._report(self._process.clock())
-
     def _end_hanging(self, why: str) -> None:
         if self._on_hanging is not None:
             # The loop may continue at this moment, and report on the same pipe.
-            with self._reporting:
+            with self._runner.reporting:
                 self._on_hanging(why)
         end_process(why)
 

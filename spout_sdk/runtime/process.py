@@ -10,14 +10,12 @@ import os
 import sys
 from typing import Final
 
-from kafka_clients.repeated_lines import get_logger
-from kafka_clients.supervision import read_launch, send_report, stop_with_supervisor
+from kafka_clients.supervision import read_launch, run_reporting, send_report, stop_with_supervisor
 from spout_sdk.api.topology import load_topology
 from spout_sdk.errors import (
     AccessError,
     BrokerUnreachableError,
     NotPreparedError,
-    SpoutSdkError,
     TooManyFailuresError,
     TopicsError,
     TopologyError,
@@ -32,12 +30,17 @@ from spout_sdk.runtime.supervisor import (
     Launch,
 )
 
-logger = get_logger("spout_sdk.runtime.process")
-
 _ORPHAN_SECONDS: Final = 20.0
 _DEFAULT_THRESHOLDS: Final = (700, 10, 10)
 # A read of 500 records makes some thousand objects, which are all gone when the next comes.
 _RARE_THRESHOLDS: Final = (5_000, 10, 10)
+_EXITS: Final[dict[type[Exception], int]] = {
+    NotPreparedError: EXIT_NOT_PREPARED,
+    TopicsError: EXIT_UNUSABLE,
+    BrokerUnreachableError: EXIT_UNUSABLE,
+    AccessError: EXIT_UNUSABLE,
+    TooManyFailuresError: EXIT_GAVE_UP,
+}
 _FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
@@ -54,13 +57,11 @@ def collect_rarely() -> None:
 
 
 def run_component(reference: str, component: str, launch: Launch) -> int:
-    def broken(error: object, code: int = EXIT_BROKEN) -> int:
-        send_report(launch.reports, {"error": str(error)})
-        return code
-
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
-    runner = None
-    try:
+    runner: ComponentRunner | None = None
+
+    def run() -> None:
+        nonlocal runner
         runner = ComponentRunner(
             load_topology(reference),
             component,
@@ -72,21 +73,14 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         stop_with_supervisor(runner.stop, _ORPHAN_SECONDS)
         collect_rarely()
         runner.run()
-    except NotPreparedError as error:
-        return broken(error, EXIT_NOT_PREPARED)
-    except TopologyError as error:
-        # Of the code that is running, which another start would run again.
-        return broken(error, EXIT_UNUSABLE if runner is None else EXIT_GAVE_UP)
-    except (TopicsError, BrokerUnreachableError, AccessError) as error:
-        return broken(error, EXIT_UNUSABLE)
-    except TooManyFailuresError as error:
-        return broken(error, EXIT_GAVE_UP)
-    except SpoutSdkError as error:
-        return broken(error)
-    except Exception as error:
-        logger.exception("%s of %s stopped", component, reference)
-        return broken(f"{type(error).__name__}: {error}; the log has the traceback")
-    return EXIT_CLEAN
+
+    def exit_code(error: Exception) -> int:
+        if isinstance(error, TopologyError):
+            # Of the code that is running, which another start would run again.
+            return EXIT_UNUSABLE if runner is None else EXIT_GAVE_UP
+        return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), EXIT_BROKEN)
+
+    return run_reporting(run, launch.reports, exit_code)
 
 
 def main(arguments: list[str]) -> int:

@@ -13,7 +13,9 @@ from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
+from tuple_tree.manifest import SpoutManifest
 from tuple_tree.names import notices_topic
+from tuple_tree.timing import Stall
 
 logger = get_logger("spout_sdk.spout")
 
@@ -40,6 +42,10 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._environment = replace(
             self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member)
         )
+        # The outcome of a tree that makes no progress comes after its time-out.
+        spout = process.topology.manifest.component(process.component)
+        self._work = Stall(spout.timeout_ms / 1000 if isinstance(spout, SpoutManifest) else 0.0)
+        self._undone = "no outcome of its open trees has come"
         self._idle = _SHORTEST_IDLE
         self._is_replayed = True
 

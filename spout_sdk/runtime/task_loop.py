@@ -1,23 +1,27 @@
 """The base of the loops of spouts and bolts: the tasks that the group assigns to their process."""
 
-from abc import ABC, abstractmethod
+import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kafka_clients.client_settings import CLIENT_CLASSES
+from kafka_clients.loop_runner import NOT_STALLED, Loop, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import FlushTiming
+from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.stats import NO_INPUT, Counters
+from spout_sdk.statistics.stats import Counters, Stats
 from tuple_tree.names import component_group
+from tuple_tree.timing import Stall
 
 T = TypeVar("T", BoltTask, SpoutTask)
 ProcessSink = KafkaSink | TransactionalSink
@@ -45,12 +49,14 @@ class ComponentProcess:
         return TaskEnvironment(sink, self.counters, self.clock, self.entropy, kafka=kafka)
 
 
-class TaskLoop(ABC, Generic[T]):
+class TaskLoop(Loop, Generic[T]):
     """Runs the tasks of a component, which are the partitions of a topic.
 
-    `run` does it all; the testing kit calls `join`, `turn`, `flush`, `end` and `close` itself. `kafka` are the settings
-    of the consumer, `from_end` whether it begins at the end of the topic.
+    `kafka` are the settings of the consumer, `from_end` whether it begins at the end of the topic.
     """
+
+    _work: Stall
+    _undone: str  # why it is stalled
 
     def __init__(
         self, process: ComponentProcess, sink: ProcessSink, topic: str, kafka: KafkaSettings, *, from_end: bool
@@ -72,38 +78,22 @@ class TaskLoop(ABC, Generic[T]):
             instance=process.instance,
         )
 
-    def run(self) -> None:
-        """Works until the process is stopping, and then ends its tasks in order."""
-        try:
-            while not self._stopping():
-                self.turn()
-            self.end()
-            # After an exception a successor takes the place of this process in the group.
-            self._reader.leave()
-        except Exception:
-            self._save()
-            raise
-        finally:
-            self.close()
-
     def join(self) -> None:
         """Prepares the tasks that the group assigns at once, and does nothing else; for the testing kit."""
         self._reader.read(0)
-
-    @abstractmethod
-    def turn(self) -> bool:
-        """Reads, works and sends once; returns whether there was anything to do."""
 
     @abstractmethod
     def flush(self) -> None:
         """Flushes all tasks, as their input is idle; after a tick, whose tuples and acks are sent with the others."""
 
     def end(self) -> None:
-        """Ends all tasks in order, before `close`."""
-        self._released(tuple(self.tasks))
+        try:
+            self._released(tuple(self.tasks))
+        except RolledBackError as undone:
+            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
+        self._reader.leave()
 
-    def _save(self) -> None:
-        """After an error, which is raised next: see `_save_committed`."""
+    def break_off(self) -> None:
         try:
             self._save_committed()
         except Exception as error:  # noqa: BLE001 - the first error is the one to report
@@ -113,19 +103,27 @@ class TaskLoop(ABC, Generic[T]):
     def _save_committed(self) -> None:
         """With committed offsets, sends what was emitted, and sets back the offsets of what was not."""
 
+    def stalls(self, now: float) -> list[Stalled]:
+        counters = self._environment.counters
+        done = (counters.executed, counters.acked, sum(counters.failed.values()))
+        return [(self._work.seconds(now, done, has_work=self.has_work), self._undone)]
+
+    def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
+        return Stats(
+            self._component,
+            (os.getpid(),),
+            tuple(sorted(self.tasks)),
+            sources=self._topology.kafka_sources.get(self._component, ()),
+            pending=self.pending,
+            stalled_seconds=stalled[0],
+            stalled_by=stalled[1],
+            **self._environment.counters.snapshot(),
+        )
+
+    @property
     @abstractmethod
-    def close(self) -> None:
-        """Leaves the group, unless a successor takes its place in it."""
-
-    @property
-    def oldest_input(self) -> tuple[float, str]:
-        """The input that is open for longest: for how many seconds, and its position."""
-        return NO_INPUT
-
-    @property
-    def unread(self) -> int:
-        """Records of its inbox that wait to be read, of a bolt."""
-        return 0
+    def has_work(self) -> bool:
+        """Whether something waits to be done."""
 
     @property
     @abstractmethod

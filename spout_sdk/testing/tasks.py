@@ -3,6 +3,7 @@
 A process of a component runs one task; the acker has all partitions of the ack log.
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 from acker_worker.acker_loop import AckerLoop
@@ -38,10 +39,9 @@ class SimulatedProcess:
         self.name = component
         self._number = task
         self._clock = clock
-        self._counters = Counters()
         self._clients = MemoryClients(broker, [task])
         never: Any = (lambda _now: None, lambda: False)
-        process = ComponentProcess(topology, component, self._clients.settings, clock, entropy, self._counters, *never)
+        process = ComponentProcess(topology, component, self._clients.settings, clock, entropy, Counters(), *never)
         self._loop = component_loop(process, str(task))
         # Nothing is executed twice for certain, if each turn ends with its transaction.
         self._linger = 1 if topology.manifest.guarantee == "exactly_once" else LINGER_TURNS
@@ -57,10 +57,7 @@ class SimulatedProcess:
 
     @property
     def stats(self) -> Stats:
-        loop = self._loop
-        seconds, oldest = loop.oldest_input
-        about: dict[str, Any] = {"pending": loop.pending, "oldest_input": oldest, "oldest_input_seconds": seconds}
-        return Stats(self.name, (), (self._number,), **about, **self._counters.snapshot())
+        return replace(self._loop.stats(), pids=(), tasks=(self._number,))
 
     def turn(self, limit: int) -> bool:
         """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""

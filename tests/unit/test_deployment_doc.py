@@ -64,8 +64,8 @@ def test_every_alert_has_a_severity_a_summary_and_a_runbook_and_is_tested() -> N
     }
     # The causes in the table of /health are those in the code.
     causes = re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", runbooks, re.MULTILINE)
-    files = (ROOT / "spout_sdk/runtime/component_runner.py", ROOT / "acker_worker/acker_loop.py")
-    sources = "".join(path.read_text() for path in files)
+    loops = ("spout_sdk/runtime/bolt_loop.py", "spout_sdk/runtime/spout_loop.py", "acker_worker/acker_loop.py")
+    sources = "".join((ROOT / path).read_text() for path in loops)
     assert [line for line in causes if line not in sources + timing.BROKERS + timing.EXECUTING] == []
     assert len(causes) == 6
     assert set() < set(re.findall(r"\backer_[a-z_]+", ALERTS + tested)) <= NAMES

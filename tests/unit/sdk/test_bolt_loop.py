@@ -259,10 +259,16 @@ class Rig:
         self.loop = BoltLoop(
             ComponentProcess(
                 *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
-                lambda: self.stopping() or not self.consumer.there,
+                self._is_over,
             ),
             sink,
         )
+
+    def run(self) -> None:
+        self.loop.run(self._is_over)
+
+    def _is_over(self) -> bool:
+        return self.stopping() or not self.consumer.there
 
     def work(self, tuple_: Tuple, collector: OutputCollector) -> None:
         self.executed.append(tuple_.offset)
@@ -278,7 +284,7 @@ def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record(monkeypatch: pyte
     rig = Rig(monkeypatch, [1, 1] + [0] * 1_000, bolt=bolt, rows=500)
     rig.seconds = lambda _: 0.6
     rig.stopping = lambda: len(rig.executed) == 1_000
-    rig.loop.run()
+    rig.run()
     assert rig.executed == [0] * 500 + [1] * 500
     assert max(later - earlier for earlier, later in pairwise(rig.consumer.read_at)) < 3
 
@@ -288,7 +294,7 @@ def test_a_slow_bolt_pauses_reading_once_for_each_read(monkeypatch: pytest.Monke
     """Each time, the client drops the records that it has fetched ahead."""
     rig = Rig(monkeypatch, [1, 1, 1] + [0] * 100, bolt=bolt, rows=50)
     rig.seconds = lambda _: 0.6
-    rig.loop.run()
+    rig.run()
     assert rig.executed == [0] * 50 + [1] * 50 + [2] * 50
     assert len(rig.consumer.limits) > 80
     assert rig.consumer.paused == [0] * 3
@@ -299,7 +305,7 @@ def test_a_slow_bolt_reads_no_more_than_it_executes_soon(monkeypatch: pytest.Mon
     rig = Rig(monkeypatch, [10_000], guarantee="at_least_once")
     rig.seconds = lambda _: 0.02
     rig.stopping = lambda: len(rig.executed) >= 2_000
-    rig.loop.run()
+    rig.run()
     assert max(rig.consumer.limits) <= 50
     assert min(rig.consumer.limits[10:]) >= 20
     assert not rig.consumer.paused
@@ -314,7 +320,7 @@ class WorksInBulk(WorksInBatches):
 def test_a_bulk_insert_gets_full_batches_however_slow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, [6_000], guarantee="at_least_once", bolt=WorksInBulk)
     rig.seconds = lambda _: 2.0
-    rig.loop.run()
+    rig.run()
     assert max(later - earlier for earlier, later in pairwise(rig.executed)) == LARGEST_BATCH
     assert len(rig.executed) < 25
 
@@ -336,7 +342,7 @@ class Joining(Consumer):
 def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, [1] + [0] * 30, rows=10, consumer=Joining)
     rig.seconds = lambda _: 0.6
-    rig.loop.run()
+    rig.run()
     assert rig.consumer.paused == [0, 1]
     assert sorted(rig.consumer.resumed) == [0, 0, 1, 1], "when they are assigned, and when all is executed"
 
@@ -347,7 +353,7 @@ def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight
 ) -> None:
     rig = Rig(monkeypatch, [1, 0, 1] + [0] * 10, guarantee="at_least_once", rows=rows, tracked=True)
     rig.sink.records_in_flight = in_flight
-    rig.loop.run()
+    rig.run()
     # The second record comes right after the first flush.
     assert rig.consumer.waits[0][1] == 1
     waited = sum(seconds for seconds, sent in rig.consumer.waits[1:] if sent == 1)
@@ -370,7 +376,7 @@ def test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset(
 ) -> None:
     rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, guarantee=guarantee, rows=40, consumer=Regrouping)
     rig.seconds = lambda offset: 0.1 if offset == 1 else 0.0
-    rig.loop.run()
+    rig.run()
     counts = Counter(rig.executed)
     assert counts[0] == counts[2] == 40
     if guarantee == "at_least_once":
@@ -387,7 +393,7 @@ def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
 ) -> None:
     rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, rows=400, consumer=Regrouping)
     rig.seconds = lambda offset: 1.0 if offset == 1 else 0.0
-    rig.loop.run()
+    rig.run()
     counts = Counter(rig.executed)
     assert counts[0] == counts[2] == 400
     assert 5 < counts[1] < 400
@@ -405,7 +411,7 @@ def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
         return len(rig.executed) == 40
 
     rig.stopping = stop
-    rig.loop.run()
+    rig.run()
     assert "b: up to 1 records of tasks [0] are lost" in caplog.text
     assert hasattr(caplog.records[-1], *EACH)
 
@@ -413,7 +419,7 @@ def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
 def test_a_commit_that_is_applied_though_it_has_failed_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `at_most_once` to begin again at the committed offset would skip them."""
     rig = Rig(monkeypatch, [2] * 9, consumer=Unanswered)
-    rig.loop.run()
+    rig.run()
     assert rig.executed == list(range(len(rig.executed)))
     assert len(rig.executed) > 10
 
@@ -429,7 +435,7 @@ def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_w
     rig = Rig(monkeypatch, [3, 5], bolt=Emits)
     rig.seconds = work
     with pytest.raises(ComponentError, match="a bad day"):
-        rig.loop.run()
+        rig.run()
     assert rig.executed == [0, 1, 2, 3, 4, 5]
     assert rig.consumer.commits[-2:] == [7, 6]
     assert rig.sink.flushes
@@ -443,7 +449,7 @@ def test_committed_tuples_that_a_batch_bolt_does_not_execute_before_it_must_stop
     rig = Rig(monkeypatch, [1, 1], bolt=WorksInBatches, rows=3_000)
     rig.seconds = lambda offset: 0.01 if offset else 0.0
     rig.stopping = partial(_has_come, rig, rig.clock() + 1)
-    rig.loop.run()
+    rig.run()
     left = 6_000 - len(rig.executed)
     assert 0 < left < 3_000
     assert f"b: up to {left} tuples of records that were begun, and 0 records" in caplog.text
@@ -460,7 +466,7 @@ def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(
     rig = Rig(monkeypatch, [1, 2], bolt=WorksInBatches, rows=300)
     rig.seconds = work
     with pytest.raises(ComponentError, match="a bad day"):
-        rig.loop.run()
+        rig.run()
     left = re.search(r"b: up to (\d+) tuples of records that were begun, and 0 records", caplog.text)
     assert left is not None
     assert 900 - len(rig.executed) <= int(left[1]) <= 600
@@ -476,7 +482,7 @@ def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch:
         monkeypatch.setattr(rig.sink, method, partial(raises, BrokerError("another")))
     rig.seconds = lambda offset: raises(ValueError("the first")) if offset == 3 else 0.0
     with pytest.raises(ComponentError, match="the first"):
-        rig.loop.run()
+        rig.run()
     assert rig.consumer.commits == [1, 3, 7, 4], "the others are read again"
 
 
@@ -487,7 +493,7 @@ def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it
     # The group is polled between two tuples.
     rig.seconds = lambda offset: 1.1 if offset == 1 else 0.0
     with pytest.raises(BrokerError, match="cannot continue"):
-        rig.loop.run()
+        rig.run()
     assert rig.executed == [0, 1]
     assert "b: up to 0 tuples of records that were begun, and 1 records from offsets {0: 2} on" in caplog.text
     assert sum(rows(sent) for sent in rig.sink.to(".tuples.next")) == 1
@@ -498,7 +504,7 @@ def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(monkeypatch: p
         rig = Rig(monkeypatch, [2], guarantee="at_least_once", rows=300)
         rig.seconds = partial(_always, seconds)
         rig.stopping = partial(_has_come, rig, rig.clock() + 1)
-        rig.loop.run()
+        rig.run()
         assert len(rig.executed) == pytest.approx(executed, abs=2)
         assert rig.consumer.commits[-1:] == ([1] if executed == 300 else [0])
 
@@ -515,14 +521,14 @@ def test_a_loop_commits_while_no_record_can_be_read(monkeypatch: pytest.MonkeyPa
         return False
 
     rig.stopping = stopping
-    rig.loop.run()
+    rig.run()
     assert len(rig.sink.to(".dead-letters")) == 5_000
     assert 0 < committed[-2] < rig.consumer.commits[-1] == 5_000
 
 
 def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, [3, 500, 1, 7])
-    rig.loop.run()
+    rig.run()
     assert rig.executed == list(range(511))
     assert all(committed > offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
     assert rig.consumer.commits[-1] == 511
@@ -536,17 +542,17 @@ def test_at_most_once_executes_only_committed_inputs_and_ends_after_five_failed_
     rig.consumer.refused = refused
     if refused == 5:
         with pytest.raises(BrokerError, match="b could not commit 5 times in a row: the offsets of tasks"):
-            rig.loop.run()
+            rig.run()
         assert not rig.executed
     else:
-        rig.loop.run()
+        rig.run()
         assert rig.executed == [0, 1, 2, 3, 4]
 
 
 def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, [100] * 10, guarantee="at_least_once", open_offsets=[700])
     rig.seconds = lambda _: 0.005
-    rig.loop.run()
+    rig.run()
     assert rig.executed == list(range(1_000))
     assert max(rig.committed_at) > 200
     assert all(committed <= offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
@@ -560,7 +566,7 @@ def test_reading_is_paused_while_too_many_inputs_wait_behind_an_open_one(
     rig = Rig(monkeypatch, [1_000], guarantee="at_least_once", open_offsets=[0])
     rig.seconds = lambda _: 0.005
     rig.stopping = lambda: bool(rig.consumer.paused)
-    rig.loop.run()
+    rig.run()
     assert rig.consumer.paused == [0]
     assert 50 <= len(rig.executed) < 1_000
     assert "reading is paused" in caplog.text
@@ -572,7 +578,7 @@ def test_a_stop_leaves_unexecuted_inputs_uncommitted(monkeypatch: pytest.MonkeyP
     rig.seconds = lambda offset: 0.01 if offset >= 3_500 else 0.0
     ends_at = rig.clock() + 3
     rig.stopping = lambda: rig.clock() >= ends_at
-    rig.loop.run()
+    rig.run()
     assert rig.executed == list(range(len(rig.executed)))
     assert 3_500 < len(rig.executed) < 3_500 + 2 * LARGEST_BATCH
     assert rig.consumer.commits[-2] > len(rig.executed) == rig.consumer.commits[-1]

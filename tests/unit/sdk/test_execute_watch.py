@@ -318,6 +318,8 @@ def test_why_a_process_ends_is_not_reported_amid_its_statistics(monkeypatch: pyt
     monkeypatch.setattr("spout_sdk.runtime.component_runner.end_process", ends.append)
     topology = rig()[0].topology
     kafka = {"bootstrap.servers": "unused:1"}
-    runner = ComponentRunner(topology, "split", kafka, on_hanging=lambda _why: held.append(runner._reporting.locked()))
+    runner = ComponentRunner(
+        topology, "split", kafka, on_hanging=lambda _why: held.append(runner._runner.reporting.locked())
+    )
     runner._end_hanging("execute takes too long")
     assert (ends, held) == (["execute takes too long"], [True])

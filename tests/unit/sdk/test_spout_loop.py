@@ -119,7 +119,7 @@ def test_a_spout_that_ends_by_an_error_sends_what_is_committed_and_sets_back_the
 ) -> None:
     process = Process(mode=mode, ticks=1)
     with pytest.raises(BrokerError, match="the topic is gone"):
-        process.loop.run()
+        process.loop.run(lambda: False)
     assert 0 < process.committed < MESSAGES
     assert process.delivered == list(range(process.committed))
     assert "are lost" not in caplog.text
@@ -130,7 +130,7 @@ def test_what_a_lost_spout_has_committed_and_not_emitted_is_reported_and_the_res
 ) -> None:
     process = Process(mode="at_most_once", consumer=Fenced)
     with pytest.raises(BrokerError, match="cannot continue"):
-        process.loop.run()
+        process.loop.run(lambda: False)
     emitted = len(process.delivered)
     assert process.delivered == list(range(emitted))
     assert 0 < emitted < process.committed == MESSAGES
@@ -152,13 +152,13 @@ def test_the_error_that_ends_a_spout_is_reported_whatever_follows(monkeypatch: p
         monkeypatch.setattr(Queueing, method, raises)
     processes.append(Process(mode="at_most_once", ticks=1))
     with pytest.raises(BrokerError, match="the topic is gone"):
-        processes[0].loop.run()
+        processes[0].loop.run(lambda: False)
     assert 0 < processes[0].committed < MESSAGES, "the others are read again"
 
 
 def test_trees_of_a_spout_that_ends_by_an_error_are_left_to_the_replay() -> None:
     process = Process(mode="at_least_once", ticks=1)
     with pytest.raises(BrokerError, match="the topic is gone"):
-        process.loop.run()
+        process.loop.run(lambda: False)
     assert process.committed == 0
     assert process.delivered == []
