@@ -9,7 +9,7 @@
 - `loop_runner`: runs the loop of a process, and reports how it does.
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.
-- `stats_publisher`: sends a process's statistics to `{topology}.stats`.
+- `metrics`: statistics for Prometheus; `stats_publisher`: sends a process's statistics to `{topology}.stats`.
 - `supervision`: keeps processes running; both sides of the pipes between.
 - `errors`: the hierarchy.
 """

@@ -12,6 +12,33 @@ from tuple_tree.errors import StatsRecordError
 
 Kind = Literal["component", "acker"]  # what a process is: one of a spout or a bolt, or an acker worker
 VERSION: Final = 1
+METRIC: Final = "metric"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The Prometheus metric of a field of statistics; fields of one name differ in their label.
+
+    A counter's name ends with `_total`, and counts from the start of the process. The others are gauges; of a tuple it
+    is the length.
+    """
+
+    name: str
+    help: str
+    label: tuple[str, str] | None
+    divisor: float
+
+
+def shown(
+    name: str, help_: str, *, default: Any = 0, divisor: float = 1.0, label: tuple[str, str] | None = None
+) -> Any:
+    """A field of statistics that is also a metric."""
+    return field(default=default, metadata={METRIC: Metric(name, help_, label, divisor)})
+
+
+def shown_fields(kind: type[Any]) -> dict[str, Metric]:
+    """Field → metric."""
+    return {each.name: each.metadata[METRIC] for each in fields(kind) if METRIC in each.metadata}
 
 
 @dataclass(frozen=True, slots=True)

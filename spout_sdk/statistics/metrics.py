@@ -10,45 +10,26 @@ latest snapshots. `acker run --metrics-port` serves them; a program of one's own
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from operator import attrgetter
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from spout_sdk.statistics.stats import Counts, Stats
+from kafka_clients.metrics import families
+from spout_sdk.statistics.stats import PREFIX, Counts, Stats
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
+from tuple_tree.process_stats import shown_fields
 
-_PREFIX: Final = "acker_component_"
-_GAUGES: Final[dict[str, tuple[str, Callable[[Stats], float]]]] = {
-    # Fewer than were started: some are down, or have just started.
-    f"{_PREFIX}processes": ("Processes that it runs in here.", lambda stats: len(stats.pids)),
-    # Over all processes, the sum has to be the component's number of tasks.
-    f"{_PREFIX}tasks_owned": ("Tasks that these processes own.", lambda stats: len(stats.tasks)),
-    f"{_PREFIX}pending": (
-        "Open trees of a spout; inputs of a bolt that are neither acked nor failed.",
-        attrgetter("pending"),
-    ),
-    # It holds the committed offset: what lies behind it is executed again after a restart.
-    f"{_PREFIX}oldest_input_seconds": (
-        "How long the oldest input of a bolt that is neither acked nor failed is open.",
-        attrgetter("oldest_input_seconds"),
-    ),
-    # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
-    f"{_PREFIX}stalled_seconds": (
-        "Seconds for which there has been work and no progress; 0 if all is done.",
-        attrgetter("stalled_seconds"),
-    ),
-}
-_SHOWN: Final = [each for each in fields(Counts) if "help" in each.metadata]
-_COUNTERS: Final = {f"{_PREFIX}{each.name}_total": each for each in _SHOWN if "powers" not in each.metadata}
-_HISTOGRAMS: Final = {f"{_PREFIX}{each.name}_seconds": each for each in _SHOWN if "powers" in each.metadata}
-_FAILED: Final = f"{_PREFIX}failed_total"
-_USER: Final = f"{_PREFIX}user_total"
+_HISTOGRAMS: Final = {f"{PREFIX}{each.name}_seconds": each for each in fields(Counts) if "powers" in each.metadata}
+_FAILED: Final = f"{PREFIX}failed_total"
+_USER: Final = f"{PREFIX}user_total"
 # max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
-_MAX_PENDING: Final = f"{_PREFIX}max_pending"
-METRIC_NAMES: Final = (*_GAUGES, *_COUNTERS, *_HISTOGRAMS, _FAILED, _USER, _MAX_PENDING)
+_MAX_PENDING: Final = f"{PREFIX}max_pending"
+METRIC_NAMES: Final = (
+    *(*(each.name for each in shown_fields(Stats).values()), *_HISTOGRAMS),
+    *(_FAILED, _USER, _MAX_PENDING),
+)
 _LABELS: Final = ("topology", "component")
 
 
@@ -68,13 +49,7 @@ class ComponentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """A family for each name in the tables, and those with one more label or of spouts only."""
         snapshots = [((self._topology, stats.component), stats) for stats in self._latest()]
-        counters = {name: (each.metadata["help"], attrgetter(each.name)) for name, each in _COUNTERS.items()}
-        for family, table in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, counters)):
-            for name, (text, value) in table.items():
-                metric = family(name, text, labels=_LABELS)
-                for labels, stats in snapshots:
-                    metric.add_metric(labels, value(stats))
-                yield metric
+        yield from families(Stats, _LABELS, snapshots).values()
         failed = CounterMetricFamily(
             _FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=[*_LABELS, "reason"]
         )

@@ -8,19 +8,17 @@ from typing import Any, Final
 from spout_sdk.errors import SpoutSdkError
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
-from tuple_tree.process_stats import filter_known_fields
+from tuple_tree.process_stats import filter_known_fields, shown
 
 LARGEST_ERROR: Final = 500  # characters of an error that are kept
 SAMPLE: Final = 20  # one in 20 executions is timed, as in Storm, because a clock costs as much as a small bolt
 NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input where none is open
 
 
-def _total(text: str) -> Any:
-    """A count that is also the metric `acker_component_{name}_total`, with this help text."""
-    return field(default=0, metadata={"help": text})
+PREFIX: Final = "acker_component_"
 
 
-def _shown(text: str, powers: range, *, of_spouts: bool = False) -> dict[str, Any]:
+def _latency(text: str, powers: range, *, of_spouts: bool = False) -> dict[str, Any]:
     """A latency that is also the metric `acker_component_{name}_seconds`, with buckets up to `2 ** power` µs."""
     return {"help": text, "powers": powers, "of_spouts": of_spouts}
 
@@ -32,32 +30,34 @@ _SHORT: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
 class Counts:
     """Everything that a process counts: the one list from which `Stats` and the metrics are made."""
 
-    emitted: int = _total("Calls of emit.")
+    emitted: int = shown(f"{PREFIX}emitted_total", "Calls of emit.")
     # One a recipient, so a stream with two subscribers transfers twice what it emits.
-    transferred: int = _total("Tuples that were sent.")
-    executed: int = _total("Tuples that a bolt executed.")
-    acked: int = _total("Trees of a spout, inputs of a bolt that were acked.")
+    transferred: int = shown(f"{PREFIX}transferred_total", "Tuples that were sent.")
+    executed: int = shown(f"{PREFIX}executed_total", "Tuples that a bolt executed.")
+    acked: int = shown(f"{PREFIX}acked_total", "Trees of a spout, inputs of a bolt that were acked.")
     # Late outcomes: of a tree that was lost, or of a task that has moved since.
-    ignored_notices: int = _total("Outcomes of trees that the spout does not hold.")
-    errors: int = _total("Exceptions of execute, and errors that were reported.")
+    ignored_notices: int = shown(f"{PREFIX}ignored_notices_total", "Outcomes of trees that the spout does not hold.")
+    errors: int = shown(f"{PREFIX}errors_total", "Exceptions of execute, and errors that were reported.")
     # A spout that waits for its bolts nearly all of the time is not what limits the topology.
-    throttled_seconds: float = _total("How long spout tasks waited because max_spout_pending trees were open.")
-    dead_letters: int = _total("Records that could not be used.")
+    throttled_seconds: float = shown(
+        f"{PREFIX}throttled_seconds_total", "How long spout tasks waited because max_spout_pending trees were open."
+    )
+    dead_letters: int = shown(f"{PREFIX}dead_letters_total", "Records that could not be used.")
     # Their trees fail at once, so these are replays, not losses.
-    undelivered: int = _total("Tuples that Kafka did not take.")
-    transactions: int = _total("Transactions that were committed.")
+    undelivered: int = shown(f"{PREFIX}undelivered_total", "Tuples that Kafka did not take.")
+    transactions: int = shown(f"{PREFIX}transactions_total", "Transactions that were committed.")
     # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
-    rollbacks: int = _total("How often what was not committed was undone, and done again.")
+    rollbacks: int = shown(f"{PREFIX}rollbacks_total", "How often what was not committed was undone, and done again.")
     failed: dict[str, int] = field(default_factory=dict)  # trees or inputs, by `FailReason.word`
     last_error: str = ""  # the latest of `errors`, as one line
     complete_latency: LatencyHistogram = field(
-        default_factory=LatencyHistogram, metadata=_shown("From emit to ack.", range(10, 28), of_spouts=True)
+        default_factory=LatencyHistogram, metadata=_latency("From emit to ack.", range(10, 28), of_spouts=True)
     )  # 1 ms to 134 s
     execute_latency: LatencyHistogram = field(
-        default_factory=LatencyHistogram, metadata=_shown("Of execute; of one call in 20.", _SHORT)
+        default_factory=LatencyHistogram, metadata=_latency("Of execute; of one call in 20.", _SHORT)
     )
     process_latency: LatencyHistogram = field(
-        default_factory=LatencyHistogram, metadata=_shown("From execute to ack; of one call in 20.", _SHORT)
+        default_factory=LatencyHistogram, metadata=_latency("From execute to ack; of one call in 20.", _SHORT)
     )
 
 
@@ -130,16 +130,30 @@ class Stats(Counts):
     """
 
     component: str
-    pids: tuple[int, ...] = ()
-    tasks: tuple[int, ...] = ()
+    # Fewer than were started: some are down, or have just started.
+    pids: tuple[int, ...] = shown(f"{PREFIX}processes", "Processes that it runs in here.", default=())
+    # Over all processes, the sum has to be the component's number of tasks.
+    tasks: tuple[int, ...] = shown(f"{PREFIX}tasks_owned", "Tasks that these processes own.", default=())
     task_executed: Mapping[str, int] = field(default_factory=dict)
     task_busy_ms: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    pending: int = 0
+    pending: int = shown(
+        f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
+    )
     unread: int = 0
     oldest_input: str = ""
-    oldest_input_seconds: float = 0.0
-    stalled_seconds: float = 0.0
+    # It holds the committed offset: what lies behind it is executed again after a restart.
+    oldest_input_seconds: float = shown(
+        f"{PREFIX}oldest_input_seconds",
+        "How long the oldest input of a bolt that is neither acked nor failed is open.",
+        default=0.0,
+    )
+    # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
+    stalled_seconds: float = shown(
+        f"{PREFIX}stalled_seconds",
+        "Seconds for which there has been work and no progress; 0 if all is done.",
+        default=0.0,
+    )
     stalled_by: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
 

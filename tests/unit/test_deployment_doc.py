@@ -1,6 +1,5 @@
 """The deployment guide names exactly the metrics, alerts and settings of the code."""
 
-import dataclasses
 import os
 import re
 import shutil
@@ -15,10 +14,11 @@ import yaml
 from acker_cli.processes import metrics_server
 from acker_cli.settings.sections import MetricsSection
 from acker_worker.metrics import METRIC_NAMES
-from acker_worker.stats import METRIC, WorkerStats
+from acker_worker.stats import WorkerStats
 from spout_sdk.statistics import metrics as components
 from tests.pages import ROOT
 from tuple_tree import timing
+from tuple_tree.process_stats import shown_fields
 
 DEPLOY = ROOT / "deploy"
 GUIDE = (ROOT / "docs" / "deployment.md").read_text()
@@ -35,7 +35,7 @@ def test_every_metric_and_every_setting_is_explained() -> None:
     table = GUIDE[GUIDE.index("| metric |") : GUIDE.index("### Alerts")]
     assert set(re.findall(r"\backer_[a-z_]+", table)) == NAMES
     rows = {name: row for row in table.splitlines() for name in re.findall(r"`(acker_[a-z_]+)`", row)}
-    labels = [each.metadata[METRIC] for each in dataclasses.fields(WorkerStats) if METRIC in each.metadata]
+    labels = shown_fields(WorkerStats).values()
     assert [each for each in labels if each.label and each.label[1] not in rows[each.name]] == []
     for name, field in MetricsSection.model_fields.items():
         default = "none" if field.default is None else f"{field.default:g}" if name != "host" else f"`{field.default}`"

@@ -9,9 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from acker_worker.metrics import WorkerCollector
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
-from acker_worker.stats import FAILS, METRIC, Metric, PartitionStats, WorkerStats
+from acker_worker.stats import FAILS, PartitionStats, WorkerStats
 from tests.unit.acker_worker.folding import START_MS, Log, new_fold
 from tuple_tree.messages import WIRE_REASONS
+from tuple_tree.process_stats import shown_fields
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -32,13 +33,8 @@ def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
 
 
-def shown(kind: type[WorkerStats | PartitionStats]) -> dict[str, Metric]:
-    """The metrics of fields, by the fields' names."""
-    return {each.name: each.metadata[METRIC] for each in dataclasses.fields(kind) if METRIC in each.metadata}
-
-
 def test_every_number_of_a_snapshot_is_shown() -> None:
-    of_worker, of_partition = shown(WorkerStats), shown(PartitionStats)
+    of_worker, of_partition = shown_fields(WorkerStats), shown_fields(PartitionStats)
     # A field that is added to the stats has to be shown, or be the sum of what is shown, or words.
     sums = {"pending", "orphans", "entries", "clock_lag_ms", "by_partition", "stalled_by"}
     assert {field.name for field in dataclasses.fields(WorkerStats)} == {*of_worker} | sums
