@@ -1,10 +1,9 @@
 """Runs one component in this process and thread."""
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from confluent_kafka import Producer
@@ -28,8 +27,6 @@ from spout_sdk.statistics.stats import Counters, Stats
 from tuple_tree.manifest import SpoutManifest
 
 logger = get_logger("spout_sdk.runner")
-
-_WATCH_SECONDS: Final = 5.0  # how long the end waits for the thread that watches
 
 _SLOT_BYTES: Final = 8
 
@@ -115,33 +112,20 @@ class ComponentRunner:
         """Statistics so far; exact only in the thread of `run`."""
         return self._runner.stats or Stats(self._process.component, (os.getpid(),))
 
-    @contextmanager
-    def _watched(self, loop: SpoutLoop | BoltLoop) -> Iterator[None]:
-        """Watches the calls of a bolt inside the block, see `execute_watch`."""
-        process, manifest = self._process, self._process.topology.manifest
+    def _watched(self, loop: SpoutLoop | BoltLoop) -> AbstractContextManager[object]:
+        """Watches the calls of a bolt inside the block."""
         if isinstance(loop, SpoutLoop):
-            yield
-            return
-        declared = manifest.component(process.component)
-        resets = TimeoutResets(manifest, declared.name, process.kafka, process.entropy) if manifest.acking else None
-        watch = ExecuteWatch(
-            declared.name,
-            Limits.of(manifest, declared.name, process.kafka),
+            return nullcontext()
+        process, manifest, bolt = self._process, self._process.topology.manifest, self._process.component
+        return ExecuteWatch(
+            bolt,
+            Limits.of(manifest, bolt, process.kafka),
             loop.tasks,
-            resets,
+            TimeoutResets(manifest, bolt, process.kafka, process.entropy) if manifest.acking else None,
             lambda seconds, what: self._runner.report((seconds, what)),
             self._end_hanging,
             process.clock,
-            threading.get_ident(),
         )
-        stopped = threading.Event()
-        thread = threading.Thread(target=watch.run, args=(stopped,), name="execute-watch", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            thread.join(_WATCH_SECONDS)
 
     def _end_hanging(self, why: str) -> None:
         if self._on_hanging is not None:

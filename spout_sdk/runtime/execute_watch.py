@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol, Self
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts import adapters
@@ -29,6 +29,7 @@ LONGEST_EXECUTE_MS: Final = 1_800_000
 """`max.poll.interval.ms` of a bolt's process unless it is set: how long one `execute` may take."""
 
 LOOK_SECONDS: Final = 0.5
+_JOIN_SECONDS: Final = 5.0  # how long the end waits for the thread
 _REPORT_SECONDS: Final = 2.0  # calls that take longer are shown while they run
 _MOST_ROOTS: Final = 3  # that are shown
 
@@ -70,7 +71,8 @@ class ExecuteWatch:
         report: called with for how many seconds a call has been running, and where, while it runs.
         end: ends the process; called with why.
         clock: that of the tasks.
-        thread: the identifier of their thread.
+
+    In a `with` block it looks twice a second at the calls of the thread that has entered it.
     """
 
     def __init__(
@@ -82,7 +84,6 @@ class ExecuteWatch:
         report: Callable[[float, str], None],
         end: Callable[[str], object],
         clock: Clock,
-        thread: int = 0,
     ) -> None:
         self._component = component
         self._limits = limits
@@ -91,15 +92,24 @@ class ExecuteWatch:
         self._report = report
         self._end = end
         self._clock = clock
-        self._thread = thread
+        self._watched = threading.get_ident()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="execute-watch", daemon=True)
         self._since: float | None = None  # of the call that is looked at
         self._warn_after = 0.0
         self._reset_after = 0.0
         self._is_reading = False
 
-    def run(self, stopped: threading.Event) -> None:
-        """Looks twice a second, until it is stopped."""
-        while not stopped.wait(LOOK_SECONDS):
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
             try:
                 self.look()
             except Exception as error:
@@ -169,7 +179,7 @@ class ExecuteWatch:
 
     def _line(self) -> str:
         """The line of the user's code that runs, as ` (file:line in function)`."""
-        frame = sys._current_frames().get(self._thread)
+        frame = sys._current_frames().get(self._watched)
         stack = traceback.extract_stack(frame) if frame is not None else []
         own = max((at for at, each in enumerate(stack) if each.filename == adapters.__file__), default=len(stack))
         shown = [f"{each.filename}:{each.lineno} in {each.name}" for each in stack[own + 1 :]]

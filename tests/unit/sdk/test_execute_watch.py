@@ -1,7 +1,6 @@
 """The watch over calls of `execute` that take long, with a clock that the test moves while a call runs."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -85,7 +84,7 @@ class Watched:
         self.tasks: dict[int, BoltTask] = {1: self.task}
         self.watch = ExecuteWatch(
             *("split", Limits(TIMEOUT, TREE_AGE, execute_s), self.tasks, self.resets),
-            *(lambda *report: self.reports.append(report), self.ends.append, self.bench.clock, threading.get_ident()),
+            *(lambda *report: self.reports.append(report), self.ends.append, self.bench.clock),
         )
 
     def _produce(self, topic: str, value: bytes, _key: None, partition: int, on_delivery: Any) -> None:
