@@ -31,7 +31,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic
 from tuple_tree.timing import Interval
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
 ANSWER_S: Final = 30.0  # how long a commit may take while brokers answer, in seconds
 HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, in seconds
@@ -208,7 +208,7 @@ class AckerLoop(Loop):
                 _, high = watermarks(self._watermarks.client, TopicPartition(self._topic, partition), CONTACT_S)
             except KafkaException as error:
                 # The others would wait as long for the same brokers.
-                _log.warning("%s[%d]: the clock does not advance, %s", self._topic, partition, error.args[0].str())
+                logger.warning("%s[%d]: the clock does not advance, %s", self._topic, partition, error.args[0].str())
                 return
             if owned.end is not None and owned.end >= high:
                 self._send(owned, fold.advance(fold.clock_ms if fold.rebuilding else now_ms))
@@ -225,7 +225,7 @@ class AckerLoop(Loop):
             self._rebuilds += 1
             self._rebuild_s = self._clock() - owned.rebuilding_since
             owned.rebuilding_since = None
-            _log.info(
+            logger.info(
                 "rebuilt %s[%d]: %d open trees from %d records in %.2f s",
                 *(self._topic, owned.partition, len(owned.fold.ledger), owned.fold.counters.records, self._rebuild_s),
             )
@@ -245,7 +245,7 @@ class AckerLoop(Loop):
             self._undrained_since = self._undrained_since or now
             seconds = now - self._undrained_since
             if seconds >= HELD_UP_S:
-                _log.warning(
+                logger.warning(
                     "%s: notices have not been acknowledged for %.0f s, so nothing is committed; check the brokers",
                     *(self._manifest.topology, seconds),
                 )
@@ -290,14 +290,14 @@ class AckerLoop(Loop):
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
             if loss is not None:
-                _log.warning("%s[%d] %s", self._topic, committed.partition, loss, extra=EACH)
+                logger.warning("%s[%d] %s", self._topic, committed.partition, loss, extra=EACH)
             fold = PartitionFold(
                 committed.partition, self._manifest.ack_partitions, self._ledger_settings, progress, start=low
             )
             self._owned[committed.partition] = Owned(fold, progress, self._clock())
             starts.append(TopicPartition(self._topic, committed.partition, fold.position))
         self._consumer.client.incremental_assign(starts)
-        _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
+        logger.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
 
     def _on_revoke(self, partitions: list[TopicPartition]) -> None:
         self._commit([partition.partition for partition in partitions], _LAST_DRAIN_S)
@@ -312,4 +312,4 @@ class AckerLoop(Loop):
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
         self._disown(partition.partition for partition in partitions)
         self._consumer.client.incremental_unassign(partitions)
-        _log.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)
+        logger.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)

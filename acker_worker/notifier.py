@@ -25,7 +25,7 @@ from tuple_tree.headers import Headers, dead_letter_headers
 from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, notice_headers
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 _RECHECK_S: Final = 5.0  # how long a spout task that does not exist is taken not to exist
 _AGAIN_S: Final = 0.5  # between two requests for one that may not exist
 _SURE_S: Final = 5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment
@@ -62,7 +62,7 @@ class Notifier:
 
     def reject(self, partition: int, rejected: Rejected) -> None:
         record = rejected.record
-        _log.error(
+        logger.error(
             "%s[%d] offset %d cannot be used and goes to %s: %s",
             *(self._acks_topic, partition, record.offset, self._dead_letters_topic, rejected.detail),
         )
@@ -113,7 +113,7 @@ class Notifier:
         try:
             self._topics = self._catalogue.topics(_LOOK_UP_S)
         except BrokerUnreachableError as error:
-            _log.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
+            logger.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
             self._ask_at = self._clock() + _LOOK_UP_S
             return None
         if spout.task < self._topics.get(spout.topic, 0):
@@ -129,7 +129,7 @@ class Notifier:
             f"{len(notice)} outcomes for {spout.topic} task {spout.task} cannot be delivered: there is no such topic "
             "and partition in this topology. Does the spout run with another topology name or more tasks than declared?"
         )
-        _log.error("%s[%d]: %s", self._acks_topic, notice.acks_partition, detail)
+        logger.error("%s[%d]: %s", self._acks_topic, notice.acks_partition, detail)
         self.undeliverable += len(notice)
         value = encode_notice_batch(notice)
         self._send_dead_letter(

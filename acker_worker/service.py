@@ -26,7 +26,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.timing import Interval
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 _TURN_S: Final = 0.2
 _LOOK_S: Final = 0.5  # between two requests for the end of `acker.topologies`
 _CONTACT_S: Final = 4.0  # how long a broker may take to answer, in seconds: the loop waits
@@ -108,7 +108,7 @@ class Served:
         """Serves the topology by this manifest from now on; its worker is stopped if its settings have changed."""
         self.problem = ""
         if not manifest.acking:
-            _log.debug("topology %s has the guarantee at_most_once: it has no trees", self._topology)
+            logger.debug("topology %s has the guarantee at_most_once: it has no trees", self._topology)
             self.stop()
             return
         self._wanted = manifest
@@ -117,24 +117,24 @@ class Served:
             return
         before = self._run.manifest
         if manifest.ack_partitions != before.ack_partitions:
-            _log.error(
+            logger.error(
                 "topology %s was published with %d ack partitions and has %d: they never change while it lives, so its "
                 "worker continues with %d. Publish it with that number again, or under a new name",
                 *(self._topology, manifest.ack_partitions, before.ack_partitions, before.ack_partitions),
             )
         elif LedgerSettings.of(manifest) != LedgerSettings.of(before):
-            _log.info("topology %s was published with other time-outs: its worker starts again", self._topology)
+            logger.info("topology %s was published with other time-outs: its worker starts again", self._topology)
             self._run.stop()
 
     def refuse(self, why: str) -> None:
         """Logs that the published manifest cannot be used; a worker of an earlier manifest continues."""
         if not self.serving:
             self.problem = why
-        _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
+        logger.error("topology %s cannot be served as it was published: %s", self._topology, why)
 
     def withdraw(self) -> None:
         self.problem = ""
-        _log.info("topology %s was withdrawn: its worker stops", self._topology)
+        logger.info("topology %s was withdrawn: its worker stops", self._topology)
         self.stop()
 
     def check(self) -> None:
@@ -160,7 +160,7 @@ class Served:
         if self._run.is_alive():
             return False
         if self._run.error is not None:
-            _log.error("%s", self._run.error)
+            logger.error("%s", self._run.error)
         return True
 
     def _on_snapshot(self, stats: WorkerStats) -> None:
@@ -175,12 +175,12 @@ class Served:
         if run.error is None:
             return
         if self._wanted is None:
-            _log.error("%s", run.error)
+            logger.error("%s", run.error)
             return
         pause_s = self._backoff.after(now - run.began)
         is_ours = isinstance(run.error, AckerError)
         self.problem = str(run.error) if is_ours else f"{type(run.error).__name__}: {run.error}"
-        _log.error(
+        logger.error(
             "topology %s is not served, tried again in %.1f s: %s",
             *(self._topology, pause_s, self.problem),
             exc_info=None if is_ours else run.error,
@@ -230,7 +230,7 @@ class AckerService:
             self._stats_producer = Producer(producer_settings(self._kafka))
             self._look()
             warm_up()
-            _log.info("acker worker of all topologies started")
+            logger.info("acker worker of all topologies started")
             while not self._stopping.wait(_TURN_S):
                 if looks.due():
                     self._look()
@@ -240,7 +240,7 @@ class AckerService:
                 self._on_turn()
         finally:
             self._stop_all()
-        _log.info("acker worker of all topologies stopped")
+        logger.info("acker worker of all topologies stopped")
 
     def topologies(self) -> Mapping[str, Served]:
         """Topologies that are served or about to be; callable from any thread."""
@@ -255,7 +255,7 @@ class AckerService:
         try:
             self._follow()
         except BrokerUnreachableError as error:
-            _log.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
+            logger.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
             # It may be this client alone that has lost its brokers.
             self._catalogue = Catalogue(self._kafka, _CONTACT_S)
         except TopicsError as error:
@@ -269,7 +269,9 @@ class AckerService:
         if followed == self._followed:
             return
         if self._followed is not None and (followed is None or followed[0] != self._followed[0]):
-            _log.warning("%s was deleted: workers continue, and what is published from now is served", TOPOLOGIES_TOPIC)
+            logger.warning(
+                "%s was deleted: workers continue, and what is published from now is served", TOPOLOGIES_TOPIC
+            )
         if followed is not None:
             try:
                 published = self._catalogue.published()
@@ -308,7 +310,7 @@ class AckerService:
         deadline = self._clock() + _STOP_S
         for name, served in self._served.items():
             if not served.join(deadline - self._clock()):
-                _log.error(
+                logger.error(
                     "the acker worker of %s has not ended within %g s; what it has not committed is "
                     "folded again by the next owner of its partitions",
                     *(name, _STOP_S),

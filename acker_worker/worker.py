@@ -19,7 +19,7 @@ from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.timing import Interval
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class AckerWorker:
             )
             producer = self._stats_producer or Producer(producer_settings(self._kafka))
             publisher = StatsPublisher(self._topology, "acker", ACKER, producer, catalogue.admin, self._clock())
-            _log.info("acker worker of %s started", self._topology)
+            logger.info("acker worker of %s started", self._topology)
             self._runner.run(loop, loop.watch, publisher)
-        _log.info("acker worker of %s stopped, its partitions are released", self._topology)
+        logger.info("acker worker of %s stopped, its partitions are released", self._topology)
 
     def _report(self, stats: WorkerStats) -> None:
         self._on_stats(stats)
         if self._lines.due():
-            _log.info("%s: %s", self._topology, stats.sentence(self._logged))
+            logger.info("%s: %s", self._topology, stats.sentence(self._logged))
             self._logged = stats
 
     def _checked(self, catalogue: Catalogue) -> Manifest:
@@ -102,5 +102,5 @@ class AckerWorker:
         if problems:
             raise problems[0]
         if warning := catalogue.short_retention(manifest):
-            _log.warning("%s", warning)
+            logger.warning("%s", warning)
         return manifest

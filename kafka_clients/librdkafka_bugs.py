@@ -32,7 +32,7 @@ from typing import Any, Final, TypeVar
 
 from kafka_clients.repeated_lines import get_logger
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 HANG_S: Final = 60.0  # after how long a call without a timeout of its own counts as hanging, in seconds
 _CHECK_S: Final = 0.5
 _running: Final[set["_Call"]] = set()
@@ -96,7 +96,7 @@ def _end_late() -> None:
         for call in list(_running):
             call.checks -= 1
             if not call.checks:
-                _log.critical(
+                logger.critical(
                     "%s has not returned for %.0f s: the client hangs, and this process ends. Nothing is lost: start "
                     "it again, if its supervisor does not%s",
                     *(call.what, call.seconds, call.cause),

@@ -24,7 +24,7 @@ from tuple_tree.process_stats import Kind, StatsRecord
 PUBLISH_SECONDS: Final = 1.0  # between two records of a process
 LAST_SECONDS: Final = 1.0  # how long the last record of a process may take to be sent
 _ASK_SECONDS: Final = 10.0
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 _PRODUCER: Final[dict[str, str | int | float | bool]] = {
     # The next record holds all counts again: none is worth being sent twice, or being kept for long.
@@ -114,4 +114,4 @@ class StatsPublisher:
     def _warn(self, problem: str) -> None:
         if not self._has_warned:
             self._has_warned = True
-            _log.warning("acker top and the dashboard will not show this process: topic %s %s", self._topic, problem)
+            logger.warning("acker top and the dashboard will not show this process: topic %s %s", self._topic, problem)
