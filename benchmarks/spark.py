@@ -31,8 +31,9 @@ from spark_jobs.entries import OUT, KafkaSender
 from spark_jobs.inbox import unpack
 from spark_jobs.kafka_options import sink_options, source_options
 from spark_jobs.packing import pack
-from tuple_tree.anchors import anchor_headers
-from tuple_tree.ids import random_ids
+from tuple_tree.anchors import AnchorColumns
+from tuple_tree.edges import new_seed
+from tuple_tree.ids import random_column
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
@@ -105,12 +106,15 @@ class Bench:
 
 def fill(bench: Bench) -> None:
     bench.topics.create_for(bench.topology)
-    codec, next_id = payload_codec(LINE), random_ids().__next__
+    codec = payload_codec(LINE)
 
     def packs() -> Iterator[tuple[bytes, int, list[Any]]]:
         for number, begin in enumerate(range(0, bench.rows, PACK)):
             numbers = range(begin, min(bench.rows, begin + PACK))
-            headers = [*anchor_headers([{next_id(): next_id()} for _ in numbers]), ("source", b"lines/default")]
+            headers = [
+                *AnchorColumns(random_column(len(numbers)), None, new_seed()).headers(),
+                ("source", b"lines/default"),
+            ]
             yield encode_tuples(codec, [(TEXT, each) for each in numbers]), number % PARTITIONS, headers
 
     bench.topics.write(tuples_topic(bench.topology.topology, "work"), packs())

@@ -19,8 +19,10 @@ from benchmarks.harness import BenchmarkError
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
+from tuple_tree.anchors import AnchorColumns
+from tuple_tree.edges import new_seed
 from tuple_tree.entries import LARGEST_BATCH as FULL
-from tuple_tree.ids import pack_ids, random_column
+from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import MAX_ROWS, PackCodec, encode_tuples
 from tuple_tree.streams import Stream
@@ -159,10 +161,10 @@ def record_headers(source: bytes, tuples: int, ack_partitions: int | None) -> Ca
     drawn = itertools.count(0, tuples)
 
     def headers() -> list[Any]:
-        ids = random_column(2 * tuples).copy()
+        roots = random_column(tuples).copy()
         sticky = next(drawn) // FULL % ack_partitions
-        ids[::2] -= ids[::2] % np.uint64(ack_partitions)
-        ids[::2] += np.uint64(sticky)
-        return [("anchors", pack_ids(ids)), ("source", source)]
+        roots -= roots % np.uint64(ack_partitions)
+        roots += np.uint64(sticky)
+        return [*AnchorColumns(roots, None, new_seed()).headers(), ("source", source)]
 
     return headers

@@ -17,7 +17,7 @@ from inspection.trace.records import RootRecords, Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.log_reader import LogReader, Place, Progress, place_of
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.messages import decode_notice_batch
@@ -156,13 +156,13 @@ class TraceReader:
         headers: Any = found[0].headers()
         try:
             named = dict(headers or ())
-            edges = edges_of_tuples(named.get(ANCHORS_HEADER) or b"", named.get(ANCHOR_COUNTS_HEADER))
+            columns = AnchorColumns.read(named.get(ANCHORS_HEADER), named.get(ANCHOR_COUNTS_HEADER))
         except WireError as error:
             raise RootFormError(f"tuple {text} has no readable anchors: {error}") from error
-        if index is not None and edges and index >= len(edges):
-            raise RootFormError(f"the record of {text} has {len(edges)} tuples, and the first is number 0")
-        chosen = edges if index is None else edges[index : index + 1]
-        roots = [*dict.fromkeys(root for each in chosen for root in each)]
+        if index is not None and columns.tuples <= index and len(columns.roots):
+            raise RootFormError(f"the record of {text} has {columns.tuples} tuples, and the first is number 0")
+        chosen = columns if index is None else columns.part(index, index + 1)
+        roots = [*dict.fromkeys(chosen.roots.tolist())]
         if not roots:
             raise RootFormError(f"tuple {text} belongs to no tree: it was emitted without anchors")
         return roots

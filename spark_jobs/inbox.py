@@ -19,13 +19,15 @@ from spark_jobs.transform import SOURCE, TRACKING, tracking_of
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
-    PAIR_BYTES,
+    HEAD,
     SOURCE_HEADER,
     AnchorColumns,
-    anchor_headers,
+    Rows,
+    readable_roots,
 )
+from tuple_tree.edges import edges_of
 from tuple_tree.errors import WireError
-from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.ids import ID_BYTES, NO_IDS, IdColumn
 from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import Stream
@@ -118,20 +120,18 @@ class _UnpackTask:
             columns, errors = codec.decode(record.value)
             size = columns.num_rows
             is_tracked = self._manifest.acking
-            roots = AnchorColumns.read(anchors, counts, size) if is_tracked else AnchorColumns.none(size)
+            read = AnchorColumns.read(anchors, counts, size) if is_tracked else AnchorColumns.none(size)
         except WireError as error:
-            # The roots of all its trees, as far as the header can be read.
-            readable = unpack_ids(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES])
-            self._reject(np.unique(readable[::2].astype(np.uint64)), record, error)
+            self._reject(np.unique(readable_roots(anchors)), record, error)
             return None
         for index, why in errors.items():
-            self._reject_tuple(codec, roots, record, why, index)
+            self._reject_tuple(codec, read, record, why, index)
         self._count("executed", size - len(errors))
         names = columns.schema.names
         values = [
             columns.column(field.name) if field.name in names else pa.nulls(size, field.type) for field in self._fields
         ]
-        whole = pa.record_batch([*values, pa.repeat(source, size), tracking_of(roots)], schema=self._schema)
+        whole = pa.record_batch([*values, pa.repeat(source, size), tracking_of(read)], schema=self._schema)
         return without_rows(whole, errors)
 
     def _source_of(self, header: bytes | None) -> tuple[str, FrameCodec]:
@@ -148,12 +148,10 @@ class _UnpackTask:
         self, codec: FrameCodec, anchors: AnchorColumns, record: RecordIn, error: WireError, index: int
     ) -> None:
         """Rejects a tuple of a record as a record of its own."""
-        roots, edges, _ = anchors.take(np.array([index]))
-        own = anchor_headers([dict(zip(roots.tolist(), edges.tolist(), strict=True))])
-        headers = [(name, value) for name, value in own if isinstance(value, bytes)]
-        headers += [each for each in record.headers if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
+        alone = anchors.part(index, index + 1)
+        others = [each for each in record.headers if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
         payload = codec.packs.alone(record.value or b"", index)
-        self._reject(roots, record._replace(value=payload, headers=headers), error, index)
+        self._reject(alone.roots, record._replace(value=payload, headers=[*alone.headers(), *others]), error, index)
 
     def _reject(self, roots: IdColumn, record: RecordIn, error: WireError, index: int | None = None) -> None:
         bolt, topology = self._bolt.name, self._manifest.topology
@@ -187,34 +185,57 @@ def input_acks(
     the same batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees.
     Batches have the columns `partition` and `headers`; `session` is the id of the query.
     """
-    partitions: dict[int, list[IdColumn]] = defaultdict(list)
+    partitions: dict[int, list[tuple[IdColumn, IdColumn]]] = defaultdict(list)
     for batch in batches:
         owners = batch.column("partition").to_numpy()
         for partition in np.unique(owners).tolist():
             partitions[partition].append(_anchors(batch.column("headers").filter(pa.array(owners == partition))))
     for partition, several in partitions.items():
-        ids = np.concatenate(several)
-        count("acks", len(ids) // 2)
+        roots, edges = map(np.concatenate, zip(*several, strict=True))
+        count("acks", len(roots))
         identity = partial(_identity, f"{bolt.name}/spark-in-{partition}", session, batch_id << _BATCH_BITS)
-        yield record_rows(list(ack_records(manifest, identity, ids[::2], ids[1::2])))
+        yield record_rows(list(ack_records(manifest, identity, roots, edges)))
 
 
 def _identity(writer: str, session: bytes, first: int, number: int) -> tuple[str, bytes, int]:
     return writer, session, first + number
 
 
-def _anchors(headers: Any) -> IdColumn:
-    """Root and edge, in turn, of the anchors of records, by a column of their headers.
+def _anchors(headers: Any) -> tuple[IdColumn, IdColumn]:
+    """Root and edge of each anchor of records, by a column of their headers.
 
-    A root that stands twice is added twice, which is the XOR of its edges. Of a header that is not whole nothing is
-    acked.
+    Of a header that is not whole nothing is acked.
     """
+    records, values = _last_of(ANCHORS_HEADER, headers)
+    sizes = pc.binary_length(values).to_numpy()
+    whole = (sizes >= HEAD.size) & ((sizes - HEAD.size) % ID_BYTES == 0)
+    records, sizes = records[whole], sizes[whole]
+    if not len(records):
+        return NO_IDS, NO_IDS
+    # In words of 4 bytes: seed, number of the first edge, roots.
+    words = np.frombuffer(b"".join(values.filter(pa.array(whole)).to_pylist()), ">u4")
+    heads = (np.cumsum(sizes) - sizes) // words.itemsize
+    seeds = words[heads].astype(np.uint64) << np.uint64(32) | words[heads + 1]
+    firsts = words[heads + 2].astype(np.int64)
+    roots = np.delete(words, [heads, heads + 1, heads + 2]).view(">u8").astype(np.uint64)
+    anchors = (sizes - HEAD.size) // ID_BYTES
+    ends = np.cumsum(anchors)
+    begins = ends - anchors
+    numbers = np.arange(len(roots)) + np.repeat(firsts - begins, anchors)
+    with_counts, each = _last_of(ANCHOR_COUNTS_HEADER, headers)
+    for record, counts in zip(with_counts.tolist(), each.to_pylist(), strict=True):
+        at = np.searchsorted(records, record)
+        of = np.frombuffer(counts, ">u2", len(counts) // 2)
+        if at < len(records) and records[at] == record and of.sum() == anchors[at]:
+            numbers[begins[at] : ends[at]] = firsts[at] + np.repeat(np.arange(len(of)), of)
+    return roots, edges_of(np.repeat(seeds, anchors), numbers.astype(np.uint64))
+
+
+def _last_of(name: str, headers: Any) -> tuple[Rows, Any]:
+    """Which records have a header, and its values; of several with the name the last one, as in `unpack`."""
     pairs = headers.flatten()
-    places = np.flatnonzero(pc.equal(pairs.field("key"), ANCHORS_HEADER).to_numpy(zero_copy_only=False))
-    if not len(places):
-        return np.empty(0, np.uint64)
-    # The last header of a name is the one that counts, here and in `unpack`.
-    record = np.repeat(np.arange(len(headers)), np.diff(headers.offsets.to_numpy()))[places]
-    values = pairs.field("value").take(pa.array(places[np.append(record[1:] != record[:-1], True)]))
-    whole = pc.equal(pc.bit_wise_and(pc.binary_length(values), PAIR_BYTES - 1), 0)
-    return unpack_ids(b"".join(values.filter(whole).to_pylist())).astype(np.uint64)
+    keys, values = pairs.field("key"), pairs.field("value")
+    places = np.flatnonzero(pc.and_(pc.equal(keys, name), pc.is_valid(values)).to_numpy(zero_copy_only=False))
+    records = np.repeat(np.arange(len(headers)), np.diff(headers.offsets.to_numpy()))[places]
+    is_last = np.append(records[1:] != records[:-1], True)[: len(records)]
+    return records[is_last], values.take(pa.array(places[is_last]))

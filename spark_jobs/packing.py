@@ -1,7 +1,7 @@
 """Rows into packs, of bolts and of spouts alike. Runs on executors.
 
-Each delivery of a row gets a random edge, and for each root of the row an entry (root, edge) joins it to the tree. The
-same attempt of a task writes both, and is a writer of its own; see ADR 22.
+Each delivery of a row has an edge, which follows from a seed that the attempt of a task draws, and for each root of the
+row an entry (root, edge) joins it to the tree. The same attempt writes both, and is a writer of its own; see ADR 22.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -15,18 +15,13 @@ import pyarrow as pa
 from spark_jobs.entries import AttemptEntries, Record, Send, dead_letter, new_session, record_rows
 from spark_jobs.frames import FrameCodec
 from spark_jobs.transform import FAIL, STREAM, TRACKING, roots_of
-from tuple_tree.anchors import (
-    SOURCE_HEADER,
-    AnchorColumns,
-    Columns,
-    Rows,
-    concatenated,
-)
+from tuple_tree.anchors import SOURCE_HEADER, AnchorColumns, Columns, RootColumns, Rows, concatenated
+from tuple_tree.edges import new_seed
 from tuple_tree.errors import WireError
-from tuple_tree.ids import ID_BYTES, IdColumn, random_column
+from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.packs import anchors_of, packs
+from tuple_tree.packs import packs
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import Chooser, chooser, grouping_key
 from tuple_tree.streams import Stream
@@ -88,17 +83,17 @@ class Packing:
             self._send(entries)
         return records
 
-    def emit(self, name: str, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
-        """Emits some rows of a batch on a stream; `anchors` are the roots of all its rows.
+    def emit(self, name: str, batch: Any, roots: RootColumns, rows: Rows) -> dict[int, str]:
+        """Emits some rows of a batch on a stream; `roots` are those of all its rows.
 
         Returns those that do not fit the stream, and why.
         """
-        return self.streams[name].emit(batch, anchors, rows) if len(rows) else {}
+        return self.streams[name].emit(batch, roots, rows) if len(rows) else {}
 
     def begin(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
         """As `emit`, on the only stream of a spout, each row under its root."""
         (name,) = self.streams
-        unfit = self.emit(name, batch, AnchorColumns(roots, np.zeros(len(roots), np.uint64), None), rows)
+        unfit = self.emit(name, batch, RootColumns(roots, None), rows)
         # A tuple without receivers begins a tree, too, which is complete at once.
         begun = roots[without(rows, unfit)]
         self.entries.add(begun, np.zeros(len(begun), np.uint64))
@@ -128,7 +123,7 @@ class _StreamOut:
                 keys = [stream.field_names.index(name) for name in each.fields]
                 self._routes.append((grouping, [_Inbox(self, topic, task, keys) for task in range(bolt.tasks)]))
 
-    def emit(self, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
+    def emit(self, batch: Any, roots: RootColumns, rows: Rows) -> dict[int, str]:
         packing = self.packing
         chosen = batch.select(self.codec.schema.names)
         if len(rows) < batch.num_rows:
@@ -140,14 +135,8 @@ class _StreamOut:
         for grouping, inboxes in self._routes:
             for task, share in grouping.choose_rows(self.codec.packs, columns):
                 part = columns[share] if isinstance(share, slice) else columns.take(pa.array(share))
-                roots, _, counts = anchors.take(rows[share])
-                edges = random_column(part.num_rows)
-                spread = edges if counts is None else np.repeat(edges, counts)
-                ids = np.empty(2 * len(roots), np.uint64)
-                ids[::2], ids[1::2] = roots, spread
-                packing.entries.add(roots, spread)
                 packing.count("transferred", part.num_rows)
-                inboxes[task].add(Columns(part, ids, counts))
+                inboxes[task].add(part, roots.take(rows[share]))
         return unfit
 
     def end(self) -> None:
@@ -165,38 +154,49 @@ class _Inbox:
         self._topic = topic
         self._task = task
         self._keys = keys  # the fields that the bolt groups by, if it does
-        self._columns: list[Columns] = []
+        self._parts: list[Any] = []
+        self._roots: list[RootColumns] = []
+        self._seed = 0
         self._rows = 0
 
-    def add(self, columns: Columns) -> None:
-        self._columns.append(columns)
-        self._rows += len(columns.rows)
+    def add(self, part: Any, roots: RootColumns) -> None:
+        if not self._rows:
+            self._seed = new_seed()
+        # Before the rows are written, since an init is sent with the edges of all rows of its tree.
+        added = AnchorColumns(roots.roots, roots.starts, self._seed, self._rows)
+        self._stream.packing.entries.add(added.roots, added.edges)
+        self._parts.append(part)
+        self._roots.append(roots)
+        self._rows += part.num_rows
         if self._rows >= MAX_ROWS:
             self.write()
 
     def write(self) -> None:
         if not self._rows:
             return
-        whole = concatenated(self._columns)
-        self._columns, self._rows = [], 0
+        roots = concatenated(self._roots)
+        anchors = AnchorColumns(roots.roots, roots.starts, self._seed)
+        whole = Columns(pa.concat_batches(self._parts), anchors)
+        self._parts, self._roots, self._rows = [], [], 0
         codec = self._stream.codec
         if codec.is_packed:
             for made in packs(whole, codec.packs.encode, MAX_ROWS):
                 if made.error is not None:
                     raise made.error
-                self._add(None, made.payload, made.part, made.anchors)
+                self._add(None, made.payload, made.part.anchors, made.anchors)
             return
         keys = [codec.packs.column(whole.rows, place) for place in self._keys]
         record_keys = map(grouping_key, zip(*keys, strict=True)) if keys else repeat(None)
         for row, (key, payload) in enumerate(zip(record_keys, codec.payloads(whole.rows), strict=False)):
-            has_one = whole.counts is None
-            part = Columns(None, whole.ids[2 * row : 2 * row + 2], None) if has_one else whole.part(row, row + 1)
-            self._add(key, payload, part, anchors_of(part))
+            alone = anchors.part(row, row + 1)
+            self._add(key, payload, alone, alone.headers())
 
-    def _add(self, key: bytes | None, payload: bytes, part: Columns, anchors: Sequence[tuple[str, bytes]]) -> None:
+    def _add(
+        self, key: bytes | None, payload: bytes, anchors: AnchorColumns, of_anchors: Sequence[tuple[str, bytes]]
+    ) -> None:
         packing = self._stream.packing
-        headers = [*(anchors if packing.manifest.acking else ()), (SOURCE_HEADER, self._stream.source)]
-        size = len(payload) + ID_BYTES * len(part.ids)
+        headers = [*(of_anchors if packing.manifest.acking else ()), (SOURCE_HEADER, self._stream.source)]
+        size = len(payload) + sum(len(value) for _, value in of_anchors)
         if size <= packing.largest:
             packing.add((self._topic, self._task, key, payload, headers), size)
             return
@@ -206,7 +206,7 @@ class _Inbox:
         why = WireError("too-large", f"a tuple for {self._topic}[{self._task}] {takes}")
         packing.add(dead_letter(topology, f"{by}/{self._task}", place, why))
         packing.count("dead", 1)
-        packing.entries.fail(part.ids[::2], f"{by}: {why.detail}")
+        packing.entries.fail(anchors.roots, f"{by}: {why.detail}")
 
 
 def pack(
@@ -221,7 +221,7 @@ def pack(
 
 
 def _add_result(packing: Packing, batch: Any) -> None:
-    anchors = roots_of(batch.column(TRACKING))
+    roots = roots_of(batch.column(TRACKING))
     rows = np.arange(batch.num_rows)
     unfit: dict[int, str] = {}
     if FAIL in batch.schema.names:
@@ -229,15 +229,15 @@ def _add_result(packing: Packing, batch: Any) -> None:
         rows = without(rows, unfit)
     streams = list(packing.streams)
     if len(streams) == 1:
-        unfit |= packing.emit(streams[0], batch, anchors, rows)
+        unfit |= packing.emit(streams[0], batch, roots, rows)
     elif streams:
         names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
         for name in streams:
-            unfit |= packing.emit(name, batch, anchors, rows[names == name])
+            unfit |= packing.emit(name, batch, roots, rows[names == name])
         for row in rows[~np.isin(names, streams)].tolist():
             unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
     else:
         packing.count("emitted", len(rows))
     packing.count("failed", len(unfit))
     for row, message in unfit.items():
-        packing.entries.fail(anchors.take(np.array([row]))[0], message)
+        packing.entries.fail(roots.take(np.array([row])).roots, message)

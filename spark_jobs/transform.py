@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.errors import SparkJobError, TransformRefusedError
 from spark_jobs.frames import spark_fields
-from tuple_tree.anchors import AnchorColumns
+from tuple_tree.anchors import RootColumns
 from tuple_tree.ids import ID_BYTES, pack_ids, unpack_ids
 from tuple_tree.streams import Stream
 
@@ -57,17 +57,17 @@ def mark_failed(rows: DataFrame, condition: Column, message: Column | str) -> Da
     return rows.withColumn(FAIL, F.coalesce(rows[FAIL], mark) if FAIL in rows.columns else mark)
 
 
-def tracking_of(anchors: AnchorColumns) -> Any:
+def tracking_of(columns: RootColumns) -> Any:
     """The `_tracking` of tuples: the roots of each, big-endian."""
-    starts = np.arange(len(anchors.roots) + 1) if anchors.starts is None else anchors.starts
+    starts = np.arange(len(columns.roots) + 1) if columns.starts is None else columns.starts
     offsets = (ID_BYTES * starts).astype(np.int32)
     return pa.Array.from_buffers(
-        pa.binary(), len(starts) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(pack_ids(anchors.roots))]
+        pa.binary(), len(starts) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(pack_ids(columns.roots))]
     )
 
 
-def roots_of(tracking: Any) -> AnchorColumns:
-    """The roots of rows, each once, of their `_tracking`, with edges of zero; null is a row without roots."""
+def roots_of(tracking: Any) -> RootColumns:
+    """The roots of rows, each once, of their `_tracking`; null is a row without roots."""
     column = tracking.cast(pa.binary())
     if column.null_count:
         column = column.fill_null(b"")
@@ -79,7 +79,7 @@ def roots_of(tracking: Any) -> AnchorColumns:
     counts = sizes // ID_BYTES
     roots = unpack_ids(values[ends[0] : ends[-1]]).astype(np.uint64) if values else np.empty(0, np.uint64)
     if (counts == 1).all():
-        return AnchorColumns(roots, np.zeros(len(roots), np.uint64), None)
+        return RootColumns(roots, None)
     # An edge that is added to a tree twice cancels, so a root that was merged twice must stand once.
     rows = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((roots, rows))
@@ -87,7 +87,7 @@ def roots_of(tracking: Any) -> AnchorColumns:
     first = np.ones(len(rows), np.bool_)
     first[1:] = (rows[1:] != rows[:-1]) | (roots[1:] != roots[:-1])
     starts = np.concatenate(([0], np.cumsum(np.bincount(rows[first], minlength=len(counts))))).astype(np.intp)
-    return AnchorColumns(roots[first], np.zeros(int(first.sum()), np.uint64), starts)
+    return RootColumns(roots[first], starts)
 
 
 @contextmanager

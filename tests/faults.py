@@ -121,10 +121,10 @@ FAULTS: Final = (
     Fault(
         "outbox: the vals of acks are computed before the edges of open packs are joined",
         "spout_sdk/emitting/outbox.py",
-        "        sealed = [(pack, pack.seal(self._edges)) for pack in self._open]\n        self._open.clear()\n"
+        "        sealed = [(pack, pack.seal(self._next_id)) for pack in self._open]\n        self._open.clear()\n"
         "        inits, acks = self._inits(), self._acks()\n",
         "        inits, acks = self._inits(), self._acks()\n"
-        "        sealed = [(pack, pack.seal(self._edges)) for pack in self._open]\n        self._open.clear()\n",
+        "        sealed = [(pack, pack.seal(self._next_id)) for pack in self._open]\n        self._open.clear()\n",
         "tests/unit/sdk/test_basic_bolt.py::"
         "test_every_ack_val_holds_the_edges_of_all_children_which_were_sent_before",
     ),
@@ -156,6 +156,13 @@ FAULTS: Final = (
         "part.part(half, len(rows))",
         "part._replace(rows=part.rows[half:])",
         "tests/unit/sdk/test_outbox.py::test_anchors_count_for_the_size_of_a_record",
+    ),
+    Fault(
+        "packs: the parts of a pack have the same edges",
+        "tuple_tree/anchors.py",
+        "        first = self.first + begin",
+        "        first = self.first",
+        "tests/unit/sdk/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined",
     ),
     Fault(
         "offset manager: a hole is passed",
@@ -265,8 +272,8 @@ FAULTS: Final = (
     Fault(
         "Spark: the edge of an input is left out of its ack",
         "spark_jobs/inbox.py",
-        "identity, ids[::2], ids[1::2])",
-        "identity, ids[::2], np.zeros_like(ids[1::2]))",
+        "identity, roots, edges)",
+        "identity, roots, np.zeros_like(edges))",
         "tests/unit/spark/test_two_writes.py::test_rows_arrive_and_trees_complete",
     ),
     Fault(
@@ -279,15 +286,15 @@ FAULTS: Final = (
     Fault(
         "Spark spout: an attempt has the edges of the one before",
         "spark_jobs/packing.py",
-        "                edges = random_column(part.num_rows)",
-        "                edges = np.resize(roots, part.num_rows) | np.uint64(1)",
+        "            self._seed = new_seed()",
+        "            self._seed = 0",
         "tests/unit/spark/test_spout_writes.py::test_a_second_init_of_a_tree_that_failed_completes_nothing",
     ),
     Fault(
         "Spark: children share an edge",
-        "tuple_tree/ids.py",
-        "    drawn = np.frombuffer(entropy(ID_BYTES * size), np.uint64)\n    while",
-        "    drawn = np.ones(size, np.uint64)\n    while",
+        "tuple_tree/edges.py",
+        "[edge(seed, number) for number",
+        "[edge(seed, 0) for number",
         "tests/unit/spark/test_two_writes.py::test_no_tree_is_acked_before_all_children_of_a_whole_attempt",
     ),
 )  # fmt: skip

@@ -1,199 +1,192 @@
-"""Anchoring: how a tuple joins the trees of the tuples that it was made from, and the headers that carry it.
+"""Anchors: the trees that the tuples of a record belong to, as columns, and the headers that carry them.
 
-Every tuple has, for each root that it belongs to, the edge id under which it was delivered (`edges`), and the XOR of
-the edges of its children (`out`). Acking it sends `edge ^ out` for each root: the ack takes its own edge out of the
-checksum and puts its children's in, in one message. `AnchorColumns` and `Columns` have many tuples as columns.
+A tuple is delivered under one edge, in all its trees. It follows from a seed in the header and from the number of the
+tuple (`tuple_tree.edges`).
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from tuple_tree.edges import edge_column
 from tuple_tree.errors import WireError
-from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.ids import ID_BYTES, NO_IDS, IdColumn, pack_ids, unpack_ids
 
 ANCHORS_HEADER: Final = "anchors"
 ANCHOR_COUNTS_HEADER: Final = "anchor-counts"
 SOURCE_HEADER: Final = "source"
-PAIR_BYTES: Final = 16
-Edges = dict[int, int]  # root id → edge id
-_one_pair: Final = struct.Struct(">QQ")
 
+HEAD: Final = struct.Struct(">QI")
+"""What the `anchors` header begins with: seed, and number of the first edge."""
 
-class Anchor(Protocol):
-    """A tuple that children are anchored to: `edges` is root id → edge id of its delivery."""
-
-    out: int
-
-    @property
-    def edges(self) -> Edges: ...
-
-
-def new_child(anchors: Iterable[Anchor], next_edge: Callable[[], int]) -> Edges:
-    """Makes the `edges` of one delivery of one child, and adds them to its anchors; empty if no anchor is tracked.
-
-    For each anchor one fresh edge, which joins the child to every root of that anchor. Anchors that share a root, or
-    the same anchor twice, are XORed together, so the tree still completes.
-    """
-    edges: Edges = {}
-    for anchor in anchors:
-        if not anchor.edges:
-            continue
-        edge = next_edge()
-        anchor.out ^= edge
-        for root in anchor.edges:
-            edges[root] = edges.get(root, 0) ^ edge
-    return edges
-
-
-def ack_vals(anchor: Anchor) -> list[tuple[int, int]]:
-    """The entries of an ack of this tuple: `(root, ack val)` for each of its roots."""
-    out = anchor.out
-    return [(root, edge ^ out) for root, edge in anchor.edges.items()]
-
-
-def pack_anchors(edges: Edges) -> bytes:
-    """The value of the `anchors` header: `16 * len(edges)` bytes."""
-    return b"".join(_one_pair.pack(root, edge) for root, edge in edges.items())
-
-
-def unpack_anchors(header: bytes) -> Edges:
-    """Reads the `anchors` header; a root that stands twice is XORed together.
-
-    Raises `WireError` if the length is no multiple of 16.
-    """
-    if len(header) == PAIR_BYTES:
-        root, edge = _one_pair.unpack(header)
-        return {root: edge}
-    if len(header) % PAIR_BYTES:
-        raise _ragged(header)
-    edges: Edges = {}
-    for root, edge in _one_pair.iter_unpack(header):
-        edges[root] = edges.get(root, 0) ^ edge
-    return edges
-
-
-def _ragged(anchors: bytes) -> WireError:
-    return WireError(
-        "ragged-anchors", f"the anchors header has {len(anchors)} bytes, which is no multiple of {PAIR_BYTES}"
-    )
-
-
-def pack_counts(counts: Sequence[int]) -> bytes:
-    """The value of the `anchor-counts` header: `2 * len(counts)` bytes."""
-    return struct.pack(f">{len(counts)}H", *counts)
-
-
-def anchor_headers(edges: Sequence[Edges]) -> list[tuple[str, str | bytes | None]]:
-    """The headers `anchors` and `anchor-counts` of a record with these tuples, as far as it has them."""
-    if not any(edges):
-        return []
-    headers: list[tuple[str, str | bytes | None]] = [(ANCHORS_HEADER, b"".join(map(pack_anchors, edges)))]
-    if any(len(each) != 1 for each in edges):
-        headers.append((ANCHOR_COUNTS_HEADER, pack_counts([len(each) for each in edges])))
-    return headers
-
-
-def edges_of_tuples(anchors: bytes, counts: bytes | None) -> list[Edges]:
-    """The `edges` of each tuple of a record, by its headers; a root that stands twice in a tuple is XORed together.
-
-    Raises `WireError` if the headers do not go together.
-    """
-    pairs, odd = divmod(len(anchors), PAIR_BYTES)
-    if odd:
-        raise _ragged(anchors)
-    if counts is None:
-        return [unpack_anchors(anchors[at : at + PAIR_BYTES]) for at in range(0, len(anchors), PAIR_BYTES)]
-    if len(counts) % 2:
-        raise WireError("ragged-anchors", f"the anchor-counts header has {len(counts)} bytes, which is an odd number")
-    each = struct.unpack(f">{len(counts) // 2}H", counts)
-    if sum(each) != pairs:
-        raise WireError("ragged-anchors", f"the anchors header has {pairs} pairs, and the counts add up to {sum(each)}")
-    ends = [PAIR_BYTES * count for count in accumulate(each, initial=0)]
-    return [unpack_anchors(anchors[begin:end]) for begin, end in pairwise(ends)]
-
-
+Edges = dict[int, int]  # root id → edge id, of one tuple
+_COUNT: Final = np.dtype(">u2")
+_MOST: Final = 2**16 - 1  # anchors of a tuple
 Rows = NDArray[np.intp]  # shape `(k,)`: positions of rows
 
 
-class AnchorColumns(NamedTuple):
-    """Root and edge of each anchor of each tuple, in order."""
+@dataclass(frozen=True, slots=True)
+class RootColumns:
+    """The roots of each tuple of several, in order.
 
-    roots: IdColumn  # shape `(anchors,)`, dtype `u8`, as are the edges
-    edges: IdColumn
-    starts: Rows | None  # shape `(n + 1,)`: where the anchors of each tuple begin; None if each has one
+    Attributes:
+        roots: shape `(anchors,)`, dtype `u8`.
+        starts: shape `(n + 1,)`: where the roots of each tuple begin; None if each has one.
+    """
 
-    @classmethod
-    def read(cls, anchors: bytes | None, counts: bytes | None, tuples: int) -> "AnchorColumns":
-        """Reads the anchors of a record with `tuples` tuples; the edges of a root that a tuple has twice are XORed.
+    roots: IdColumn
+    starts: Rows | None
 
-        Raises `WireError` if the headers do not go together, or with the number of tuples.
-        """
-        if not anchors and not (counts and any(counts)):
-            return cls.none(tuples)
-        anchors = anchors or b""
-        if counts is None and len(anchors) == PAIR_BYTES * tuples:
-            ids = unpack_ids(anchors).astype(np.uint64)
-            return cls(ids[::2], ids[1::2], None)
-        each = edges_of_tuples(anchors, counts)
-        if len(each) != tuples:
-            raise WireError(
-                "ragged-anchors", f"the headers have anchors for {len(each)} tuples, and there are {tuples}"
-            )
-        roots = np.array([root for edges in each for root in edges], np.uint64)
-        flat = np.array([edge for edges in each for edge in edges.values()], np.uint64)
-        return cls(roots, flat, np.concatenate(([0], np.cumsum([len(edges) for edges in each]))))
+    @property
+    def tuples(self) -> int:
+        """How many tuples these are."""
+        return len(self.roots) if self.starts is None else len(self.starts) - 1
+
+    @property
+    def counts(self) -> Rows:
+        """How many roots each tuple has."""
+        return np.ones(len(self.roots), np.intp) if self.starts is None else np.diff(self.starts)
+
+    def spread(self, column: IdColumn) -> IdColumn:
+        """For each root, what a column has for its tuple."""
+        return column if self.starts is None else np.repeat(column, self.counts)
+
+    def take(self, rows: Rows) -> "RootColumns":
+        """The roots of some of the tuples."""
+        if self.starts is None:
+            return RootColumns(self.roots[rows], None)
+        begins = self.starts[rows]
+        counts = self.starts[rows + 1] - begins
+        ends = np.cumsum(counts)
+        # Positions of the roots: `counts` consecutive ones from the first of each tuple.
+        places = np.arange(counts.sum()) + np.repeat(begins - ends + counts, counts)
+        return RootColumns(self.roots[places], np.concatenate(([0], ends)))
+
+
+def concatenated(several: Sequence[RootColumns]) -> RootColumns:
+    """The roots of the tuples of several, in order."""
+    if len(several) == 1:
+        return several[0]
+    roots = np.concatenate([each.roots for each in several])
+    if all(each.starts is None for each in several):
+        return RootColumns(roots, None)
+    return RootColumns(roots, np.concatenate(([0], np.cumsum(np.concatenate([each.counts for each in several])))))
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorColumns(RootColumns):
+    """The roots of each tuple of a record, and the edge under which it is delivered.
+
+    Attributes:
+        seed: of the edges.
+        first: number of the first tuple's edge; those of the others follow.
+    """
+
+    seed: int = 0
+    first: int = 0
 
     @classmethod
     def none(cls, tuples: int) -> "AnchorColumns":
-        nothing = np.empty(0, np.uint64)
-        return cls(nothing, nothing, np.zeros(tuples + 1, np.intp))
+        """The anchors of tuples that belong to no tree."""
+        return cls(NO_IDS, np.zeros(tuples + 1, np.intp))
+
+    @classmethod
+    def read(cls, anchors: bytes | None, counts: bytes | None, tuples: int | None = None) -> "AnchorColumns":
+        """Reads the headers of a record with `tuples` tuples; by default, of as many as they have anchors for.
+
+        Raises `WireError` if they do not go together, or with the number of tuples, or a tuple has a root twice.
+        """
+        seed, first, roots = _parts(anchors) if anchors else (0, 0, NO_IDS)
+        if counts:
+            starts = _starts(counts)
+            if starts[-1] != len(roots):
+                raise _ragged(f"the anchors header has {len(roots)} roots, and the counts add up to {starts[-1]}")
+            _check_distinct(roots, starts)
+            made = cls(roots, starts, seed, first)
+        elif anchors or not tuples:
+            made = cls(roots, None, seed, first)
+        else:
+            made = cls.none(tuples)
+        if tuples is not None and made.tuples != tuples:
+            raise _ragged(f"the headers have anchors for {made.tuples} tuples, and there are {tuples}")
+        return made
+
+    @property
+    def edges(self) -> IdColumn:
+        """The edge of each root's tuple: shape `(anchors,)`, dtype `u8`."""
+        return self.spread(edge_column(self.seed, self.first, self.tuples)) if len(self.roots) else NO_IDS
 
     def part(self, begin: int, end: int) -> "AnchorColumns":
+        """The anchors of consecutive tuples, under the same edges."""
+        first = self.first + begin
         if self.starts is None:
-            return AnchorColumns(self.roots[begin:end], self.edges[begin:end], None)
+            return AnchorColumns(self.roots[begin:end], None, self.seed, first)
         starts = self.starts[begin : end + 1]
-        anchors = slice(starts[0], starts[-1])
-        return AnchorColumns(self.roots[anchors], self.edges[anchors], starts - starts[0])
+        return AnchorColumns(self.roots[starts[0] : starts[-1]], starts - starts[0], self.seed, first)
 
-    def take(self, rows: Rows) -> tuple[IdColumn, IdColumn, Rows | None]:
-        """Roots and edges of the anchors of some tuples, and how many each of them has; None if each has one."""
-        if self.starts is None:
-            return self.roots[rows], self.edges[rows], None
-        begins = self.starts[rows]
-        counts = self.starts[rows + 1] - begins
-        # Positions of the anchors: `counts` consecutive ones from the first of each tuple.
-        before = np.cumsum(counts) - counts
-        places = np.arange(counts.sum()) + np.repeat(begins - before, counts)
-        return self.roots[places], self.edges[places], counts
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The headers `anchors` and `anchor-counts` of a record with these tuples, as far as it has them."""
+        if not len(self.roots):
+            return []
+        headers = [(ANCHORS_HEADER, HEAD.pack(self.seed, self.first) + pack_ids(self.roots))]
+        if self.starts is not None and ((counts := self.counts) != 1).any():
+            if counts.max() > _MOST:
+                raise ValueError(
+                    f"a tuple has {counts.max():,} anchors, and may have {_MOST:,}: anchor it to fewer tuples"
+                )
+            headers.append((ANCHOR_COUNTS_HEADER, counts.astype(_COUNT).tobytes()))
+        return headers
+
+
+def readable_roots(anchors: bytes) -> IdColumn:
+    """The roots that an `anchors` header has, as far as it can be read: shape `(anchors,)`, dtype `u8`."""
+    size = max(0, len(anchors) - HEAD.size) // ID_BYTES * ID_BYTES
+    return unpack_ids(anchors[HEAD.size : HEAD.size + size]).astype(np.uint64)
+
+
+def _parts(anchors: bytes) -> tuple[int, int, IdColumn]:
+    """Seed, first number and roots."""
+    size = len(anchors) - HEAD.size
+    if size < 0 or size % ID_BYTES:
+        raise _ragged(
+            f"the anchors header has {len(anchors)} bytes, which is not {HEAD.size} and a multiple of {ID_BYTES}"
+        )
+    return *HEAD.unpack_from(anchors), unpack_ids(anchors[HEAD.size :]).astype(np.uint64)
+
+
+def _starts(counts: bytes) -> Rows:
+    if len(counts) % _COUNT.itemsize:
+        raise _ragged(f"the anchor-counts header has {len(counts)} bytes, which is an odd number")
+    return np.concatenate(([0], np.cumsum(np.frombuffer(counts, _COUNT), dtype=np.intp)))
+
+
+def _check_distinct(roots: IdColumn, starts: Rows) -> None:
+    counts = np.diff(starts)
+    if not len(counts) or counts.max() <= 1:
+        return
+    of = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((roots, of))
+    of, roots = of[order], roots[order]
+    twice = np.flatnonzero((of[1:] == of[:-1]) & (roots[1:] == roots[:-1]))
+    if len(twice):
+        at = twice[0]
+        raise _ragged(f"the anchors header has root {roots[at]:016x} twice for tuple {of[at]}")
+
+
+def _ragged(detail: str) -> WireError:
+    return WireError("ragged-anchors", detail)
 
 
 class Columns(NamedTuple):
     """Tuples of one stream for one task, as columns."""
 
     rows: Any
-    ids: IdColumn  # shape `(2 * anchors,)`: root and edge, in turn, of each anchor of each row
-    counts: Rows | None  # shape `(n,)`: how many anchors each row has; None if each has one
+    anchors: AnchorColumns
 
     def part(self, begin: int, end: int) -> "Columns":
-        counts = self.counts
-        if counts is None:
-            return Columns(self.rows[begin:end], self.ids[2 * begin : 2 * end], None)
-        first, last = 2 * int(counts[:begin].sum()), 2 * int(counts[:end].sum())
-        return Columns(self.rows[begin:end], self.ids[first:last], counts[begin:end])
-
-
-def concatenated(several: Sequence[Columns]) -> Columns:
-    if len(several) == 1:
-        return several[0]
-    rows = pa.concat_batches([each.rows for each in several])
-    ids = np.concatenate([each.ids for each in several])
-    if all(each.counts is None for each in several):
-        return Columns(rows, ids, None)
-    counts = [np.ones(len(each.rows), np.intp) if each.counts is None else each.counts for each in several]
-    return Columns(rows, ids, np.concatenate(counts))
+        """Consecutive tuples, under the same edges."""
+        return Columns(self.rows[begin:end], self.anchors.part(begin, end))

@@ -5,8 +5,7 @@ XOR of the edges of the spout tuple's recipients. Three ways to find them, the c
 
 - *direct*: the ack is an edge of the task's inbox as it is: a tuple without children.
 - *basis*: among few tuples, elimination finds the one subset whose XOR the ack is. It also finds acks that only add up
-  together: of a child that is anchored to two tuples of one tree, or of a lane of a Spark query, which acks a whole
-  micro-batch with one entry.
+  together, such as those of a bolt in Spark, which acks children and inputs separately.
 - *runs*: among many tuples, the children are searched in tuples that were emitted one after the other.
 
 What none of them finds stays unexplained.

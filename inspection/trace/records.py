@@ -9,7 +9,7 @@ import numpy as np
 
 from acker_worker.sessions import Sessions, Standing
 from inspection.previews import Previews
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, HEAD, SOURCE_HEADER, AnchorColumns
 from tuple_tree.errors import WireError
 from tuple_tree.headers import TRACEPARENT
 from tuple_tree.ids import ID_BYTES, IdColumn
@@ -182,24 +182,29 @@ class Sightings:
         # As for a bolt, the last of a name counts.
         named = dict(headers)
         anchors: bytes = named.get(ANCHORS_HEADER) or b""
-        if len(anchors) == PAIR_BYTES:
-            # The common case, and nearly always of another root.
-            if anchors[:ID_BYTES] not in self._bytes:
+        if len(anchors) == HEAD.size + ID_BYTES:
+            # The common case of a record with one tuple, and nearly always of another root.
+            if anchors[HEAD.size :] not in self._bytes:
                 return
         elif not self._mentions(anchors):
             return
         try:
-            edges = edges_of_tuples(anchors, named.get(ANCHOR_COUNTS_HEADER))
+            columns = AnchorColumns.read(anchors, named.get(ANCHOR_COUNTS_HEADER))
         except WireError:
+            return
+        places = np.flatnonzero(np.isin(columns.roots, self._wanted))
+        if not len(places):
             return
         component, _, stream = (named.get(SOURCE_HEADER) or b"").decode(errors="replace").partition("/")
         traceparent = (named.get(TRACEPARENT) or b"").decode(errors="replace")
-        for index, each in enumerate(edges):
-            for root in each.keys() & self.found.keys():
-                preview = self._previews.of(component, stream, payload, index)
-                place = bolt, task, offset, at_ms, component, stream
-                node = Node(*place, each[root], len(each), preview, traceparent, index, len(edges))
-                self.found[root].nodes.append(node)
+        counts, edges = columns.counts, columns.edges
+        tuples = columns.spread(np.arange(columns.tuples, dtype=np.uint64))
+        for place in places.tolist():
+            root, index = int(columns.roots[place]), int(tuples[place])
+            preview = self._previews.of(component, stream, payload, index)
+            where = bolt, task, offset, at_ms, component, stream
+            also = int(edges[place]), int(counts[index]), preview, traceparent, index, columns.tuples
+            self.found[root].nodes.append(Node(*where, *also))
 
     def _mentions(self, value: bytes) -> bool:
         return any(root in value for root in self._bytes)

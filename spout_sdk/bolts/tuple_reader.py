@@ -13,10 +13,9 @@ from spout_sdk.records import Headers, Record
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
-    PAIR_BYTES,
     SOURCE_HEADER,
     AnchorColumns,
-    unpack_anchors,
+    readable_roots,
 )
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
@@ -127,11 +126,9 @@ class TupleReader:
         return pack
 
     def _reject_record(self, record: Record, headers: _Headers, error: WireError) -> None:
-        # The anchors of all its trees, as far as the header can be read.
-        anchors = headers.anchors or b""
-        edges = unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
-        roots = np.fromiter(edges, np.uint64, len(edges))
-        columns = AnchorColumns(roots, np.fromiter(edges.values(), np.uint64, len(edges)), np.array([0, len(edges)]))
+        # The roots of all its trees, as far as the header can be read; that tuple is not acked under any edge.
+        roots = np.unique(readable_roots(headers.anchors or b""))
+        columns = AnchorColumns(roots, np.array([0, len(roots)]))
         self._reject(self._opened(record, UNKNOWN_STREAM, headers, 1, columns).tuple_at(0, ()), error)
 
 

@@ -9,7 +9,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import MadeRecord, Record, TaskEnvironment
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
@@ -78,10 +78,15 @@ class DeadLetters:
 def _alone(tuple_: Tuple) -> MadeRecord:
     """One tuple of a record, as a record that carries only this one."""
     record, codec, payload = tuple_.record, tuple_.pack.stream.codec, tuple_.record.value()
+    headers: Any = record.headers() or ()
+    anchors: list[tuple[str, bytes]] = []
+    if tuple_.is_tracked:
+        named = dict(headers)
+        whole = AnchorColumns.read(named[ANCHORS_HEADER], named.get(ANCHOR_COUNTS_HEADER), tuple_.pack.size)
+        anchors = whole.part(tuple_.index, tuple_.index + 1).headers()
     return MadeRecord(
         *(record.topic(), record.partition(), record.offset()),
         value_=None if payload is None or codec is None else codec.alone(payload, tuple_.index),
-        headers_=anchor_headers([tuple_.edges])
-        + [each for each in record.headers() or () if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)],
+        headers_=[*anchors, *(each for each in headers if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER))],
         timestamp_=record.timestamp(),
     )

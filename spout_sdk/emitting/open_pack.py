@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from spout_sdk.records import Headers
-from tuple_tree.anchors import Columns
-from tuple_tree.ids import NO_IDS, IdColumn
+from tuple_tree.anchors import AnchorColumns, Columns
+from tuple_tree.edges import edge_column
 from tuple_tree.input_batch import NO_BATCH, InputBatch, PlacedRuns, Places, as_column
 from tuple_tree.payloads import PayloadCodec
 
@@ -59,19 +59,16 @@ class OpenPack(PlacedRuns):
         self.batched += part.num_rows
         self.add_all(batch, places)
 
-    def seal(self, draw: Callable[[int], IdColumn]) -> Columns:
-        """Removes all tuples, each delivered under an edge of its own, which joins the inputs that it is anchored to.
-
-        Args:
-            draw: returns a number of new edges.
-        """
+    def seal(self, new_seed: Callable[[], int]) -> Columns:
+        """Removes all tuples, each delivered under an edge of its own, which joins the inputs it is anchored to."""
         rows: Any = pa.concat_batches(self.columns) if self.columns else self.rows
         runs, odd = self.runs, self.odd
         self.rows, self.columns, self.batched = [], [], 0
         self.runs, self.odd, self.batch = [], [], NO_BATCH
         if not any(batch.is_tracked for batch, _ in runs):
-            return Columns(rows, NO_IDS, None)
-        edges = draw(len(rows))
+            return Columns(rows, AnchorColumns.none(len(rows)))
+        seed = new_seed()
+        edges = edge_column(seed, 0, len(rows))
         slots = np.ones(len(edges), np.intp)
         if odd:
             slots[[row for row, _ in odd]] = [count for _, count in odd]
@@ -89,10 +86,9 @@ class OpenPack(PlacedRuns):
         counts = slots if odd else None
         if not is_anchor.all():
             of_rows = np.repeat(np.arange(len(slots)), slots)
-            edges, counts = edges[is_anchor], np.bincount(of_rows[is_anchor], minlength=len(slots))
-        ids = np.empty(2 * len(edges), np.uint64)
-        ids[::2], ids[1::2] = np.concatenate(roots), edges
-        return Columns(rows, ids, counts)
+            counts = np.bincount(of_rows[is_anchor], minlength=len(slots))
+        starts = None if counts is None else np.concatenate(([0], np.cumsum(counts)))
+        return Columns(rows, AnchorColumns(np.concatenate(roots), starts, seed))
 
     def take_keys(self, rows: int) -> dict[int, bytes]:
         """Removes the keys of the first rows; a tuple that is about to be added keeps its own."""

@@ -19,7 +19,7 @@ from spout_sdk.errors import DeliveryError, is_refused
 from spout_sdk.records import Headers, TaskEnvironment
 from tuple_tree.anchors import Columns
 from tuple_tree.entries import Entries
-from tuple_tree.ids import NO_IDS, IdColumn, random_column
+from tuple_tree.ids import NO_IDS, IdColumn
 from tuple_tree.input_batch import NO_BATCH, InputBatch, PlacedRuns, Places
 from tuple_tree.packs import Pack, packs
 from tuple_tree.payloads import MAX_BYTES
@@ -30,7 +30,6 @@ logger = get_logger("spout_sdk.outbox")
 MAX_MESSAGE: Final = 500
 _MOST_CHARACTERS: Final = 65_536
 _GROWTH: Final = 4
-_FEW: Final = 16  # edges that are drawn one by one: each column of random ids is a system call
 
 
 class Joined(NamedTuple):
@@ -50,7 +49,7 @@ class Outbox:
         component: name of the task's component.
         environment: of the task.
         acks: where its entries go.
-        next_id: returns random ids.
+        next_id: returns random ids, as seeds of edges.
         sends_inits_first: whether an init must be delivered before its tuple is sent: a bolt in Spark, or one with
             windows, sends entries of children before that of their input. Entries that reach the acker before the init
             expire without it, and the input's could complete the tree (ADR 23).
@@ -73,7 +72,7 @@ class Outbox:
     ) -> None:
         self._component = component
         self._counters = environment.counters
-        self._entropy, self._next_id = environment.entropy, next_id
+        self._next_id = next_id
         self._sink = environment.sink
         self._inits_first = sends_inits_first
         self.acks = acks
@@ -147,7 +146,7 @@ class Outbox:
     def flush(self) -> None:
         """Sends all that is buffered."""
         self.handle_reports()
-        sealed = [(pack, pack.seal(self._edges)) for pack in self._open]
+        sealed = [(pack, pack.seal(self._next_id)) for pack in self._open]
         self._open.clear()
         inits, acks = self._inits(), self._acks()
         covered, self.covered = self.covered, []
@@ -179,12 +178,7 @@ class Outbox:
     def _send(self, pack: OpenPack) -> None:
         """Sends the tuples of a pack before all others."""
         del self._open[pack]
-        self._send_packs(pack, pack.seal(self._edges))
-
-    def _edges(self, count: int) -> IdColumn:
-        if count < _FEW:
-            return np.fromiter((self._next_id() for _ in range(count)), np.uint64, count)
-        return random_column(count, self._entropy)
+        self._send_packs(pack, pack.seal(self._next_id))
 
     def _inits(self) -> tuple[IdColumn, IdColumn]:
         return _columns([(batch.roots[at], batch.vals(at)) for batch, at in self.begun.take()])
@@ -209,7 +203,7 @@ class Outbox:
             pack.limit = max(1, min(pack.most_rows, _GROWTH * pack.limit, MAX_BYTES * rows // size))
 
     def _send_pack(self, pack: OpenPack, made: Pack, key: bytes | None) -> None:
-        roots, rows = made.part.ids[::2], len(made.part.rows)
+        roots, rows = made.part.anchors.roots, len(made.part.rows)
         if made.error is not None:
             self._reports.append((roots, rows, made.error, None))
             return

@@ -14,9 +14,9 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings
 from spout_sdk.records import Entropy
-from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES
+from tuple_tree.anchors import ANCHORS_HEADER, readable_roots
 from tuple_tree.entries import Entries
-from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SESSION_BYTES, AckBatch, encode_ack_batch
 from tuple_tree.names import acks_topic, component_group, tuples_topic
@@ -120,7 +120,7 @@ class TimeoutResets:
         headers: Any = message.headers() or ()
         anchors = dict(headers).get(ANCHORS_HEADER) or b""
         if anchors:
-            roots = unpack_ids(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES])[::2].astype(np.uint64)
+            roots = readable_roots(anchors)
             self._read[message.partition() or 0].append((message.offset() or 0, roots))
             self._kept += len(roots)
 

@@ -18,7 +18,7 @@ from tests.contract.components import (
     tuples_in,
 )
 from tests.contract.world import World
-from tuple_tree.anchors import pack_anchors, unpack_anchors
+from tests.packs import anchor_headers, edges_in
 from tuple_tree.messages import decode_ack_batch
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 from tuple_tree.routing import fields_task
@@ -87,8 +87,8 @@ class Records:
             messages.add("held")
             running.eventually(lambda: two.words, "it is held")
             (record,) = running.records(tuples_topic(topology.name, "two"))
-            (root,) = unpack_anchors(record.header["anchors"])
-            of_its_tree = [("anchors", pack_anchors({root: 1})), ("source", b"spout/default"), ("mine", b"x")]
+            (root,) = edges_in(record.header.items())[0]
+            of_its_tree = [*anchor_headers([{root: 1}]), ("source", b"spout/default"), ("mine", b"x")]
             running.append(inbox, 0, b"\xff\xfe", of_its_tree)
             running.append(inbox, 0, b"", [("source", b"spout/default")])
             messages.add("after")

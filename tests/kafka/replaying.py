@@ -16,7 +16,7 @@ from inspection.replay import Replayer
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
 
-ANCHORS: Final = bytes(range(16))
+ANCHORS: Final = bytes(range(20))
 
 
 def write_dead_letters(

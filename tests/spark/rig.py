@@ -14,9 +14,9 @@ import spark_jobs
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from tests.kafka.sdk_rig import Cluster, headers_of, value
-from tests.packs import packed, tuples_in
+from tests.packs import anchor_headers, edges_in, packed, tuples_in, under_seed
 from tests.spark.topologies import TIMEOUT_MS
-from tuple_tree.anchors import Edges, anchor_headers, edges_of_tuples
+from tuple_tree.anchors import Edges
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
@@ -43,12 +43,7 @@ def forget_commit(checkpoint: Path) -> None:
 
 def pairs_of(record: Message) -> list[tuple[int, int]]:
     """Root and edge of each anchor of each tuple of a record."""
-    headers = headers_of(record)
-    if "anchors" not in headers:
-        return []
-    return [
-        pair for edges in edges_of_tuples(headers["anchors"], headers.get("anchor-counts")) for pair in edges.items()
-    ]
+    return [pair for edges in edges_in(headers_of(record).items()) for pair in edges.items()]
 
 
 class Outcome:
@@ -93,15 +88,16 @@ class Stage(Topics):
     def send(self, tuples: Iterable[Sequence[Any]], source: str = "lines", stream: str = "default") -> list[int]:
         """Sends tuples of a spout to the bolt, each a tree of its own; returns their roots."""
         declared = self.manifest.stream(source, stream)
-        sent = [({next_id(): next_id()}, values) for values in tuples]
-        self.init([edges for edges, _ in sent])
+        rows = list(tuples)
         size = _PACKED if declared.codec == "arrow" else 1
-        for begin in range(0, len(sent), size):
-            some = sent[begin : begin + size]
-            payload = packed(declared, *(values for _, values in some))
-            self.send_record(payload, *(edges for edges, _ in some), source=f"{source}/{stream}")
+        parts = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+        edges = [under_seed([next_id() for _ in part], next_id()) for part in parts]
+        trees = [each for some in edges for each in some]
+        self.init(trees)
+        for part, some in zip(parts, edges, strict=True):
+            self.send_record(packed(declared, *part), *some, source=f"{source}/{stream}")
         self.flush()
-        return [root for edges, _ in sent for root in edges]
+        return [root for each in trees for root in each]
 
     def send_record(
         self,

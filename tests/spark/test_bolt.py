@@ -14,11 +14,11 @@ from pyspark.sql.pandas import functions as pandas_functions
 
 from spark_jobs import mark_failed, merge_tracking
 from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
+from tests.packs import anchor_headers
 from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, next_id, pairs_of, topology_name
 from tests.spark.topologies import manifest_of, subscription
 from tests.waiting import eventually
-from tuple_tree.anchors import pack_anchors
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
@@ -227,17 +227,17 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     fine, bad = stage.send([(f"line {number}",) for number in range(MANY)]), stage.send([("bad",), ("",)])
     # Two inputs of several trees, one of which is in both.
     one, two, three = next_id(), next_id(), next_id()
-    first, second = {one: next_id(), two: next_id()}, {two: next_id(), three: next_id()}
+    first, second = dict.fromkeys((one, two), next_id()), dict.fromkeys((two, three), next_id())
     stage.init([{one: first[one], two: first[two] ^ second[two], three: second[three]}])
     stage.send_record(b"\x02a", first)
     stage.send_record(b"\x02b", second)
     stage.send_record(b"\x12untracked", {})
     edges = [{next_id(): next_id()} for _ in range(3)]
-    edges += [{next_id(): next_id(), next_id(): next_id()} for _ in range(2)]
+    edges += [dict.fromkeys((next_id(), next_id()), next_id()) for _ in range(2)]
     stage.init(edges)
     stage.send_record(b"\x02b", b"x" * 17)
     # Without a count these are the anchors of two tuples.
-    stage.send_record(b"\x02b", pack_anchors(edges[4]))
+    stage.send_record(b"\x02b", dict(anchor_headers([edges[4]]))["anchors"])
     stage.send_record(b"\x02c", edges[0], source=None)
     stage.send_record(b"\x02d", edges[1], source="missing/default")
     stage.send_record(None, edges[2])
@@ -371,7 +371,7 @@ def test_at_most_once_reads_committed_records(spark: SparkSession, bootstrap_ser
     # As of a cluster whose other consumers read everything.
     stage.kafka["isolation.level"] = "read_uncommitted"
     topic = tuples_topic(stage.manifest.topology, "split")
-    headers = [("anchors", pack_anchors({1: 2})), ("source", b"lines/default")]
+    headers = [*anchor_headers([{1: 2}]), ("source", b"lines/default")]
     write_in_transactions(
         stage.kafka, topic, [(b"\x02a", True), (b"\x02b", False), (b"\x02c", True), (b"\x02d", False)], headers
     )

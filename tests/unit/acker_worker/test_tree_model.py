@@ -13,16 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from acker_worker.fold import LogRecord
 from tests.acking_cases import LIFETIME_TICKS
+from tests.anchoring import AnchoredTuple, new_child
 from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, Outcome, new_fold, outcomes
-from tuple_tree.anchors import Edges, ack_vals, new_child
 
 
 @dataclass(eq=False)
-class ModelTuple:
-    """A delivered tuple of the model; it is an `Anchor`."""
+class ModelTuple(AnchoredTuple):
+    """A delivered tuple of the model."""
 
-    edges: Edges
-    out: int = 0
     done: bool = False
 
 
@@ -85,7 +83,7 @@ class Trees(RuleBasedStateMachine):
         open_ = self._open()
         chosen = self.random.sample(open_, min(anchors, len(open_)))
         for _ in range(children):
-            child = ModelTuple(new_child([*chosen, *chosen[:twice]], self._next_id))
+            child = ModelTuple(new_child([*chosen, *chosen[:twice]], self._next_id()))
             for tree in self._trees_of(child):
                 tree.tuples.append(child)
 
@@ -95,7 +93,7 @@ class Trees(RuleBasedStateMachine):
         open_ = self._open()
         for tuple_ in self.random.sample(open_, min(count, len(open_))):
             tuple_.done = True
-            for root, val in ack_vals(tuple_):
+            for root, val in tuple_.ack_vals():
                 self.trees[root].undelivered += 1
                 self.bag.append(("ack", root, val))
 
@@ -162,7 +160,7 @@ class Trees(RuleBasedStateMachine):
         for tuple_ in again:
             for tree in self._trees_of(tuple_):
                 tree.disturbed = True
-        acks = [pair for tuple_ in again for pair in ack_vals(tuple_)]
+        acks = [pair for tuple_ in again for pair in tuple_.ack_vals()]
         self._apply(self.log.send(writer="again/0", session=self.random.randbytes(16), acks=acks))
 
     @rule(ticks=st.integers(1, 4))

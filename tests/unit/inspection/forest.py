@@ -4,7 +4,8 @@ import random
 from dataclasses import dataclass, field
 
 from inspection.trace.records import LogEntry, Node, Outcome, RootRecords
-from tuple_tree.anchors import Edges, ack_vals, new_child
+from tests.anchoring import AnchoredTuple, new_child
+from tuple_tree.anchors import Edges
 from tuple_tree.messages import FailReason, SpoutAddress
 
 ROOT = 0x0123456789ABCDEF
@@ -12,8 +13,8 @@ ROOT = 0x0123456789ABCDEF
 SPOUT = SpoutAddress("t.notices.lines", 0, 30_000)
 
 
-@dataclass
-class Grown:
+@dataclass(eq=False)
+class Grown(AnchoredTuple):
     """A tuple on its way."""
 
     bolt: str
@@ -21,9 +22,7 @@ class Grown:
     offset: int
     emitted_ms: int
     source: str
-    edges: Edges
     parents: tuple[int, ...]
-    out: int = 0
     acked: bool = False
 
     def node(self, root: int) -> Node:
@@ -71,12 +70,12 @@ class Forest:
 
     def emit(self, parents: tuple[int, ...], bolt: str, task: int) -> int:
         anchors = [self.tuples[at] for at in parents]
-        return self._grow(bolt, task, anchors[0].bolt, new_child(anchors, self.id), parents)
+        return self._grow(bolt, task, anchors[0].bolt, new_child(anchors, self.id()), parents)
 
     def ack(self, at: int) -> None:
         grown = self.tuples[at]
         grown.acked = True
-        for root, val in ack_vals(grown):
+        for root, val in grown.ack_vals():
             self.add_entry(root, "ack", f"{grown.bolt}/{grown.task}", val)
 
     def add_entry(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutAddress | None = None) -> None:
@@ -104,7 +103,7 @@ class Forest:
         self.now += self.random.choice((0, 0, 1, 7))
         offset = self.offsets.get((bolt, task), 0) + self.random.choice((1, 1, 5))
         self.offsets[bolt, task] = offset
-        self.tuples.append(Grown(bolt, task, offset, self.now, source, edges, parents))
+        self.tuples.append(Grown(edges, bolt, task, offset, self.now, source, parents))
         return len(self.tuples) - 1
 
 

@@ -15,7 +15,8 @@ from spout_sdk.records import Delivered, Headers, MadeRecord, Sending, TaskEnvir
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord
-from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, anchor_headers, unpack_anchors
+from tests.packs import anchor_headers, edges_in
+from tuple_tree.anchors import SOURCE_HEADER, Edges
 from tuple_tree.messages import AckBatch, decode_ack_batch
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
@@ -39,7 +40,11 @@ class Sent:
     @property
     def edges(self) -> Edges:
         """Of all its tuples together."""
-        return unpack_anchors(self.header.get(ANCHORS_HEADER, b""))
+        sums: Edges = defaultdict(int)
+        for each in edges_in(self.headers):
+            for root, edge in each.items():
+                sums[root] ^= edge
+        return dict(sums)
 
     def deliver(self, error: object = None) -> None:
         if self.on_delivery is not None:

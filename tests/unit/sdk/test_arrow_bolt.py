@@ -28,9 +28,9 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import MemoryRecord, SimulatedCluster
-from tests.packs import packed, tuples_of
+from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.unit.sdk.memory import Bench, made
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import KEYED, Grouping, Guarantee
 from tuple_tree.routing import fields_task, grouping_key
 
@@ -126,6 +126,8 @@ def checksums_of(edges: list[dict[int, int]]) -> dict[int, int]:
     return sums
 
 
+EDGES = under_seed([1, 2])
+
 ids = st.integers(1, 2**64 - 1)
 texts = st.sampled_from(["a", "b", "ä", "", "long" * 9])
 
@@ -134,7 +136,8 @@ texts = st.sampled_from(["a", "b", "ä", "", "long" * 9])
 def batches(draw: Any) -> Any:
     """Input rows' edges, and rows to emit, each with the row that it is anchored to."""
     roots = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
-    edges = draw(st.lists(st.dictionaries(st.sampled_from(roots), ids, max_size=3), min_size=1, max_size=9))
+    of_rows = st.lists(st.sampled_from(roots), max_size=3, unique=True)
+    edges = under_seed(draw(st.lists(of_rows, min_size=1, max_size=9)), draw(ids))
     notes = st.none() | texts
     row = st.tuples(texts, st.integers(-(2**63), 2**63 - 1), notes)
     rows = draw(st.lists(st.tuples(row, st.integers(0, len(edges) - 1)), max_size=250))
@@ -184,7 +187,7 @@ def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grou
 
 def test_rows_are_anchored_one_to_one_by_default() -> None:
     bench, task, bolt = rig(grouping="global")
-    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    run(bench, task, [("a", 1), ("b", 2)], EDGES)
     (_, collector) = bolt.calls[0]
     collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, "z"]})
     collector.emit({"word": ["free"], "n": [3], "note": [None]}, anchors=())
@@ -216,18 +219,18 @@ def good(**columns: Any) -> dict[str, Any]:
 )
 def test_rows_that_do_not_fit_raise_and_nothing_is_sent(data: Any, options: Any, text: str) -> None:
     bench, task, bolt = rig()
-    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    run(bench, task, [("a", 1), ("b", 2)], EDGES)
     collector = bolt.calls[0][1]
     with pytest.raises(EmitError, match=text):
         collector.emit(data, **options)
     collector.ack()
     task.flush()
-    assert (sent(bench), bench.sink.checksums()) == ([], {1: 10, 2: 20})
+    assert (sent(bench), bench.sink.checksums()) == ([], checksums_of(EDGES))
 
 
 def test_rows_are_acked_and_failed_by_number_or_mask_once() -> None:
     bench, task, bolt = rig()
-    run(bench, task, [("", row) for row in range(5)], [{row + 1: 7} for row in range(5)])
+    run(bench, task, [("", row) for row in range(5)], under_seed(range(1, 6)))
     collector = bolt.calls[0][1]
     collector.fail("no", rows=np.array([False, True, False, True, False]))
     collector.ack([0])
@@ -240,20 +243,20 @@ def test_rows_are_acked_and_failed_by_number_or_mask_once() -> None:
     assert task.committable == 0
     collector.ack()
     task.flush()
-    assert (bench.sink.checksums(), task.committable) == ({1: 7, 3: 7, 5: 7}, 1)
+    assert (bench.sink.checksums(), task.committable) == (checksums_of(under_seed(range(1, 6))[::2]), 1)
     assert {root: message for root, message in bench.sink.failed().items() if message == "no"} == {4: "no"}
 
 
 def test_an_emit_after_the_ack_fails_the_tree() -> None:
     bench, task, bolt = rig()
-    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    run(bench, task, [("a", 1), ("b", 2)], EDGES)
     collector = bolt.calls[0][1]
     collector.ack([0])
     with pytest.raises(TupleAlreadyDoneError):
         collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
     collector.ack()
     task.flush()
-    assert (bench.sink.checksums(), list(bench.sink.failed())) == ({2: 20}, [1])
+    assert (bench.sink.checksums(), list(bench.sink.failed())) == (EDGES[1], [1])
     assert sent(bench) == []
 
 
@@ -264,16 +267,16 @@ def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) 
         raise ValueError("bad")
 
     bench, task, bolt = rig(work, on_exception=on_exception)
-    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    run(bench, task, [("a", 1), ("b", 2)], EDGES)
     bolt.calls[0][1].ack()
     task.flush()
     letters = bench.sink.to(".dead-letters")
     if on_exception == "fail":
         assert (bench.sink.failed(), letters) == ({1: "ValueError: bad"}, [])
-        assert bench.sink.checksums() == {2: 20}
+        assert bench.sink.checksums() == EDGES[1]
     else:
         assert [tuples_of(each.value or b"", (), Lines.streams[0])[0][0] for each in letters] == [("a", 1)]
-        assert bench.sink.checksums() == {1: 10, 2: 20}
+        assert bench.sink.checksums() == checksums_of(EDGES)
     assert task.committable == 1
 
 
@@ -289,18 +292,18 @@ class RaisesOnce(TaskHook):
 def test_rows_whose_hook_raised_are_acked_once_by_their_bolt() -> None:
     bench, task, bolt = rig(hooks=[RaisesOnce])
     for root in (1, 3):
-        run(bench, task, [("a", 1), ("b", 2)], [{root: 10}, {root + 1: 20}])
+        run(bench, task, [("a", 1), ("b", 2)], under_seed([root, root + 1]))
     for _, collector in bolt.calls:
         collector.ack()
     task.flush()
     assert bench.sink.failed() == {}
-    assert (bench.sink.checksums(), task.committable) == ({1: 10, 2: 20, 3: 10, 4: 20}, 2)
+    assert (bench.sink.checksums(), task.committable) == (checksums_of([*EDGES, *under_seed([3, 4])]), 2)
 
 
-@pytest.mark.parametrize(("guarantee", "edge"), [("at_least_once", {}), ("at_most_once", {1: 10})])
-def test_untracked_rows_are_settled_too(guarantee: Guarantee, edge: dict[int, int]) -> None:
+@pytest.mark.parametrize(("guarantee", "edges"), [("at_least_once", [{}, {}]), ("at_most_once", EDGES)])
+def test_untracked_rows_are_settled_too(guarantee: Guarantee, edges: list[dict[int, int]]) -> None:
     bench, task, bolt = rig(guarantee=guarantee)
-    run(bench, task, [("a", 1), ("b", 2)], [edge, edge])
+    run(bench, task, [("a", 1), ("b", 2)], edges)
     bolt.calls[0][1].emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
     bolt.calls[0][1].ack()
     task.flush()
@@ -331,7 +334,7 @@ def test_hooks_are_called_for_each_row() -> None:
         collector.ack()
 
     bench, task, _ = rig(work, hooks=[Hook])
-    run(bench, task, [("a", 1)], [{1: 10}])
+    run(bench, task, [("a", 1)], under_seed([1]))
     assert seen == [(("x", 1, None), TASKS), ("acked", ("a", 1)), ("executed", ("a", 1))]
 
 

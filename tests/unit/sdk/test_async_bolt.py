@@ -25,10 +25,11 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import MemoryRecord, SimulatedCluster
+from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines, rig
 from tests.unit.sdk.memory import Bench, execute
 from tests.waiting import eventually
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import encode_tuples, payload_codec
 
@@ -84,7 +85,8 @@ def running(
 def record(bench: Bench, *lines: str, first_root: int = 1) -> MemoryRecord:
     """One record with these lines, each of a tree of its own."""
     codec = payload_codec(bench.topology.manifest.stream("lines", "default"))
-    headers = [*anchor_headers([{first_root + n: 100} for n in range(len(lines))]), (SOURCE_HEADER, b"lines/default")]
+    edges = under_seed(range(first_root, first_root + len(lines)))
+    headers = [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default")]
     return bench.raw("split", encode_tuples(codec, [(line,) for line in lines]), headers, task=1)
 
 

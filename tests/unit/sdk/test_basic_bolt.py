@@ -8,10 +8,10 @@ from typing import Any
 
 from spout_sdk import BasicBolt, BasicCollector, Bolt, FailTupleError, Spout, TaskHook, TopologyBuilder, Tuple, declare
 from spout_sdk.testing import MemoryRecord
-from tests.packs import packed, tuples_of
+from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.seeds import each_seed
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.ids import ID_MASK
 from tuple_tree.messages import decode_ack_batch
 
@@ -93,13 +93,12 @@ def _task(chance: random.Random, sink: OrderedSink) -> tuple[Bench, Any]:
 
 
 def _record(bench: Bench, chance: random.Random, row: int, inputs: dict[int, dict[int, int]]) -> MemoryRecord:
-    edges = []
-    for number in range(row, row + chance.choice((1, 5, 40, 300))):
-        of = {chance.randrange(1, ID_MASK): chance.randrange(1, ID_MASK)}
-        if chance.random() < 0.001:
-            of[chance.randrange(1, ID_MASK)] = chance.randrange(1, ID_MASK)
-        inputs[number] = of
-        edges.append(of)
+    roots = []
+    for _ in range(chance.choice((1, 5, 40, 300))):
+        trees = 2 if chance.random() < 0.001 else 1
+        roots.append([chance.randrange(1, ID_MASK) for _ in range(trees)])
+    edges = under_seed(roots, chance.getrandbits(64))
+    inputs |= dict(enumerate(edges, row))
     rows = [(number,) for number in range(row, row + len(edges))]
     return bench.raw("any", packed(LINES, *rows), [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default")])
 

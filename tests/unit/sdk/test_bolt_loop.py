@@ -20,9 +20,9 @@ from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.testing import MemoryRecord
+from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
-from tuple_tree.anchors import anchor_headers
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
@@ -239,7 +239,7 @@ class Rig:
     ) -> None:
         self.consumer = consumer([*there, 0], rows=rows)
         if tracked:
-            self.consumer.headers += anchor_headers([{row + 1: 1} for row in range(rows)])
+            self.consumer.headers += anchor_headers(under_seed(range(1, rows + 1)))
         monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)

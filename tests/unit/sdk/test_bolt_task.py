@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
-from tests.unit.sdk.bolt_rig import Lines, feed, rig
+from spout_sdk import BasicBolt, BasicCollector, DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
+from tests.packs import anchor_headers, edges_in, under_seed
+from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
 from tests.unit.sdk.memory import execute
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER
 from tuple_tree.payloads import encode_tuples, payload_codec
@@ -16,7 +17,7 @@ from tuple_tree.payloads import encode_tuples, payload_codec
 def test_a_tuple_has_its_values_and_its_address() -> None:
     bench, task, bolt = rig()
     feed(bench, task, "first")
-    feed(bench, task, "a line", {7: 9, 8: 10})
+    feed(bench, task, "a line", {7: 9, 8: 9})
     tuple_: Tuple = bolt.tuples[1]
     assert [tuple_["line"], tuple_[0], *tuple_.values, *tuple_] == ["a line"] * 4
     assert (tuple_.component, tuple_.stream, tuple_.fields, len(tuple_)) == ("lines", "default", ("line",), 1)
@@ -54,7 +55,7 @@ def test_acking_or_failing_twice_raises_and_names_the_tuple() -> None:
 
 def test_failing_and_resetting_name_every_root_and_a_fail_may_have_an_exception() -> None:
     bench, task, bolt = rig()
-    for edges in ({7: 9, 8: 10}, {4: 9}, {5: 9}, {6: 9}):
+    for edges in ({7: 9, 8: 9}, {4: 9}, {5: 9}, {6: 9}):
         feed(bench, task, "a", edges)
     both, exception, number, acked = bolt.tuples
     bolt.collector.reset_timeout(both)
@@ -75,10 +76,10 @@ ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
 @pytest.mark.parametrize(
     ("payload", "headers", "reason"),
     [
-        (b"\xff\xff", [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"lines/default")], "bad-payload"),
+        (b"\xff\xff", [(ANCHORS_HEADER, bytes(20)), (SOURCE_HEADER, b"lines/default")], "bad-payload"),
         (None, [(SOURCE_HEADER, b"lines/default")], "no-payload"),
-        (ONE, [(ANCHORS_HEADER, b"\0" * 15), (SOURCE_HEADER, b"lines/default")], "ragged-anchors"),
-        (ONE, [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"missing/default")], "unknown-source"),
+        (ONE, [(ANCHORS_HEADER, bytes(19)), (SOURCE_HEADER, b"lines/default")], "ragged-anchors"),
+        (ONE, [(ANCHORS_HEADER, bytes(20)), (SOURCE_HEADER, b"missing/default")], "unknown-source"),
         (ONE, [(SOURCE_HEADER, b"lines/other")], "unknown-source"),
         (ONE, [(SOURCE_HEADER, b"split/default")], "unknown-source"),
         (ONE, None, "no-source"),
@@ -94,7 +95,7 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, he
     (letter,) = bench.sink.to(".dead-letters")
     assert (letter.value, letter.header["dead-letter.reason"]) == (payload, reason.encode())
     assert letter.headers[: len(headers or ())] == (headers or [])
-    has_root = bool(headers) and headers[0] == (ANCHORS_HEADER, b"\0" * 16)
+    has_root = bool(headers) and headers[0] == (ANCHORS_HEADER, bytes(20))
     assert list(bench.sink.failed()) == ([0] if has_root else [])
     assert bench.counters.dead_letters == 1
     for batch in bench.sink.to(".acks")[3:]:
@@ -103,6 +104,26 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, he
     letter.deliver()
     task.flush()
     assert task.committable == 2
+
+
+def test_the_dead_letter_of_a_tuple_of_a_pack_has_its_roots_and_its_edge() -> None:
+    class Picky(BasicBolt):
+        streams = Split.streams
+
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            if tuple_["line"] == "bad":
+                raise ValueError("no")
+
+    bench, task, _ = rig(Picky, on_exception="dead_letter")
+    edges = under_seed([1, (), (2, 3), 4], 5)
+    payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",), ("a",), ("bad",), ("bad",)])
+    headers = [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default"), ("mine", b"x")]
+    execute(task, bench.raw("split", payload, headers, task=1))
+    task.flush()
+    letters = bench.sink.to(".dead-letters")
+    assert [edges_in(letter.headers, 1) for letter in letters] == [[edges[2]], [edges[3]]]
+    assert [letter.header["mine"] for letter in letters] == [b"x", b"x"]
+    assert bench.sink.checksums() == {1: edges[0][1], **edges[2], **edges[3]}
 
 
 def test_a_dead_letter_that_is_too_large_is_sent_without_its_value() -> None:

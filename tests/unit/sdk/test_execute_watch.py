@@ -18,9 +18,10 @@ from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
+from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Manual, Split, rig
 from tests.unit.sdk.memory import execute
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.messages import AckBatch, SpoutAddress, decode_ack_batch, encode_ack_batch
 from tuple_tree.payloads import encode_tuples, payload_codec
 
@@ -163,7 +164,7 @@ def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
 
     watched.bolt.during = look
     payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
-    headers = [*anchor_headers([{root: 1} for root in range(1, rows + 1)]), (SOURCE_HEADER, b"lines/default")]
+    headers = [*anchor_headers(under_seed(range(1, rows + 1))), (SOURCE_HEADER, b"lines/default")]
     execute(watched.task, watched.bench.raw("split", payload, headers, task=1))
     assert seen == [(root, (root,)) for root in range(1, rows + 1)]
     assert watched.task.running is None

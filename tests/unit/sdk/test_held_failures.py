@@ -11,9 +11,10 @@ import pytest
 
 from spout_sdk import AsyncBolt, AsyncCollector, Bolt, FailTupleError, OutputCollector, TaskContext, Tuple, declare
 from spout_sdk.testing import MemoryRecord
+from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Split, rig
 from tests.unit.sdk.memory import Bench, execute
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.payloads import encode_tuples, payload_codec
 
 
@@ -49,7 +50,7 @@ class Collects(Bolt):
 def pack(bench: Bench, roots: dict[int, str]) -> MemoryRecord:
     """A record of a line for each root; it cannot be read if one is `unreadable`."""
     codec = payload_codec(Lines.streams[0])
-    headers = [*anchor_headers([{root: 100} for root in roots]), (SOURCE_HEADER, b"lines/default")]
+    headers = [*anchor_headers(under_seed(roots)), (SOURCE_HEADER, b"lines/default")]
     payload = encode_tuples(codec, [(line,) for line in roots.values()])
     if "unreadable" in roots.values():
         payload = payload.replace(b"unreadable", b"\xff" * 10)

@@ -22,7 +22,6 @@ from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, notice
 from tests.unit.sdk.memory import Sent
 from tests.unit.sdk.memory_source import MemoryTopics
-from tuple_tree.anchors import unpack_anchors
 from tuple_tree.messages import AckBatch, encode_ack_batch
 
 ACK_PARTITIONS = 2
@@ -88,7 +87,7 @@ class Run:
             if self.rng.random() >= share:
                 break
             self.taken += 1
-            ((root, edge),) = unpack_anchors(sent.header["anchors"]).items()
+            ((root, edge),) = sent.edges.items()
             assert root not in self.trees
             self.trees[root] = Work(root, edge)
             self.inbox.append(self.trees[root])

@@ -79,12 +79,37 @@ def test_a_record_that_is_not_delivered_fails_the_trees_of_all_its_tuples(roots:
 
 def test_anchors_count_for_the_size_of_a_record() -> None:
     rig = OutboxRig()
-    for number in range(300):
-        rig.add(("a", number), range(500 * number + 1, 500 * number + 501))
+    for number in range(100):
+        rig.add(("a", number), range(1_000 * number + 1, 1_000 * number + 1_001))
     rig.outbox.flush()
     sizes = [sum(len(value or b"") for _, value in sent.headers) + len(sent.value or b"") for sent in rig.sink.tuples]
     assert max(sizes) < 300_000
-    assert len(rig.sent()[0]) == 300
+    assert len(rig.sent()[0]) == 100
+
+
+def test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined() -> None:
+    rig = OutboxRig(partitions=1)
+    batch, created = InputBatch(), dict[int, int]()
+    for root in range(1, 101):
+        place = batch.begin(root)
+        rig.add_row(("x" * 9_000, root), [(batch, place)])
+        rig.outbox.acked.add(batch, place)
+    rig.outbox.flush()
+    assert len(rig.sink.tuples) > 3
+    for _, edges, _ in rig.sent()[0]:
+        created |= edges
+    assert rig.sink.checksums() == created
+    assert len(created) == len(set(created.values())) == 100
+
+
+def test_each_attempt_to_send_has_other_edges() -> None:
+    rig = OutboxRig(partitions=1)
+    for _ in range(2):
+        rig.add(("a", 1), [1])
+        rig.outbox.flush()
+    (_, first, _), (_, second, _) = rig.sent()[0]
+    assert first.keys() == second.keys()
+    assert first != second
 
 
 def test_a_record_of_one_tuple_has_its_key_and_a_pack_has_none() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, FailTupleError, Spout, TopologyBuilder, declare
-from tests.packs import packed
+from tests.packs import anchor_headers, packed, under_seed
 from tests.unit.sdk.memory import Bench, ManualClock
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 
 ROWS = declare({"row": int})
 EACH = 0.25
@@ -61,7 +61,7 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
     task.bolt.clock = bench.clock
     rows = [(row,) for row in range(30)]
     for several in (rows, rows[:1], rows[:5]):
-        edges = [{row + 1: 9} for (row,) in several]
+        edges = under_seed(row + 1 for (row,) in several)
         headers = [*anchor_headers(edges), (SOURCE_HEADER, b"rows/default")]
         record = bench.raw("slow", packed(ROWS, *several), headers, task=1)
         if task.takes == "columns":

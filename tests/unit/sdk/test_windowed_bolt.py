@@ -154,7 +154,8 @@ def test_every_tree_completes_with_any_window(spec: WindowSpec, steps: list[tupl
         for _ in range(tuples):
             rig.bolt.raises = FailTupleError("now and then") if rng.random() < 0.1 else None
             # Some trees have several tuples here, and some tuples are in several trees.
-            edges = {rng.randrange(8): rng.getrandbits(64) for _ in range(rng.randrange(3) if pause != 7 else 0)}
+            roots = [rng.randrange(8) for _ in range(rng.randrange(3) if pause != 7 else 0)]
+            edges = dict.fromkeys(roots, rng.getrandbits(64))
             for root, edge in edges.items():
                 created[root] ^= edge
             rig.feed_anchored(fed, edges)

@@ -28,11 +28,11 @@ from spout_sdk import (
     declare,
     tumbling,
 )
-from tests.packs import packed, tuples_of
+from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.seeds import each_seed
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
-from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.messages import decode_ack_batch
 
 CHILD = declare({"n": int})
@@ -189,7 +189,7 @@ def run(bolt: Any, chance: random.Random) -> None:
     # One record has more tuples than an ack batch has entries.
     sizes = [chance.choice((1, 3, 9, 40)) for _ in range(20)] + [4_500]
     for size in chance.sample(sizes, len(sizes)):
-        pairs = [{chance.getrandbits(64): chance.getrandbits(64)} for _ in range(size)]
+        pairs = under_seed([chance.getrandbits(64) for _ in range(size)], chance.getrandbits(64))
         for pair in pairs:
             edges |= pair
         headers = [*anchor_headers(pairs), (SOURCE_HEADER, b"numbers/default")]

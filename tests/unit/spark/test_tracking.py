@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from spark_jobs.errors import SparkJobError
 from spark_jobs.transform import roots_of, tracking_of
-from tuple_tree.anchors import AnchorColumns
+from tuple_tree.anchors import RootColumns
 
 IDS = st.integers(0, 2**64 - 1)
 
 
-def anchors(rows: list[list[int]]) -> AnchorColumns:
+def anchors(rows: list[list[int]]) -> RootColumns:
     roots = np.array([root for row in rows for root in row], np.uint64)
     starts = None if all(len(row) == 1 for row in rows) else np.cumsum([0, *map(len, rows)])
-    return AnchorColumns(roots, np.zeros(len(roots), np.uint64), starts)
+    return RootColumns(roots, starts)
 
 
-def roots_per_row(columns: AnchorColumns, rows: int) -> list[list[int]]:
-    return [columns.take(np.array([row]))[0].tolist() for row in range(rows)]
+def roots_per_row(columns: RootColumns, rows: int) -> list[list[int]]:
+    return [columns.take(np.array([row])).roots.tolist() for row in range(rows)]
 
 
 @given(st.lists(st.lists(IDS, max_size=4), max_size=6), st.integers(0, 3))

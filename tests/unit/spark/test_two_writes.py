@@ -1,7 +1,6 @@
 """The writes of a bolt in Spark, without Spark: no repeat, interruption or delay acks a tree too early."""
 
 import random
-import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,9 @@ from spark_jobs.entries import Record, record_rows
 from spark_jobs.inbox import input_acks, records_of, unpack
 from spark_jobs.packing import LARGEST, pack
 from tests.manifests import manifest
-from tests.packs import packed, tuples_of
+from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.spark.topologies import subscription
-from tuple_tree.anchors import Edges, anchor_headers
+from tuple_tree.anchors import Edges, readable_roots
 from tuple_tree.manifest import KEYED, BoltManifest, Grouping, Manifest, SpoutManifest
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.streams import Stream, declare
@@ -153,23 +152,23 @@ def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, li
     trees: Edges = defaultdict(int)
     each: list[Edges] = []
     known: list[int] = []
+    roots = []
     for _ in draw_lines:
         count = rng.choice([0, 1, 1, 1, 2])
-        roots = {rng.choice(known) if known and rng.random() < 0.3 else rng.getrandbits(64) for _ in range(count)}
-        known += roots
-        edges = {root: rng.getrandbits(64) | 1 for root in roots}
-        for root, edge in edges.items():
-            trees[root] ^= edge
-        each.append(edges)
+        roots.append({rng.choice(known) if known and rng.random() < 0.3 else rng.getrandbits(64) for _ in range(count)})
+        known += roots[-1]
     records = []
     begin = 0
     while begin < len(draw_lines):
         end = begin + rng.randint(1, 4)
-        some = each[begin:end]
-        headers = [(name, bytes(text)) for name, text in anchor_headers(some) if isinstance(text, bytes)]
+        some = under_seed(roots[begin:end], rng.getrandbits(64))
+        for edges in some:
+            for root, edge in edges.items():
+                trees[root] ^= edge
+        each += some
         lines = draw_lines[begin:end]
         value = b"?" if BAD in lines else packed(LINES, *((line,) for line in lines))
-        records.append((value, [*headers, ("source", b"lines/default")]))
+        records.append((value, [*anchor_headers(some), ("source", b"lines/default")]))
         begin = end
     return spark_batch(records), dict(trees), each
 
@@ -196,7 +195,7 @@ def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str
         root
         for record in records_of(batch)
         if record.value == b"?"
-        for root, _ in struct.iter_unpack(">QQ", dict(record.headers).get("anchors", b""))
+        for root in readable_roots(dict(record.headers).get("anchors", b"")).tolist()
     }
     log = Log()
     log.init(trees)
@@ -313,14 +312,14 @@ def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
 
 def test_unreadable_records_are_dead_letters_and_fail_their_trees() -> None:
     good = packed(LINES, ("a",))
-    headers = [(name, bytes(text)) for name, text in anchor_headers([{11: 5}]) if isinstance(text, bytes)]
+    headers = anchor_headers([{11: 5}])
     source = ("source", b"lines/default")
     cases = {
         "bad-payload": (b"?", [*headers, source]),
         "no-payload": (None, [*headers, source]),
         "no-source": (good, headers),
         "unknown-source": (good, [*headers, ("source", b"other/default")]),
-        "ragged-anchors": (good, [("anchors", bytes(17)), source]),
+        "ragged-anchors": (good, [("anchors", bytes(21)), source]),
     }
     for reason, record in cases.items():
         batch = spark_batch([record])

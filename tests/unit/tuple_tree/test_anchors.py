@@ -1,31 +1,128 @@
-"""Anchors: the header, the edges of children, and ack vals; `TestTrees` has whole trees."""
+"""Anchors: roots and edges of the tuples of a record, and its headers."""
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tuple_tree.anchors import Edges, pack_anchors, unpack_anchors
+from tests.packs import anchor_headers, edges_in, under_seed
+from tuple_tree.anchors import AnchorColumns, RootColumns, concatenated, readable_roots
+from tuple_tree.edges import edge
 from tuple_tree.errors import WireError
-from tuple_tree.ids import ID_MASK
+from tuple_tree.ids import ID_MASK, pack_ids
 
 _IDS = st.integers(0, ID_MASK)
+_ROOTS = st.lists(st.lists(_IDS, max_size=4, unique=True), min_size=1, max_size=8)
+HEAD = bytes.fromhex("0123456789abcdef 00000003")
 
 
-@given(st.dictionaries(_IDS, _IDS, max_size=8))
-@example({0: 0})
-@example({ID_MASK: ID_MASK})
-def test_header_round_trip(edges: Edges) -> None:
-    header = pack_anchors(edges)
-    assert len(header) == 16 * len(edges)
-    assert unpack_anchors(header) == edges
-    with pytest.raises(WireError, match=f"the anchors header has {len(header) + 8} bytes"):
-        unpack_anchors(header + bytes(8))
+def columns(roots: list[list[int]], seed: int = 0, first: int = 0) -> AnchorColumns:
+    flat = np.array([root for each in roots for root in each], np.uint64)
+    has_one = all(len(each) == 1 for each in roots)
+    return AnchorColumns(flat, None if has_one else np.cumsum([0, *map(len, roots)]), seed, first)
 
 
-def test_the_header_is_big_endian_root_first() -> None:
-    assert pack_anchors({1: 2, 3: 4}).hex() == "".join(f"{id_:016x}" for id_ in (1, 2, 3, 4))
+def read(of: AnchorColumns, tuples: int | None = None) -> AnchorColumns:
+    headers = dict(of.headers())
+    return AnchorColumns.read(headers.get("anchors"), headers.get("anchor-counts"), tuples)
 
 
-def test_entries_of_a_repeated_root_are_xored() -> None:
-    header = pack_anchors({7: 0b1100}) + pack_anchors({9: 1}) + pack_anchors({7: 0b1010})
-    assert unpack_anchors(header) == {7: 0b0110, 9: 1}
+@given(_ROOTS, _IDS, st.integers(0, 2**32 - 9))
+@example([[0]], 0, 0)
+@example([[], [ID_MASK]], ID_MASK, 2**32 - 9)
+def test_headers_round_trip(roots: list[list[int]], seed: int, first: int) -> None:
+    of = columns(roots, seed, first)
+    expected = [(root, edge(seed, first + index)) for index, each in enumerate(roots) for root in each]
+    for found in (of, read(of, len(roots))):
+        assert list(zip(found.roots.tolist(), found.edges.tolist(), strict=True)) == expected
+        assert found.counts.tolist() == [len(each) for each in roots]
+        assert found.tuples == len(roots)
+
+
+@given(_ROOTS, _IDS, st.data())
+def test_parts_keep_the_edges_of_the_whole(roots: list[list[int]], seed: int, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, len(roots)))
+    end = data.draw(st.integers(begin, len(roots)))
+    whole = edges_in(columns(roots, seed, 5).headers(), len(roots))
+    part = columns(roots, seed, 5).part(begin, end)
+    assert edges_in(part.headers(), end - begin) == whole[begin:end]
+    again = part.part(0, end - begin)
+    assert edges_in(again.headers(), end - begin) == whole[begin:end]
+
+
+@given(_ROOTS, st.lists(st.integers(0, 7), max_size=5))
+def test_roots_of_some_tuples(roots: list[list[int]], picked: list[int]) -> None:
+    rows = [row % len(roots) for row in picked]
+    taken = columns(roots).take(np.array(rows, np.intp))
+    assert taken.roots.tolist() == [root for row in rows for root in roots[row]]
+    assert taken.counts.tolist() == [len(roots[row]) for row in rows]
+
+
+@given(st.lists(_ROOTS, min_size=1, max_size=3))
+def test_roots_of_several(several: list[list[list[int]]]) -> None:
+    whole = [roots for each in several for roots in each]
+    joined = concatenated([columns(each) for each in several])
+    assert joined.roots.tolist() == [root for each in whole for root in each]
+    assert joined.counts.tolist() == [len(each) for each in whole]
+
+
+def test_the_anchors_header() -> None:
+    """Seed, number of the first edge, roots; all big-endian."""
+    ((name, value),) = AnchorColumns(np.array([1, 2], np.uint64), None, 0x0123456789ABCDEF, 3).headers()
+    assert (name, value) == ("anchors", HEAD + pack_ids([1, 2]))
+
+
+def test_anchor_counts_are_sent_only_where_a_tuple_has_other_than_one() -> None:
+    assert [name for name, _ in columns([[1], [2]]).headers()] == ["anchors"]
+    assert columns([[1], [], [2, 3]]).headers()[1] == ("anchor-counts", bytes.fromhex("0001 0000 0002"))
+    assert columns([[], []]).headers() == AnchorColumns.none(2).headers() == []
+
+
+@pytest.mark.parametrize(
+    ("anchors", "counts", "tuples", "message"),
+    [
+        (HEAD[:11], None, 1, "the anchors header has 11 bytes, which is not 12 and a multiple of 8"),
+        (HEAD + bytes(9), None, 1, "the anchors header has 21 bytes"),
+        (HEAD + bytes(8), None, 2, "the headers have anchors for 1 tuples, and there are 2"),
+        (HEAD, None, 1, "the headers have anchors for 0 tuples, and there are 1"),
+        (HEAD + bytes(8), b"\0\1\0", 1, "the anchor-counts header has 3 bytes, which is an odd number"),
+        (HEAD + bytes(8), b"\0\2", 1, "the anchors header has 1 roots, and the counts add up to 2"),
+        (None, b"\0\1", 1, "the anchors header has 0 roots, and the counts add up to 1"),
+        (HEAD + bytes(8), b"\0\1\0\0", 1, "the headers have anchors for 2 tuples, and there are 1"),
+        (
+            HEAD + pack_ids([9, 5, 9, 4, 9]),
+            b"\0\1\0\1\0\3",
+            3,
+            "the anchors header has root 0000000000000009 twice for tuple 2",
+        ),
+    ],
+)
+def test_headers_that_do_not_go_together(
+    anchors: bytes | None, counts: bytes | None, tuples: int, message: str
+) -> None:
+    with pytest.raises(WireError, match=message) as raised:
+        AnchorColumns.read(anchors, counts, tuples)
+    assert raised.value.reason == "ragged-anchors"
+
+
+@pytest.mark.parametrize(("anchors", "counts"), [(None, None), (b"", None), (None, b"\0\0\0\0"), (HEAD, b"\0\0\0\0")])
+def test_tuples_of_no_tree(anchors: bytes | None, counts: bytes | None) -> None:
+    found = AnchorColumns.read(anchors, counts, 2)
+    assert (found.counts.tolist(), found.edges.tolist()) == ([0, 0], [])
+
+
+def test_readable_roots() -> None:
+    whole = HEAD + pack_ids([1, 2])
+    assert [readable_roots(whole[:size]).tolist() for size in (0, 11, 12, 20, 27, 28)] == [[], [], [], [1], [1], [1, 2]]
+
+
+def test_more_anchors_than_can_be_counted() -> None:
+    with pytest.raises(ValueError, match="a tuple has 65,536 anchors, and may have 65,535"):
+        columns([[1], [*range(2**16)]]).headers()
+
+
+def test_headers_of_tests() -> None:
+    edges = under_seed([1, (), (2, 3)])
+    assert edges_in(anchor_headers(edges)) == edges
+    assert edges_in(anchor_headers([{}, {5: 6, 7: 6}])) == [{}, {5: 6, 7: 6}]
+    assert RootColumns(np.array([1], np.uint64), None).tuples == 1

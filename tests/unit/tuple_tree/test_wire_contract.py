@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
 from tests.manifests import bolt, manifest, spout
 from tests.pages import ROOT
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers, edges_of_tuples
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
+from tuple_tree.edges import edge
 from tuple_tree.manifest import topic_specs
 from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, WIRE_REASONS, FailReason, schema_directory
 from tuple_tree.names import TOPOLOGIES_TOPIC
@@ -83,18 +85,25 @@ def test_the_bytes_of_a_pack() -> None:
 
 
 def test_the_anchors_of_tuples() -> None:
-    rows = _table("anchors of the first tuple")
+    rows = _table("seed | first number")
     assert len(rows) >= 3
-    for *tuples, anchors, counts in rows:
-        edges = [
-            {int(root): int(edge) for root, edge in (pair.split("→") for pair in cell.split(",") if pair != _DASH)}
-            for cell in tuples
-        ]
+    for seed, first, *tuples, anchors, counts in rows:
+        roots = [[int(root) for root in cell.split(",") if root != _DASH] for cell in tuples]
         named = {ANCHORS_HEADER: anchors, ANCHOR_COUNTS_HEADER: counts}
         headers = {name: bytes.fromhex(value) for name, value in named.items() if value != _DASH}
-        assert dict(anchor_headers(edges)) == headers
-        if headers:
-            assert edges_of_tuples(headers[ANCHORS_HEADER], headers.get(ANCHOR_COUNTS_HEADER)) == edges
+        flat = np.array([root for each in roots for root in each], np.uint64)
+        starts = np.cumsum([0, *map(len, roots)])
+        assert dict(AnchorColumns(flat, starts, int(seed, 16), int(first)).headers()) == headers
+        read = AnchorColumns.read(headers.get(ANCHORS_HEADER), headers.get(ANCHOR_COUNTS_HEADER), len(tuples))
+        assert (read.roots.tolist(), read.counts.tolist()) == (flat.tolist(), [len(each) for each in roots])
+        assert not headers or (read.seed, read.first) == (int(seed, 16), int(first))
+
+
+def test_the_edges_of_seeds() -> None:
+    rows = _table("seed | number")
+    assert len(rows) >= 5
+    for seed, number, expected in rows:
+        assert edge(int(seed, 16), int(number)) == int(expected, 16)
 
 
 def test_positional_roots_are_those_of_the_page() -> None:
