@@ -142,9 +142,7 @@ class Notifier:
         self._send(self._dead_letters_topic, 0, value, headers, partial(self._on_dead_letter, value, headers))
 
     def _send(self, topic: str, partition: int, value: bytes | None, headers: Headers, on_delivery: OnDelivery) -> None:
-        refused = self._producer.produce(topic, partition, None, value, list(headers), on_delivery)
-        if refused is not None:
-            on_delivery(refused, None)
+        self._producer.produce(topic, partition, None, value, list(headers), on_delivery)
 
     def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, _message: object) -> None:
         if error is None:

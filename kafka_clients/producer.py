@@ -30,7 +30,8 @@ class ServedProducer:
     ) -> KafkaError | None:
         """Sends a record; waits while librdkafka's queue is full, which is the back-pressure of a slow broker.
 
-        Returns why the record alone is refused, too large for instance; it is not reported then.
+        A record that is refused alone, as it is too large for instance, is reported at once; without `on_delivery` that
+        is returned.
         """
         while True:
             try:
@@ -39,9 +40,13 @@ class ServedProducer:
             except BufferError:
                 self.poll(_ROOM_SECONDS)
             except KafkaException as error:
-                if (cause := ended_by(self.client.poll, error.args[0])) is None:
-                    return error.args[0]  # type: ignore[no-any-return]
-                self._on_fatal(cause)
+                reason: KafkaError = error.args[0]
+                if (cause := ended_by(self.client.poll, reason)) is not None:
+                    self._on_fatal(cause)
+                elif on_delivery is None:
+                    return reason
+                else:
+                    on_delivery(reason, None)
                 return None
 
     def poll(self, seconds: float = 0.0) -> int:
