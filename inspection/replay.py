@@ -20,7 +20,7 @@ from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_transactions
 from kafka_clients.errors import REFUSED
 from kafka_clients.log_reader import LogReader
-from kafka_clients.producer import ended_by
+from kafka_clients.producer import FENCED, PURGED, ended_by
 from kafka_clients.repeated_lines import client_logger
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
 from tuple_tree.headers import replay_marker
@@ -46,10 +46,6 @@ _PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.1
 _STEP_S: Final = 1.0
 _UNDONE: Final = "the last letters were not replayed"
-_REPLACED: Final = frozenset(
-    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
-)
-_PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
 def replay_id(topology: str) -> str:
@@ -138,13 +134,13 @@ class Replayer:
 
     def _check(self, batch: list[DeadLetter]) -> None:
         for _letter, reason in self._failures:
-            if reason.fatal() or reason.code() in _REPLACED:
+            if reason.fatal() or reason.code() in FENCED:
                 raise self._ended(reason, _UNDONE)
         if not self._failures:
             return
         self._step(self._producer.abort_transaction)
         # If one is refused, the others of the transaction are purged.
-        failures = [each for each in self._failures if each[1].code() not in _PURGED] or self._failures
+        failures = [each for each in self._failures if each[1].code() not in PURGED] or self._failures
         letter, reason = failures[0]
         raise DeadLettersError(
             f"dead letter {letter.offset} was refused by {letter.topic} ({reason.str()}), so {batch[0].offset} to "
@@ -191,7 +187,7 @@ class Replayer:
 
     def _ended(self, reason: KafkaError, failed: str) -> DeadLettersError:
         reason = ended_by(self._producer.poll, reason) or reason
-        if reason.code() in _REPLACED:
+        if reason.code() in FENCED:
             return DeadLettersError(
                 f"another replay of {self._topology} has begun and fenced this one, or this one was stopped for more "
                 f"than {TRANSACTION_S:g} s ({reason.str()}): wait for the other, and repeat the command"

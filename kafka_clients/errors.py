@@ -61,6 +61,17 @@ class AccessError(BrokerError):
     """Authentication failed, or this user may not do what the component has to."""
 
 
+def access_refused(error: KafkaError, topic: str, group: str, role: str | None) -> BrokerError | None:
+    """The error of a reader of a topic, in the name of a group, that lacks an ACL; None if `error` is another one."""
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return AccessError(
+            f"group {group} may not be used by this user, and {topic} is read in its name: {remedy(role)}"
+        )
+    if error.code() in REFUSED:
+        return TopicsError(topic, f"may not be read by this user: {remedy(role)}")
+    return None
+
+
 class DeliveryError(BrokerError):
     """A record for `topic` and `partition` was not delivered, or may not be sent by this user.
 

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_clients.access import remedy
 from kafka_clients.client_settings import INSTANCE, new_client
-from kafka_clients.errors import GONE, REFUSED, AccessError, BrokerError, TopicsError
+from kafka_clients.errors import GONE, REFUSED, BrokerError, access_refused
 from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
 from kafka_clients.repeated_lines import get_logger
 
@@ -57,7 +56,7 @@ class GroupConsumer:
         recoverable: tuple[type[Exception], ...] = (),
     ) -> None:
         self._name = name
-        self._group = settings.get("group.id")
+        self._group = str(settings.get("group.id"))
         self._role = role
         self._on_error = on_error
         self._on_commit = on_commit
@@ -112,12 +111,9 @@ class GroupConsumer:
 
     def failure(self, error: KafkaError, topic: str | None = None) -> BrokerError:
         """The error of a consumer that cannot continue."""
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return AccessError(f"group {self._group} may not be joined by this user: {remedy(self._role)}")
-        if error.code() in REFUSED:
-            return TopicsError(topic or self._name, f"may not be read by this user: {remedy(self._role)}")
-        return BrokerError(
-            f"reading {topic or self._name} cannot continue: {error.str()}; check that it exists, and the brokers. A "
+        topic = topic or self._name
+        return access_refused(error, topic, self._group, self._role) or BrokerError(
+            f"reading {topic} cannot continue: {error.str()}; check that it exists, and the brokers. A "
             "restart continues from what is committed"
         )
 

@@ -6,9 +6,9 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_clients.access import VIEWER, remedy
+from kafka_clients.access import VIEWER
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.errors import GONE, REFUSED, AccessError, BrokerError, BrokerUnreachableError, TopicsError
+from kafka_clients.errors import GONE, REFUSED, BrokerError, BrokerUnreachableError, TopicsError, access_refused
 from tuple_tree.names import CATALOGUE_GROUP
 
 LEADERLESS: Final = frozenset(
@@ -191,16 +191,9 @@ class LogReader:
         return {(answer.topic, answer.partition): answer.offset for answer in answers}
 
     def _error(self, error: KafkaError, topic: str) -> BrokerError:
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return AccessError(
-                f"group {self._group} may not be used by this user, and topics are read in its name: "
-                f"{remedy(self._role)}"
-            )
-        if error.code() in REFUSED:
-            return TopicsError(topic, f"may not be read by this user: {remedy(self._role)}")
         if error.code() in GONE:
             return TopicsError.missing(topic)
-        return unanswered(error, f"for {topic} ")
+        return access_refused(error, topic, self._group, self._role) or unanswered(error, f"for {topic} ")
 
 
 def unanswered(error: KafkaError, what: str = "") -> BrokerUnreachableError:

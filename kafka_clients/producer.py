@@ -7,6 +7,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_clients.client_settings import new_client
 
+FENCED: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
+)
+"""Codes of errors after which a transactional producer has to be replaced."""
+PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""Codes in delivery reports of what was dropped with a transaction."""
 _ROOM_SECONDS: Final = 0.01
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.access import remedy
 from kafka_clients.librdkafka_bugs import bounded, within
-from kafka_clients.producer import ServedProducer
+from kafka_clients.producer import FENCED, PURGED, ServedProducer
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
@@ -37,10 +37,6 @@ _OUTAGE_SECONDS: Final = 60.0
 _MOST_HANGING: Final = 10
 """How many producers may hang, which keep their threads, until their process ends."""
 _CUT_OFF: Final = "no broker could be reached for a while"
-_REPLACED: Final = frozenset(
-    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
-)
-_PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
 class _Transactions:
@@ -159,7 +155,7 @@ class _Transactions:
             self._client.begin_transaction()
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            if reason.fatal() or reason.code() in _REPLACED:
+            if reason.fatal() or reason.code() in FENCED:
                 raise self._end(self._reason(reason)) from error
 
     def _begin(self) -> None:
@@ -194,7 +190,7 @@ class _Transactions:
                     ) from error
                 if reason.txn_requires_abort() and not reason.fatal():
                     raise RolledBackError(reason.str()) from error
-                if reason.fatal() or reason.code() in _REPLACED:
+                if reason.fatal() or reason.code() in FENCED:
                     raise self._end(self._reason(reason)) from error
                 if not reason.retriable() or time.monotonic() >= deadline:
                     unknown = f"{self._component} does not know how its transaction went ({reason.str()})"
@@ -205,7 +201,7 @@ class _Transactions:
         return RolledBackError(self.ended)
 
     def _reason(self, reason: KafkaError) -> str:
-        if reason.code() in _REPLACED:
+        if reason.code() in FENCED:
             return (
                 f"{self._component} was fenced ({reason.str()}): another process has its "
                 f"transactional id, or the transaction was open for more than {self._timeout:.0f} s, as an execute "
@@ -215,11 +211,11 @@ class _Transactions:
         return f"the producer cannot continue: {reason.str()}"
 
     def _on_undelivered(self, error: KafkaError | None, message: Any) -> None:
-        if error is None or self._broken is not None or error.code() in _PURGED:
+        if error is None or self._broken is not None or error.code() in PURGED:
             return
         topic, partition = message.topic(), message.partition()
         undelivered = f"a record for {topic}[{partition}] was not delivered: {error.str()}"
-        if error.code() in _REPLACED:
+        if error.code() in FENCED:
             self._end(self._reason(error))
         elif error.code() == KafkaError._MSG_TIMED_OUT:
             # The transaction has timed out as well: to abort it would be refused.
