@@ -3,7 +3,7 @@
 from collections import Counter
 
 from examples.word_count import Lines, Split
-from spout_sdk import OutputCollector, TaskContext, TopologyBuilder, Window, WindowedBolt, declare, sliding
+from spout_sdk import TaskContext, TopologyBuilder, Window, WindowCollector, WindowedBolt, declare, sliding
 
 
 class Trending(WindowedBolt):
@@ -12,8 +12,7 @@ class Trending(WindowedBolt):
     window = sliding(seconds=10, every=2)
     streams = (declare({"word": str, "count": int}),)
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        super().prepare(context, collector)
+    def prepare(self, context: TaskContext, collector: WindowCollector) -> None:
         self.counts: Counter[str] = Counter()
 
     def execute_window(self, window: Window) -> None:

@@ -208,14 +208,14 @@ FAULTS: Final = (
     ),
     Fault(
         "windows: what was emitted for a tuple that stays is not acked ahead",
-        "spout_sdk/windows/bolt.py",
+        "spout_sdk/windows/adapter.py",
         "        if self._carries:",
         "        if self._carries and window.start > window.end:",
         "tests/unit/sdk/test_windows_exactly_once.py",
     ),
     Fault(
         "async bolt: with exactly_once inputs are settled as they end",
-        "spout_sdk/bolts/async_bolt.py",
+        "spout_sdk/bolts/async_adapter.py",
         '        self._in_order = context.manifest.guarantee == "exactly_once"',
         "        self._in_order = False",
         "tests/unit/sdk/test_async_bolt.py::test_with_exactly_once_records_are_settled_whole_and_in_order",

@@ -99,7 +99,7 @@ def _field(field: "dataclasses.Field[Any]") -> str:
 def _methods(cls: type) -> Iterator[tuple[str, Any]]:
     """The public methods and properties of a class, also those of bases that are ours and not public themselves.
 
-    What only the SDK calls is left out: its docstring begins with that.
+    A method without a docstring is left out: that of its base describes it.
     """
     seen: set[str] = set()
     for base in cls.__mro__:
@@ -109,7 +109,7 @@ def _methods(cls: type) -> Iterator[tuple[str, Any]]:
             function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
             if method.startswith("_") or method in seen or not inspect.isfunction(function):
                 continue
-            if not function.__doc__ or function.__doc__.startswith("Called by the SDK"):
+            if not function.__doc__:
                 continue
             seen.add(method)
             yield method, function

@@ -34,14 +34,18 @@ class Failure:
     message: str = ""
 
 
-class Spout(ABC):
+class AnySpout:
+    """Base of all kinds of spouts."""
+
+    streams: Sequence[Stream] = ()
+
+
+class Spout(AnySpout, ABC):
     """Where tuples enter a topology.
 
     Attributes:
         streams: what it emits, made with `declare`.
     """
-
-    streams: Sequence[Stream] = ()
 
     def open(self, context: "TaskContext", collector: "SpoutCollector") -> None:
         """Called once, before anything else; keep the collector."""
@@ -68,7 +72,13 @@ class Spout(ABC):
         """Called at a clean stop and when the task moves to another process."""
 
 
-class Bolt(ABC):
+class AnyBolt:
+    """Base of all kinds of bolts."""
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+
+class Bolt(AnyBolt, ABC):
     """A step of a topology that acks its inputs itself.
 
     Attributes:
@@ -77,7 +87,6 @@ class Bolt(ABC):
             the instance, and overridden in `set_bolt`.
     """
 
-    streams: ClassVar[Sequence[Stream]] = ()
     tick_interval: float | None = None
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
@@ -95,7 +104,7 @@ class Bolt(ABC):
         """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
 
 
-class BatchBolt(ABC):
+class BatchBolt(AnyBolt, ABC):
     """A step of a topology that is called once for all tuples that were read together, and acks them itself.
 
     Anchor an emit to one of them, or to all: `collector.emit(values, anchors=tuples)`; ack each, or all with
@@ -104,8 +113,6 @@ class BatchBolt(ABC):
     Attributes:
         streams: what it emits, made with `declare`.
     """
-
-    streams: ClassVar[Sequence[Stream]] = ()
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
@@ -121,7 +128,7 @@ class BatchBolt(ABC):
         """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
 
 
-class ArrowBolt(ABC):
+class ArrowBolt(AnyBolt, ABC):
     """A step of a topology that works on columns: called with record batches of Arrow, a row a tuple.
 
     Streams that it receives and emits have the codec `arrow`, which is the default of `declare`.
@@ -129,8 +136,6 @@ class ArrowBolt(ABC):
     Attributes:
         streams: what it emits, made with `declare`.
     """
-
-    streams: ClassVar[Sequence[Stream]] = ()
 
     def prepare(self, context: "TaskContext") -> None:
         """Called once, before anything else."""
@@ -151,7 +156,7 @@ class ArrowBolt(ABC):
         """Called at a clean stop and when the task moves to another process; rows may still be acked here."""
 
 
-class BasicBolt(ABC):
+class BasicBolt(AnyBolt, ABC):
     """A step of a topology whose emits are anchored to its input, which is acked when `execute` returns.
 
     Attributes:
@@ -159,7 +164,6 @@ class BasicBolt(ABC):
         tick_interval: as in `Bolt`.
     """
 
-    streams: ClassVar[Sequence[Stream]] = ()
     tick_interval: float | None = None
 
     def prepare(self, context: "TaskContext") -> None:
@@ -171,6 +175,3 @@ class BasicBolt(ABC):
 
     def cleanup(self) -> None:
         """Called at a clean stop and when the task moves to another process."""
-
-
-AnyBolt = Bolt | BasicBolt | BatchBolt | ArrowBolt

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from spout_sdk.api.components import AnyBolt, Spout
+from spout_sdk.api.components import AnyBolt, AnySpout
 from spout_sdk.api.context import HookFactory
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
@@ -44,7 +44,7 @@ class BoltOptions:
     tick_interval: float | None = None
 
 
-Factory = Callable[[], Spout | AnyBolt]
+Factory = Callable[[], AnySpout | AnyBolt]
 """Makes the instance of one task: a class, or anything that is called without arguments."""
 
 

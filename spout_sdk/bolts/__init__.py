@@ -7,5 +7,7 @@
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
 - `held_failures`: with `exactly_once`, failures that wait for older inputs; how what waits is kept alive.
-- `async_bolt`: `AsyncBolt`; `holding_bolt`: its base, and that of windowed bolts; `kafka_bolt`: `KafkaBolt`.
+- `async_bolt`: `AsyncBolt`; `async_adapter`: its event loop, registered here; `kafka_bolt`: `KafkaBolt`.
 """
+
+import spout_sdk.bolts.async_adapter  # noqa: F401 - registers itself

@@ -1,42 +1,64 @@
-"""How the task of a bolt calls it: one adapter for each kind of bolt, over one protocol."""
+"""How the task of a bolt calls it: one adapter for each kind of bolt, over one protocol.
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
+"""
 
-from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
+from collections.abc import Callable, Sequence
+from functools import singledispatch
+from typing import Any, Literal
+
+from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import NO_OFFSET, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowCollector
+from spout_sdk.bolts.arrow_collector import ArrowCollector, check_packed
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
-from spout_sdk.bolts.holding_bolt import HoldingBolt
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
+from spout_sdk.errors import TopologyError
 
 
+@singledispatch
+def adapter_of(bolt: Any, task: Task, *_: Any) -> "BoltAdapter":
+    """The adapter of a bolt, by its kind; the arguments are those of `BoltAdapter`."""
+    raise TopologyError(
+        f"component {task.context.component!r} makes a {type(bolt).__name__}, which is no bolt: derive it"
+    )
+
+
+@adapter_of.register(Bolt)
 class BoltAdapter:
     """Calls a bolt of one kind; the base is that of a `Bolt`.
 
     Attributes:
         takes: what `execute` is called with: some tuples of a record, a batch of tuples, or rows as an `ArrowInput`.
         records_acks: whether inputs are acked when `execute` returns.
+        times_acks: whether the time from a call until the ack of its first tuple is measured.
         may_be_busy: whether `is_busy` may become true.
         folds: whether what was done with open inputs is committed beside the offset, as `progress`.
         input: the tuple of the call that runs, where it is known.
+
+    Args:
+        bolt: as the user's factory made it.
+        task: of the bolt.
+        collector: of the task.
+        outcomes: of its inputs.
+        options: of the bolt.
     """
 
     takes: Literal["tuples", "batches", "columns"] = "tuples"
     records_acks = False
+    times_acks = True
     may_be_busy = False
     folds = False
     input: Tuple | None = None
 
     def __init__(
-        self, task: Task, bolt: Any, collector: OutputCollector, outcomes: Outcomes, options: BoltOptions
+        self, bolt: Any, task: Task, collector: OutputCollector, outcomes: Outcomes, options: BoltOptions
     ) -> None:
-        self._task = task
         self._bolt = bolt
+        self._task = task
         self._collector = collector
         self._outcomes = outcomes
         self._failures = ExecuteFailures(task, outcomes, options)
@@ -47,14 +69,7 @@ class BoltAdapter:
 
     def execute(self, tuples: Any) -> None:
         """Executes tuples, and handles what the bolt raises; raises `ComponentError` if that ends the task."""
-        execute, failures = self._bolt.execute, self._failures
-        for tuple_ in tuples:
-            try:
-                execute(tuple_)
-            except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-                failures.handle((tuple_,), error)
-            else:
-                failures.in_a_row = 0
+        self._execute_each(self._bolt.execute, tuples)
 
     @property
     def tick_interval(self) -> float | None:
@@ -87,14 +102,26 @@ class BoltAdapter:
         """Calls the bolt's `cleanup`."""
         self._bolt.cleanup()
 
+    def _execute_each(self, execute: Callable[[Tuple], object], tuples: Sequence[Tuple]) -> None:
+        failures = self._failures
+        for tuple_ in tuples:
+            try:
+                execute(tuple_)
+            except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+                failures.handle((tuple_,), error)
+            else:
+                failures.in_a_row = 0
 
+
+@adapter_of.register(BasicBolt)
 class BasicAdapter(BoltAdapter):
     """Anchors what a `BasicBolt` emits to the input, and acks the inputs of a call together."""
 
     records_acks = True
+    times_acks = False
 
-    def __init__(self, task: Task, bolt: BasicBolt, collector: OutputCollector, *rest: Any) -> None:
-        super().__init__(task, bolt, collector, *rest)
+    def __init__(self, bolt: BasicBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
+        super().__init__(bolt, task, collector, *rest)
         self._basic = BasicCollector(collector)
 
     def prepare(self) -> None:
@@ -131,6 +158,7 @@ class BasicAdapter(BoltAdapter):
         return self._basic.input
 
 
+@adapter_of.register(BatchBolt)
 class BatchAdapter(BoltAdapter):
     """Calls a `BatchBolt` with all tuples at once."""
 
@@ -145,10 +173,21 @@ class BatchAdapter(BoltAdapter):
             self._failures.in_a_row = 0
 
 
+@adapter_of.register(ArrowBolt)
 class ArrowAdapter(BoltAdapter):
     """Calls an `ArrowBolt` with a record batch, and a collector for its rows."""
 
     takes = "columns"
+    times_acks = False
+
+    def __init__(self, bolt: ArrowBolt, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
+        manifest = task.topology.manifest
+        declared = manifest.component(task.context.component)
+        for each in getattr(declared, "subscriptions", ()):
+            check_packed(each.source, manifest.stream(each.source, each.stream))
+        for stream in declared.streams:
+            check_packed(declared.name, stream)
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)
@@ -160,49 +199,3 @@ class ArrowAdapter(BoltAdapter):
             self._failures.handle(tuples.taken_over(), error)
         else:
             self._failures.in_a_row = 0
-
-
-class HoldingAdapter(BoltAdapter):
-    """Calls a bolt of the SDK that holds inputs for longer than a transaction may last."""
-
-    folds = True
-
-    def __init__(
-        self, task: Task, bolt: HoldingBolt, collector: OutputCollector, outcomes: Outcomes, options: BoltOptions
-    ) -> None:
-        super().__init__(task, bolt, collector, outcomes, options)
-        self.may_be_busy = bolt._may_be_busy
-        # Of its own: a call that returns says nothing about the inputs that it holds.
-        bolt._failures = ExecuteFailures(task, outcomes, options)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._bolt._is_busy  # type: ignore[no-any-return]
-
-    @property
-    def running_inputs(self) -> int:
-        return self._bolt._running  # type: ignore[no-any-return]
-
-    def wait(self, seconds: float) -> None:
-        self._bolt._wait(seconds)
-
-    @property
-    def progress(self) -> str:
-        return self._bolt._progress  # type: ignore[no-any-return]
-
-    def resume(self, progress: str, offset: int) -> None:
-        self._bolt._resume(progress, offset)
-
-
-_KINDS: Final[Sequence[tuple[type, type[BoltAdapter]]]] = (
-    (HoldingBolt, HoldingAdapter),
-    (Bolt, BoltAdapter),
-    (BasicBolt, BasicAdapter),
-    (BatchBolt, BatchAdapter),
-    (ArrowBolt, ArrowAdapter),
-)
-
-
-def adapter_of(bolt: AnyBolt) -> type[BoltAdapter]:
-    """The adapter of a bolt's kind."""
-    return next(adapter for kind, adapter in _KINDS if isinstance(bolt, kind))

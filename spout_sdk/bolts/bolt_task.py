@@ -3,11 +3,9 @@
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.topology import BoltOptions, Topology
 from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.adapters import adapter_of
-from spout_sdk.bolts.arrow_collector import check_packed
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.held_failures import reset_seconds
@@ -16,7 +14,6 @@ from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
@@ -61,19 +58,10 @@ class BoltTask(Task):
         self._reset_every = reset_seconds(manifest)
         self._reset_at = self._clock() + self._reset_every
         self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
-        bolt = self._make()
-        if not isinstance(bolt, AnyBolt):
-            raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
-        self.bolt: AnyBolt = bolt
-        self.adapter = adapter_of(bolt)(self, bolt, self.collector, self.outcomes, self._options)
+        self.bolt = self._make()
+        self.adapter = adapter_of(self.bolt, self, self.collector, self.outcomes, self._options)
         self.takes = self.adapter.takes
         self.inputs.folds = self.adapter.folds
-        if self.takes == "columns":
-            declared = manifest.component(component)
-            for subscription in getattr(declared, "subscriptions", ()):
-                check_packed(subscription.source, manifest.stream(subscription.source, subscription.stream))
-            for stream in declared.streams:
-                check_packed(component, stream)
         self._executor = Executor(self, self.adapter, self.outcomes)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch

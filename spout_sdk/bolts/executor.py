@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from spout_sdk.api.tuples import Tuple, tick_tuple
 from spout_sdk.bolts.adapters import BoltAdapter
@@ -92,7 +92,7 @@ class Executor:
             return None
         return running.of(one) if one is not None and one in running.tuples else running
 
-    def _begin(self, tuples: Sequence[Tuple] | ArrowInput, began: float) -> None:
+    def _begin(self, tuples: Any, began: float) -> None:
         self._running = RunningCall(began, tuples)
         self._counters.executed += len(tuples)
         self._load.executed += len(tuples)
@@ -100,7 +100,7 @@ class Executor:
         self._is_timed = self._untimed < 0 or bool(self._hooks) or self._adapter.takes != "tuples"
         if self._is_timed:
             self._untimed = SAMPLE - len(tuples)
-            if not self._adapter.records_acks and not isinstance(tuples, ArrowInput):
+            if self._adapter.times_acks:
                 self._outcomes.start_timing(tuples[0], began)
 
     def _executed(self, tuples: Sequence[Tuple] | ArrowInput, seconds: float) -> None:

@@ -67,7 +67,6 @@ class KafkaBolt(Bolt):
             self._value = value[0]
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        """Called by the SDK: raises `TopologyError` if a stream that it receives lacks a field."""
         self._collector = collector
         self._codecs: dict[tuple[str, str], tuple[PayloadCodec, list[int]]] = {}
         for subscription in getattr(context.manifest.component(context.component), "subscriptions", ()):
@@ -86,7 +85,6 @@ class KafkaBolt(Bolt):
                 self._codecs[subscription.source, stream.name] = made, places
 
     def execute(self, tuple_: Tuple) -> None:
-        """Called by the SDK: writes a record, and acks the tuple when it is delivered."""
         if tuple_.is_tick:
             return
         topic = self.topic(tuple_) if callable(self.topic) else self.topic

@@ -1,10 +1,12 @@
 """A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
 
 - `spout`: `KafkaSpout`, and what users declare it with.
-- `source_task`: one task at work; `replays`: what failed, and what becomes a dead letter.
+- `source_task`: one task at work, registered here as the adapter of a `KafkaSpout`; `replays`: what failed, and what
+  becomes a dead letter.
 - `partitions`: those of a task, and their attempts; `kafka_source`: what reads them and commits.
 """
 
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, RetryPolicy, SourceProgress, Translate
+import spout_sdk.kafka_spout.source_task  # noqa: F401 - registers itself
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, RetryPolicy, Translate
 
-__all__ = ["FirstPoll", "KafkaSpout", "KafkaTuple", "Mode", "RetryPolicy", "SourceProgress", "Translate"]
+__all__ = ["FirstPoll", "KafkaSpout", "KafkaTuple", "Mode", "RetryPolicy", "Translate"]

@@ -8,11 +8,10 @@ the payload is read again.
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
-from spout_sdk.emitting.task import Task
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.partitions import (
     Commit,
@@ -24,16 +23,15 @@ from spout_sdk.kafka_spout.partitions import (
     start_offset,
 )
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaTuple, SourceProgress, SourceSettings
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
+from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
+from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
-
-if TYPE_CHECKING:
-    from spout_sdk.spouts.spout_collector import SpoutCollector
 
 logger = get_logger("spout_sdk.kafka_spout")
 
@@ -46,27 +44,40 @@ _GROWTH_SECONDS: Final = 30.0
 _REFRESH_SECONDS: Final = 3_600.0
 
 
-class SourceTask:
+class SourceProgress(NamedTuple):
+    """Progress of a task in its source.
+
+    Attributes:
+        lag: messages that were not emitted yet, as far as is known without asking the broker.
+        uncommitted: offsets that were emitted and lie behind the one to be committed.
+        retries: messages that wait to be delivered again.
+    """
+
+    lag: int
+    uncommitted: int
+    retries: int
+
+
+@adapter_of.register(KafkaSpout)
+class SourceTask(SpoutAdapter):
     """The source partitions of one task; it is called in the task's thread."""
 
-    def __init__(self, settings: SourceSettings, task: Task, collector: "SpoutCollector") -> None:
+    def __init__(self, spout: KafkaSpout, task: SpoutTask) -> None:
+        super().__init__(spout, task)
         context, environment = task.context, task.environment
-        self._settings = settings
-        self._translate = settings.translate
-        self._mode = settings.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
-        self.tracked = self._mode == "at_least_once"
+        self._translate = spout.translate
+        self._most_uncommitted = spout.max_uncommitted_offsets
+        self._mode = spout.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
+        self.is_replayed = self._mode == "at_least_once"
         self._ack_partitions = context.manifest.ack_partitions
-        self._number = [spout.name for spout in context.manifest.spouts].index(context.component)
+        self._number = [each.name for each in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
         self._context = context
-        self._collector = collector
+        self._collector = task.collector
         self._dead_letters = task.dead_letters
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
-        assert environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK itself
-        self._source = environment.open_source()
         self._partitions = OwnedPartitions()
-        self._replays = Replays(settings.retry, self._partitions, self._source, self._reject)
         self._is_started = False
         self._look_at = self._commit_at = self._hold_until = 0.0
         self._refresh_at = self._clock() + _REFRESH_SECONDS
@@ -75,15 +86,23 @@ class SourceTask:
         self._held: dict[SourcePartition, Commit] = {}
         # With at_most_once, the ends of reads that may be committed, by name.
         self._committed_to: dict[SourcePartition, int] = {}
+        # A subclass may define them; it would cost each message a call that does nothing.
+        self._tells_acks = getattr(spout.ack, "__func__", None) is not KafkaSpout.ack
 
     # What the task asks for
 
-    def emit(self, most: int) -> None:
-        """Emits `most` messages at most, failed ones before new ones.
+    def open(self) -> None:
+        assert self._task.environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK
+        self._source = self._task.environment.open_source()
+        self._replays = Replays(self._spout.retry, self._partitions, self._source, self._reject)
+        super().open()
+
+    def emit(self, calls: int, limit: int) -> None:
+        """Emits `calls` messages at most, failed ones before new ones.
 
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """
-        ready = self._replays.ready
+        ready, most = self._replays.ready, min(calls, limit - len(self._task.open_trees))
         while ready and most:
             most -= self._emit_again(*ready.popleft())
         buffer = self._buffer
@@ -117,14 +136,20 @@ class SourceTask:
         return bool(self._buffer) or self._replays.is_due(now) or any(self._source.lag(each.at) for each in readable)
 
     def acked(self, keys: Sequence[int]) -> None:
-        if self.tracked and self._replays.is_empty:
+        if self._tells_acks:
+            super().acked(keys)
+        if self.is_replayed and self._replays.is_empty:
             self._partitions.all_done(keys)
             return
         for key in keys:
             self._done(key)
 
     def failed(self, key: int, failure: Failure) -> None:
-        """The tree of a message was not fully processed: it is delivered again, or given up."""
+        super().failed(key, failure)
+        self._retry(key, failure)
+
+    def _retry(self, key: int, failure: Failure) -> None:
+        """A message has failed: it is delivered again, or given up."""
         self._replays.failed(key, failure, self._clock())
 
     def release(self) -> None:
@@ -134,6 +159,12 @@ class SourceTask:
             self._committed_to.clear()
 
     def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._close_source()
+
+    def _close_source(self) -> None:
         for at, end in self._committed_to.items():
             if (start := self._partitions.named[at].read_to) < end:
                 text = (
@@ -158,7 +189,7 @@ class SourceTask:
         """
         self._look_at = now + (_GROWTH_SECONDS if self._is_started else AGAIN_SECONDS)
         try:
-            added = self._add_missing("uncommitted_earliest" if self._is_started else self._settings.first_poll)
+            added = self._add_missing("uncommitted_earliest" if self._is_started else self._spout.first_poll)
         except BrokerError as error:
             if isinstance(error, TopicsError) or (isinstance(error, AccessError) and not self._is_started):
                 raise
@@ -168,7 +199,7 @@ class SourceTask:
         self._is_started |= added
 
     def _add_missing(self, first_poll: FirstPoll) -> bool:
-        counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}
+        counts = {topic: self._source.partitions(topic) for topic in self._spout.topics}
         mine = owned_numbers(counts, self._context.task, self._context.tasks)
         numbers = {at: number for at, number in mine.items() if number not in self._partitions.numbered}
         if not numbers:
@@ -219,11 +250,11 @@ class SourceTask:
         return bool(records)
 
     def _room(self, of: OwnedPartition) -> int:
-        return self._settings.max_uncommitted_offsets - of.offsets.uncommitted_count
+        return self._most_uncommitted - of.offsets.uncommitted_count
 
     def _roots(self, records: Sequence[Record]) -> list[int]:
         """The root of each message's first delivery; all of a read at once, which is cheaper."""
-        if not self.tracked:
+        if not self.is_replayed:
             return [0] * len(records)
         named = self._partitions.named
         partitions = [named[record.topic(), record.partition()] for record in records]
@@ -253,7 +284,7 @@ class SourceTask:
         if offset < each.read_to:
             return False
         each.read_to = offset + 1
-        if not self.tracked:
+        if not self.is_replayed:
             return self._emit(record, each.key_base | offset, None)
         if offset >= MAX_OFFSET:
             raise TopicsError(
@@ -300,13 +331,13 @@ class SourceTask:
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
         """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
-        if isinstance(error, InvalidMessageError) or not self.tracked:
+        if isinstance(error, InvalidMessageError) or not self.is_replayed:
             self._reject(key, record, WireError("bad-payload", why))
             return
         self._counters.count_error(error)
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.error("%s: %s at %s; the message is retried", self._by, why, where, exc_info=error)
-        self.failed(key, Failure(FailReason.FAILED, why))
+        self._retry(key, Failure(FailReason.FAILED, why))
 
     # Messages that failed
 
@@ -330,7 +361,7 @@ class SourceTask:
 
     def _done(self, key: int) -> None:
         self._replays.done(key)
-        if self.tracked:
+        if self.is_replayed:
             self._partitions.done(key)
 
     def _commits(self) -> dict[SourcePartition, Commit]:

@@ -3,22 +3,19 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from spout_sdk.api.components import Failure, Spout
+from spout_sdk.api.components import AnySpout, Failure
 from spout_sdk.api.context import TaskContext
 from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
+from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
 from tuple_tree.names import check_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_PARTITIONS
 from tuple_tree.streams import DEFAULT_STREAM, Stream, declare
-
-if TYPE_CHECKING:
-    from spout_sdk.kafka_spout.source_task import SourceTask
-    from spout_sdk.spouts.spout_collector import SpoutCollector
 
 _VALUE = (declare({"value": str}),)
 
@@ -143,37 +140,14 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
     return translate
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSettings:
-    topics: tuple[str, ...]
-    translate: Translate
-    first_poll: FirstPoll
-    mode: Mode | None
-    retry: RetryPolicy
-    max_uncommitted_offsets: int
-
-
-class SourceProgress(NamedTuple):
-    """Progress of a task in its source.
-
-    Attributes:
-        lag: messages that were not emitted yet, as far as is known without asking the broker.
-        uncommitted: offsets that were emitted and lie behind the one to be committed.
-        retries: messages that wait to be delivered again.
-    """
-
-    lag: int
-    uncommitted: int
-    retries: int
-
-
-class KafkaSpout(Spout):
+class KafkaSpout(AnySpout):
     """Reads topics, and delivers each message until its tree is acked.
 
         builder.set_spout("lines", KafkaSpout("source-topic"), tasks=2)
 
     An instance is a factory too: called, it returns a spout like itself, which is what each task gets. The partitions
-    of the topics go round the tasks.
+    of the topics go round the tasks. It is a declaration: reading, replays and commits are those of the task. Derive it
+    and define `ack` and `fail` to be called with outcomes as well.
 
     How far all is done is the offset of the group `{topology}.{spout}` on the source topics. No payload is kept: what
     fails is read again by its position.
@@ -189,6 +163,9 @@ class KafkaSpout(Spout):
         mode: see `Mode`; `at_least_once` unless the topology follows no trees, and then `at_most_once`.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read.
+
+    Attributes:
+        topics, streams, translate, first_poll, mode, retry, max_uncommitted_offsets: as given, or their defaults.
 
     Raises:
         TopologyError: if an argument is invalid.
@@ -212,50 +189,27 @@ class KafkaSpout(Spout):
             check_choice("mode of a KafkaSpout", mode, Mode)
         check_count("max_uncommitted_offsets", max_uncommitted_offsets)
         self.streams = tuple(streams)
-        translate = translate or default_translate(self.streams)
-        retry = retry or RetryPolicy()
-        self.settings = SourceSettings(self.topics, translate, first_poll, mode, retry, max_uncommitted_offsets)
-        self._source: SourceTask | None = None
+        self.translate = translate or default_translate(self.streams)
+        self.first_poll = first_poll
+        self.mode = mode
+        self.retry = retry or RetryPolicy()
+        self.max_uncommitted_offsets = max_uncommitted_offsets
 
     def __call__(self) -> "KafkaSpout":
         """A spout like this one, for a task."""
         return copy.copy(self)
 
-    def attach(self, source: "SourceTask") -> None:
-        """Called by the SDK before `open`: what reads and commits in the task's loop."""
-        self._source = source
-
-    def open(self, context: TaskContext, collector: "SpoutCollector") -> None:  # noqa: ARG002 - the source has it
-        """Called once, before anything else."""
-        if self._source is None:
-            raise TopologyError("a KafkaSpout works only as a spout of a topology: give it to set_spout")
-
-    def next_tuple(self) -> None:
-        """Emits a message, if there is one."""
-        self._attached.emit(1)
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        """Called once, before anything is read."""
 
     def ack(self, message_id: Any) -> None:
-        """The tree of a message was fully processed."""
-        self._attached.acked((message_id,))
+        """The tree of this message was fully processed; its offset is done when this returns."""
 
     def fail(self, message_id: Any, reason: Failure) -> None:
-        """The tree of a message was not fully processed."""
-        self._attached.failed(message_id, reason)
+        """The tree of this message was not fully processed; the message is delivered again, or given up."""
 
     def close(self) -> None:
-        """Called when the task ends."""
-        if self._source is not None:
-            self._source.close()
-
-    @property
-    def progress(self) -> SourceProgress:
-        """Progress of the task in its source."""
-        return self._attached.progress
-
-    @property
-    def _attached(self) -> "SourceTask":
-        assert self._source is not None, "open() comes first"  # noqa: S101 - the SDK's own order of calls
-        return self._source
+        """Called at a clean stop and when the task moves to another process."""
 
 
 def _check_topics(topics: Sequence[str]) -> None:

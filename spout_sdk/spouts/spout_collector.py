@@ -19,10 +19,9 @@ class SpoutCollector(Emitter):
 
     Attributes:
         last_root: of the tuple that was emitted last; None if that is not tracked.
-        untracked: message ids without a tree, to be acked after the call of `next_tuple`.
     """
 
-    def __init__(self, task: Task, pending: Pending) -> None:
+    def __init__(self, task: Task, pending: Pending, untracked: list[Any]) -> None:
         super().__init__(task)
         self._pending = pending
         self._put = pending.put
@@ -31,7 +30,7 @@ class SpoutCollector(Emitter):
         self._sticky = task.outbox.acks.sticky
         self._begun = task.outbox.begun
         self._trees, self._no_trees = InputBatch(), NO_TREES
-        self.untracked: list[Any] = []
+        self._untracked = untracked
         self.last_root: int | None = None
 
     def emit(
@@ -104,7 +103,7 @@ class SpoutCollector(Emitter):
             tasks = self._emit(values, stream, self._no_trees, 0, task=task)
             if message_id is not None:
                 # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
-                self.untracked.append(message_id)
+                self._untracked.append(message_id)
         else:
             now = self._clock()
             if root is None:

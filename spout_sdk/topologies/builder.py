@@ -1,13 +1,14 @@
 """The builder of topologies, which rejects invalid ones before anything runs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from spout_sdk.api.components import AnyBolt, Spout
+from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import BoltOptions, Factory, OnException, Topology
 from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
+from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
@@ -22,6 +23,7 @@ from spout_sdk.topologies.checks import (
     default_tick_ms,
 )
 from spout_sdk.topologies.window_checks import check_windows
+from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
     TREE_AGE_TIMEOUTS,
@@ -40,6 +42,8 @@ from tuple_tree.streams import DEFAULT_STREAM, Stream
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Makes the instance of a task; of an external component, a function for what runs it."""
 
+_SPOUTS: Final = (Spout, KafkaSpout)
+_BOLTS: Final = (Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt, WindowedBolt)
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
 _TRANSACTION_TUPLES: Final = 100  # of a record with `exactly_once`, unless given
@@ -214,7 +218,7 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the spout is invalid.
         """
-        declared = self._add(name, factory, (Spout,), external, streams)
+        declared = self._add(name, factory, _SPOUTS, external, streams)
         made = self._made[name]
         if isinstance(made, KafkaSpout):
             check_kafka_spout(made, 1 + len(self._spouts), self._guarantee)
@@ -267,7 +271,7 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the bolt is invalid.
         """
-        declared = self._add(name, factory, get_args(AnyBolt), external, streams)
+        declared = self._add(name, factory, _BOLTS, external, streams)
         if external:
             check_function("bolt", name, factory, "a function, transform(rows) in Spark")
         options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)

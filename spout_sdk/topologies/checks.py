@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any, Final
 
 from kafka_clients.client_settings import SESSION_MS
-from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+from spout_sdk.api.components import AnyBolt, AnySpout, ArrowBolt, BatchBolt
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.arguments import as_topology_error
 from spout_sdk.bolts.async_bolt import AsyncBolt
@@ -21,6 +21,12 @@ from tuple_tree.streams import Stream
 
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _LONGEST_TICK_MS: Final = 1_000
+# Methods of other kinds: where a class defines them, it does not work as its author expects.
+_NEVER_CALLED: Final[Mapping[type, Mapping[str, str]]] = {
+    AsyncBolt: {name: f"write async def {name}_async" for name in ("prepare", "execute", "cleanup")},
+    WindowedBolt: {"execute": "write def execute_window"},
+    KafkaSpout: {"next_tuple": "pass translate=, or derive a Spout"},
+}
 
 
 def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
@@ -53,6 +59,13 @@ def check_component(
     if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
     check_signatures(f"component {name!r}", cls if made is None else made)
+    for kind, methods in _NEVER_CALLED.items():
+        for method, instead in methods.items() if issubclass(cls, kind) else ():
+            if hasattr(cls, method):
+                raise TopologyError(
+                    f"component {name!r}: {cls.__name__}.{method} is never called, because no {kind.__name__} has that "
+                    f"method: {instead}"
+                )
     if made is None:
         # Topics, streams and windows of these may be arguments.
         made = _made(name, factory) if issubclass(cls, KafkaSpout | KafkaBolt | WindowedBolt) else cls
@@ -157,7 +170,7 @@ def check_kafka_spout(spout: KafkaSpout, number: int, guarantee: Guarantee) -> N
             f"a KafkaSpout is spout number {number} of its topology, and positional roots have room for {MAX_SPOUTS}: "
             "declare it earlier, or split the topology"
         )
-    if spout.settings.mode == "at_least_once" and guarantee == "at_most_once":
+    if spout.mode == "at_least_once" and guarantee == "at_most_once":
         raise TopologyError(
             "a KafkaSpout with mode at_least_once needs a topology that follows trees: give the topology another "
             "guarantee than at_most_once, or leave mode out"
@@ -183,7 +196,7 @@ def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
 
 
 def check_function(kind: str, name: str, given: Any, wanted: str) -> None:
-    if isinstance(given, type) and issubclass(given, (Spout, Bolt, BasicBolt)):
+    if isinstance(given, type) and issubclass(given, AnySpout | AnyBolt):
         raise TopologyError(
             f"{kind} {name!r} is external and given the class {given.__name__}, which nothing but this SDK runs: take "
             f"external=True away, or pass {wanted}"

@@ -3,5 +3,7 @@
 - `specs`: `tumbling` and `sliding`, what a bolt declares.
 - `policies`: when a window closes and what is in it.
 - `fold`: the windows of a task as a function of its inputs.
-- `bolt`: `WindowedBolt`.
+- `bolt`: `WindowedBolt`; `adapter`: how a task calls it, which is registered here.
 """
+
+import spout_sdk.windows.adapter  # noqa: F401 - registers itself

@@ -17,7 +17,7 @@ from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
 from spout_sdk.windows.specs import WindowSpec
 
 if TYPE_CHECKING:
-    from spout_sdk.windows.bolt import WindowEffects
+    from spout_sdk.windows.adapter import WindowEffects
 
 logger = get_logger("spout_sdk.windows")
 

@@ -1,11 +1,32 @@
-"""Exported names have docstrings; the linter does not require those of internals."""
+"""Exported names have docstrings, and public classes have only what is for users."""
 
+import ast
 import importlib
 import inspect
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+import spout_sdk
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    BatchBolt,
+    Bolt,
+    KafkaBolt,
+    KafkaSpout,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    WindowCollector,
+    WindowedBolt,
+)
 
 
 @pytest.mark.parametrize("package", ["spout_sdk", "spout_sdk.testing", "spark_jobs", "local_kafka"])
@@ -27,8 +48,49 @@ def test_exported_names_have_docstrings(package: str) -> None:
     assert not missing, f"{package} exports names without docstrings: {', '.join(missing)}"
 
 
-@pytest.mark.parametrize("base", [Spout, Bolt, BasicBolt, BatchBolt, ArrowBolt])
-def test_base_classes_have_only_what_users_call_or_override(base: type) -> None:
-    own = {name for name in vars(base) if not name.startswith("__")} - {"_abc_impl"}
-    assert not {name for name in own if name.startswith("_")}
-    assert "Called by the SDK" not in "".join(inspect.getdoc(vars(base)[name]) or "" for name in own)
+_EMITS = {"emit", "metrics", "report_error"}
+_OF_A_BOLT = {"streams", "prepare", "cleanup"}
+OF_USERS: dict[type, set[str]] = {
+    Spout: {"streams", "open", "next_tuple", "ack", "fail", "close"},
+    KafkaSpout: {"streams", "open", "ack", "fail", "close"},
+    Bolt: {*_OF_A_BOLT, "tick_interval", "execute"},
+    BasicBolt: {*_OF_A_BOLT, "tick_interval", "execute"},
+    KafkaBolt: {*_OF_A_BOLT, "tick_interval", "execute"},
+    BatchBolt: {*_OF_A_BOLT, "execute_batch"},
+    ArrowBolt: {*_OF_A_BOLT, "execute_batch"},
+    WindowedBolt: {*_OF_A_BOLT, "execute_window"},
+    AsyncBolt: {"streams", "concurrency", "prepare_async", "execute_async", "cleanup_async"},
+    SpoutCollector: {*_EMITS, "emit_direct"},
+    OutputCollector: {*_EMITS, "emit_direct", "ack", "ack_all", "fail", "write", "reset_timeout"},
+    BasicCollector: {*_EMITS, "emit_direct", "input", "reset_timeout"},
+    ArrowCollector: {*_EMITS, "ack", "fail", "reset_timeout"},
+    AsyncCollector: {"emit", "input", "reset_timeout"},
+    WindowCollector: {"emit", "reset_timeout"},
+}
+"""What users call, override or read of the classes that they derive and of the collectors that they get."""
+
+
+@pytest.mark.parametrize("base", OF_USERS)
+def test_public_classes_have_only_what_users_call_or_override(base: type) -> None:
+    assert {name for name in dir(base) if not name.startswith("_")} == OF_USERS[base]
+
+
+@pytest.mark.parametrize("made", [KafkaSpout("topic"), KafkaBolt("topic")])
+def test_a_declaration_has_its_arguments(made: Any) -> None:
+    arguments = set(inspect.signature(type(made)).parameters)
+    assert {name for name in vars(made) if not name.startswith("_")} <= arguments
+
+
+def test_what_is_private_is_used_in_its_module_only() -> None:
+    """`_emit` is that of all collectors; a `BasicBolt` with tuples of microseconds pays for each call."""
+    used = []
+    for path in Path(spout_sdk.__file__).parent.rglob("*.py"):
+        of_others, own = set[str](), {"_emit", "_batch"}
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
+                of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+                of_library = isinstance(node.value, ast.Name) and node.value.id in ("os", "sys")
+                of_super = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super"
+                (own if of_self or of_library or of_super else of_others).add(node.attr)
+        used += [f"{path.name}: {name}" for name in of_others - own]
+    assert not used

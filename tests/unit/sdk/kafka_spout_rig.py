@@ -3,6 +3,7 @@
 from typing import Any
 
 from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
+from spout_sdk.kafka_spout.source_task import SourceProgress, SourceTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
@@ -51,6 +52,12 @@ class Rig:
         """Another process gets the task; the previous one ends without a commit."""
         self.task: SpoutTask = self.bench.spout("lines", self._task)
         self.spout = self.spouts[-1]
+
+    @property
+    def progress(self) -> SourceProgress:
+        """Progress of the task in its source."""
+        assert isinstance(self.task.adapter, SourceTask)
+        return self.task.adapter.progress
 
     def work(self, seconds: float = 0.0) -> None:
         """Runs the steps of the loop until no more is emitted."""

@@ -163,11 +163,11 @@ class Coroutines(AsyncBolt):
 
     async def prepare_async(self, context: TaskContext) -> None:
         self.events = asyncio.get_running_loop()
-        self.waiting: dict[int, tuple[asyncio.Future[bool], AsyncCollector]] = {}
+        self.waiting: dict[int, tuple[asyncio.Future[bool], Any]] = {}
 
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
         future = asyncio.get_running_loop().create_future()
-        self.waiting[tuple_.roots[0]] = future, collector
+        self.waiting[tuple_.roots[0]] = future, asyncio.current_task()
         collector.emit((tuple_["line"],))
         if not await future:
             raise ValueError("a bad line")
@@ -177,9 +177,9 @@ class Coroutines(AsyncBolt):
             await asyncio.sleep(0)
         if not self.waiting:
             return
-        future, collector = self.waiting.pop(chance.choice(list(self.waiting)))
+        future, coroutine = self.waiting.pop(chance.choice(list(self.waiting)))
         future.set_result(chance.random() >= raises)
-        while not collector.is_done:
+        while not coroutine.done():
             await asyncio.sleep(0)
 
     def end_one(self, chance: random.Random, raises: float) -> None:

@@ -58,7 +58,7 @@ def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
         rig.topics.fill("source", 0, [new])
         rig.work(delay - 0.1)
         assert rig.offsets() == [new]
-        assert rig.spout.progress.retries == 1
+        assert rig.progress.retries == 1
         rig.work(0.2)
         assert rig.offsets() == [0]
 
@@ -186,7 +186,7 @@ def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> N
     rig.notify(0)
     rig.work()
     assert rig.positions() == [(0, offset, 0) for offset in range(10, 20)]
-    assert (rig.spout.progress.lag, rig.spout.progress.uncommitted) == (20, 20)
+    assert (rig.progress.lag, rig.progress.uncommitted) == (20, 20)
 
 
 def test_pending_trees_are_limited_and_replays_count() -> None:

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import InvalidMessageError, KafkaSpout, KafkaTuple, Record, TopologyBuilder, TopologyError, declare
+from spout_sdk import (
+    ComponentError,
+    Failure,
+    InvalidMessageError,
+    KafkaSpout,
+    KafkaTuple,
+    Record,
+    TopologyBuilder,
+    TopologyError,
+    declare,
+)
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tests.unit.sdk.memory_source import MemoryTopics
 
@@ -103,20 +113,34 @@ def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> No
     assert made is not instance, "each task has a spout of its own"
 
 
-def test_ack_of_a_subclass_is_called_for_each_message() -> None:
+def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
     received: list[Any] = []
 
     class Mine(KafkaSpout):
         def ack(self, message_id: Any) -> None:
-            super().ack(message_id)
+            if message_id == 3:
+                raise OSError("no room for it")
             received.append(message_id)
 
-    rig = Rig(filled(0, 1, 2), kind=Mine)
+        def fail(self, message_id: Any, reason: Failure) -> None:
+            super().fail(message_id, reason)
+            received.append((message_id, reason.message))
+
+        def close(self) -> None:
+            raise OSError("close() without super()")
+
+    rig = Rig(filled(0, 1, 2, 3), kind=Mine)
     rig.work()
     rig.notify(0, 2)
+    rig.notify(failed={1: "no"})
+    rig.work(1)
     rig.notify(1)
-    assert received == [0, 2, 1]
-    assert rig.spout.progress.uncommitted == 0
+    assert received == [0, 2, (1, "no"), 1]
+    with pytest.raises(ComponentError, match=r"ack\(\) raised OSError: no room for it"):
+        rig.notify(3)
+    rig.task.release()
+    rig.task.close()
+    assert (rig.topics.committed("source"), rig.source.is_closed) == (3, True)
 
 
 def test_invalid_declarations_are_rejected() -> None:

@@ -182,6 +182,43 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str, str]]:
     ]
 
 
+class Waits(AsyncBolt):
+    async def execute_async(self, tuple_: Any, collector: Any) -> None: ...
+
+    def prepare(self, context: Any, collector: Any) -> None: ...
+
+
+class Fires(WindowedBolt):
+    window = tumbling(count=2)
+
+    def execute_window(self, window: Any) -> None: ...
+
+    def execute(self, tuple_: Any) -> None: ...
+
+
+class Reads(KafkaSpout):
+    def next_tuple(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (
+            lambda made: made.set_bolt("it", Waits),
+            "Waits.prepare is never called, .* AsyncBolt has .*: write async def p",
+        ),
+        (
+            lambda made: made.set_bolt("it", Fires),
+            "Fires.execute is never called, .* WindowedBolt .*: write def execute_w",
+        ),
+        (lambda made: made.set_spout("it", lambda: Reads("t")), "Reads.next_tuple is never called, .* derive a Spout"),
+    ],
+)
+def test_a_method_of_another_kind_is_rejected(add: Callable[[TopologyBuilder], object], message: str) -> None:
+    with pytest.raises(TopologyError, match=f"^component 'it': {message}"):
+        add(builder())
+
+
 class Counts(BasicBolt):
     def execute(self, tuple_: Any, collector: Any) -> None: ...
 

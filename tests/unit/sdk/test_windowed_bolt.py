@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from spout_sdk import (
     ComponentError,
     FailTupleError,
-    OutputCollector,
     TaskContext,
     TooManyFailuresError,
     Window,
+    WindowCollector,
     WindowSpec,
     sliding,
     tumbling,
@@ -43,7 +43,7 @@ def test_an_emit_may_name_its_anchors_and_outside_of_a_window_there_are_none() -
 
 def test_ticks_and_later_tuples_close_windows_by_time() -> None:
     rig = Rig(partial(Total, tumbling(seconds=10)))
-    assert rig.bolt.tick_interval == 1.0
+    assert rig.task.adapter.tick_interval == 1.0
     rig.feed(1, 2)
     rig.tick(9)
     assert rig.totals() == []
@@ -118,15 +118,18 @@ def test_untracked_tuples_are_in_windows() -> None:
     assert (rig.acked(), rig.task.committable, [set(edges) for edges in rig.edges()]) == ([2], 2, [{1002}])
 
 
-def test_a_prepare_without_super_fails_with_a_remedy() -> None:
-    class Forgetful(Total):
-        def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-            pass
+@pytest.mark.parametrize("calls_super", [False, True])
+def test_prepare_may_call_super_and_may_keep_the_collector_as_in_other_bolts(calls_super: bool) -> None:
+    class Keeps(Total):
+        def prepare(self, context: TaskContext, collector: WindowCollector) -> None:
+            assert (self.context, self.collector) == (context, collector)
+            if calls_super:
+                super().prepare(context, collector)
+            self.collector = collector
 
-    rig = Rig(partial(Forgetful, tumbling(count=2)))
-    rig.feed(0)
-    assert rig.acked() == []
-    assert "its prepare() must call super().prepare(context, collector)" in rig.bench.sink.failed()[1000]
+    rig = Rig(partial(Keeps, tumbling(count=2)))
+    rig.feed(0, 1)
+    assert (rig.acked(), [set(edges) for edges in rig.edges()]) == ([0, 1], [{1000, 1001}])
 
 
 SIZES = st.integers(1, 6)

@@ -227,5 +227,5 @@ def run(bolt: Any, chance: random.Random) -> None:
 
 def held(task: Any) -> set[int]:
     """Roots of what an open window holds."""
-    fold = getattr(task.bolt, "_fold", None)
+    fold = getattr(task.adapter, "_fold", None)
     return set() if fold is None else {root for tuple_ in fold.held for root in tuple_.roots}

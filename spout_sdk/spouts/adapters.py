@@ -1,0 +1,81 @@
+"""How the task of a spout calls it: one adapter for each kind of spout, over one protocol.
+
+A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
+"""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+from spout_sdk.api.components import Failure, Spout
+from spout_sdk.errors import TopologyError
+
+if TYPE_CHECKING:
+    from spout_sdk.spouts.spout_task import SpoutTask
+
+
+@singledispatch
+def adapter_of(spout: Any, task: "SpoutTask") -> "SpoutAdapter":
+    """The adapter of a spout, by its kind; the arguments are those of `SpoutAdapter`."""
+    raise TopologyError(
+        f"component {task.context.component!r} makes a {type(spout).__name__}, which is no Spout: derive it"
+    )
+
+
+@adapter_of.register(Spout)
+class SpoutAdapter:
+    """Calls a spout of one kind; the base is that of a `Spout`.
+
+    Attributes:
+        is_replayed: whether a message is emitted again that was not acked; otherwise its source forgets it.
+
+    Args:
+        spout: as the user's factory made it.
+        task: of the spout.
+    """
+
+    def __init__(self, spout: Any, task: "SpoutTask") -> None:
+        self._spout = spout
+        self._task = task
+        self.is_replayed = task.context.manifest.acking
+
+    def open(self) -> None:
+        """Calls the spout's `open`."""
+        self._spout.open(self._task.context, self._task.collector)
+
+    def emit(self, calls: int, limit: int) -> None:
+        """Emits until there is nothing to emit, `limit` trees are open, or the spout was called `calls` times."""
+        task = self._task
+        counters, trees, untracked = task.environment.counters, task.open_trees, task.untracked
+        next_tuple, emitted = self._spout.next_tuple, counters.emitted
+        for _ in range(calls):
+            next_tuple()
+            if untracked:
+                task.ack_untracked()
+            if counters.emitted == emitted or len(trees) >= limit:
+                return
+            emitted = counters.emitted
+
+    def acked(self, message_ids: Sequence[Any]) -> None:
+        """The trees of messages were fully processed."""
+        ack = self._spout.ack
+        for message_id in message_ids:
+            ack(message_id)
+
+    def failed(self, message_id: Any, failure: Failure) -> None:
+        """The tree of a message was not fully processed."""
+        self._spout.fail(message_id, failure)
+
+    def tick(self, now: float) -> None:
+        """What is due by the clock."""
+
+    def is_due(self, now: float) -> bool:  # noqa: ARG002 - of other kinds
+        """Whether it is known that there is a message to emit now."""
+        return False
+
+    def release(self) -> None:
+        """Commits what is done, while the group still accepts it; before `close`."""
+
+    def close(self) -> None:
+        """Calls the spout's `close`."""
+        self._spout.close()

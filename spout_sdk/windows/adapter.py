@@ -1,0 +1,166 @@
+"""Calls a `WindowedBolt`: puts tuples into its windows, and acks each when it leaves its last."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kafka_clients.repeated_lines import EACH, SECONDS, get_logger
+from spout_sdk.api.topology import BoltOptions
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.execute_failures import ExecuteFailures
+from spout_sdk.bolts.held_failures import reset_seconds
+from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.emitting.task import Task
+from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
+from spout_sdk.windows.fold import NOWHERE, WindowFold
+from spout_sdk.windows.policies import SECOND, Window
+
+logger = get_logger("spout_sdk.windows")
+
+# User counters: tuples that left without having been in any window, and tuples that came when all had closed.
+UNSEEN: Final = "in no window"
+LATE: Final = "late tuples"
+
+
+@adapter_of.register(WindowedBolt)
+class WindowAdapter(BoltAdapter):
+    """Folds the tuples of a task into the windows of a `WindowedBolt`, and closes due windows."""
+
+    folds = True
+
+    def __init__(
+        self, bolt: WindowedBolt, task: Task, collector: OutputCollector, outcomes: Outcomes, options: BoltOptions
+    ) -> None:
+        super().__init__(bolt, task, collector, outcomes, options)
+        context = task.context
+        self._now = context.now
+        self._reset_every = reset_seconds(context.manifest)  # held trees: restarted after that, or twice that
+        self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
+        # Of its own: a call that returns says nothing about the windows.
+        self._window_failures = ExecuteFailures(task, outcomes, options)
+
+    def prepare(self) -> None:
+        bolt, context = self._bolt, self._task.context
+        self._effects = WindowEffects(bolt, self._task, self._collector, self._outcomes, self._window_failures)
+        bolt.context, bolt.collector = context, self._effects.window_collector
+        bolt.prepare(context, bolt.collector)
+        subscriptions = getattr(context.manifest.component(context.component), "subscriptions", ())
+        sources = [(each.source, each.stream) for each in subscriptions]
+        self._fold = WindowFold(bolt.window, self._effects, sources, self._clock())
+
+    def execute(self, tuples: Sequence[Tuple]) -> None:
+        self._execute_each(self._take, tuples)
+
+    @property
+    def tick_interval(self) -> float:
+        interval: float = min(filter(None, (self._bolt.window.tick_interval, self._reset_every)))
+        return interval
+
+    @property
+    def progress(self) -> str:
+        """Which windows have closed."""
+        return self._fold.progress
+
+    def resume(self, progress: str, offset: int) -> None:
+        self._fold.resume(progress, offset, self._clock())
+
+    def _take(self, tuple_: Tuple) -> None:
+        fold = self._fold
+        if tuple_.is_tick:
+            fold.tick(self._clock())
+            if self._now() >= self._reset_at:
+                self._reset_timeouts()
+        else:
+            fold.take(tuple_, self._clock())
+
+    def _reset_timeouts(self) -> None:
+        """Restarts the clocks of the trees of what was held at the last call already."""
+        for tuple_ in self._fold.held:
+            if (tuple_.offset, tuple_.index) <= self._reset_up_to:
+                self._effects.reset_timeout(tuple_)
+        self._reset_at, self._reset_up_to = self._now() + self._reset_every, self._fold.last
+
+    def _clock(self) -> int:
+        return int(self._now() * SECOND)
+
+
+class WindowEffects:
+    """Effects of the fold of a task: `ack` a tuple that is in no further window, `skip` one that was settled before."""
+
+    def __init__(
+        self,
+        bolt: WindowedBolt,
+        task: Task,
+        collector: OutputCollector,
+        outcomes: Outcomes,
+        failures: ExecuteFailures,
+    ) -> None:
+        context = task.context
+        self._bolt = bolt
+        self._collector = collector
+        self._outcomes = outcomes
+        self._failures = failures
+        self._context = context
+        self._carries = context.manifest.guarantee == "exactly_once"
+        self._late, self._log_late_at = 0, -math.inf
+        self._late_stream = bolt.window.late_stream
+        self._late_fields: Sequence[str] = ()
+        if self._late_stream is not None:
+            self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
+        self.ack = outcomes.ack
+        self.skip = outcomes.skip
+        self.reset_timeout = outcomes.reset_timeout
+        self._tuples: Sequence[Tuple] = ()  # of the window that is being executed
+        self.window_collector = WindowCollector(collector, lambda: self._tuples)
+
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
+        """Executes a window that closes; `held` takes its tuples back, and is called if that fails."""
+        self._tuples = window.tuples
+        try:
+            self._bolt.execute_window(window)
+        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+            self._failures.handle(held(), error)
+        else:
+            self._failures.in_a_row = 0
+        finally:
+            self._tuples = ()
+
+    def fired(self, window: Window) -> None:
+        """After `fire` and the acks: acks the edges of children whose parents are in another window, too.
+
+        A later owner does not know them.
+        """
+        if self._carries:
+            self._outcomes.part(window.tuples)
+
+    def unseen(self, count: int) -> None:
+        """So many tuples were in no window."""
+        self._context.count(UNSEEN, count)
+
+    def late(self, tuple_: Tuple) -> None:
+        """Acks a tuple that came when all its windows had closed."""
+        self._context.count(LATE)
+        if self._late_stream is None:
+            self._log_late(tuple_)
+        else:
+            values = [tuple_[field] for field in self._late_fields]
+            self._collector.emit(values, anchors=tuple_, stream=self._late_stream)
+        self._collector.ack(tuple_)
+
+    def _log_late(self, tuple_: Tuple) -> None:
+        self._late += 1
+        if (now := self._context.now()) < self._log_late_at:
+            return
+        logger.warning(
+            "%s/%d: %d late tuples, the last at offset %d, came when all their windows had closed; they are acked and "
+            "in no window. Make the lag as large as their sources drift apart, with_lag(), or send late tuples to a "
+            "stream, with_late_tuple_stream()",
+            self._context.component,
+            self._context.task,
+            self._late,
+            tuple_.offset,
+            extra=EACH,
+        )
+        self._late, self._log_late_at = 0, now + SECONDS
