@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.api.topology import BoltOptions
-from spout_sdk.api.tuples import NO_OFFSET, Tuple
+from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, check_packed
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
@@ -70,6 +70,11 @@ class BoltAdapter:
     def execute(self, tuples: Any) -> None:
         """Executes tuples, and handles what the bolt raises; raises `ComponentError` if that ends the task."""
         self._execute_each(self._bolt.execute, tuples)
+
+    @staticmethod
+    def head(tuples: Any) -> tuple[InputPack, int]:
+        """The record of the first of the tuples that `execute` is called with, and the tuple's index in it."""
+        return tuples[0].pack, tuples[0].index
 
     @property
     def tick_interval(self) -> float | None:
@@ -188,6 +193,10 @@ class ArrowAdapter(BoltAdapter):
             check_packed(each.source, manifest.stream(each.source, each.stream))
         for stream in declared.streams:
             check_packed(declared.name, stream)
+
+    @staticmethod
+    def head(tuples: Any) -> tuple[InputPack, int]:
+        return tuples.pack, tuples.first
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)

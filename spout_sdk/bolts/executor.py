@@ -78,7 +78,7 @@ class Executor:
     def tick(self) -> None:
         """Executes a tick tuple, which counts for nothing."""
         ticked = (tick_tuple(),)
-        self._running = RunningCall(self._clock(), ticked)
+        self._running = RunningCall(self._clock(), ticked, self._adapter.head)
         try:
             self._adapter.execute(ticked)
         finally:
@@ -93,7 +93,7 @@ class Executor:
         return running.of(one) if one is not None and one in running.tuples else running
 
     def _begin(self, tuples: Any, began: float) -> None:
-        self._running = RunningCall(began, tuples)
+        self._running = RunningCall(began, tuples, self._adapter.head)
         self._counters.executed += len(tuples)
         self._load.executed += len(tuples)
         self._untimed -= len(tuples)
