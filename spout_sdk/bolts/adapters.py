@@ -135,8 +135,8 @@ class BasicAdapter(BoltAdapter):
     def execute(self, tuples: Sequence[Tuple]) -> None:
         execute, basic, failures = self._bolt.execute, self._basic, self._failures
         pack = tuples[0].pack
-        # Without hooks, emits need nothing of the input but its place, where each has one.
-        has_places = pack.starts is None and pack.offset != NO_OFFSET and not self._task.context.hooks
+        # Emits need nothing of the input but its place, where each has one.
+        has_places = pack.starts is None and pack.offset != NO_OFFSET
         basic._batch = pack.batch if has_places else None
         done: list[Tuple] = []
         failed_at = 0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spout_sdk.api.context import TaskId
+from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.statistics.stats import Counters
@@ -18,13 +18,13 @@ class BasicCollector:
         input: the tuple that is being executed.
     """
 
-    __slots__ = ("_batch", "_collector", "_emit", "input")
+    __slots__ = ("_batch", "_collector", "_emit", "_hooks", "input")
 
     def __init__(self, collector: OutputCollector) -> None:
         self.input: Tuple | None = None
         self._collector = collector
         self._batch: InputBatch | None = None
-        self._emit = collector._emit
+        self._emit, self._hooks = collector._emit, collector._hooks
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
@@ -35,9 +35,13 @@ class BasicCollector:
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it.
         """
-        if (batch := self._batch) is not None:
-            return self._emit(values, stream, batch, self.input.place)  # type: ignore[union-attr]  # there is one
-        return self._collector.emit(values, anchors=self.input or (), stream=stream)
+        if (batch := self._batch) is None:
+            return self._collector.emit(values, anchors=self.input or (), stream=stream)
+        input_: Any = self.input  # there is one
+        tasks = self._emit(values, stream, batch, input_.place)
+        if self._hooks:
+            self._collector._call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(input_,)))
+        return tasks
 
     def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.

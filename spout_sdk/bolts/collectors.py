@@ -46,8 +46,11 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        if anchors.__class__ is Tuple and not self._hooks and not anchors.settled and anchors.place >= 0:
-            return self._emit(values, stream, anchors.pack.batch, anchors.place)
+        if anchors.__class__ is Tuple and not anchors.settled and anchors.place >= 0:
+            tasks = self._emit(values, stream, anchors.pack.batch, anchors.place)
+            if self._hooks:
+                self._call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))
+            return tasks
         return self._emit_anchored(values, anchors, stream)
 
     def emit_direct(

@@ -82,7 +82,7 @@ class Outcomes:
     def ack_together(self, tuples: Sequence[Tuple]) -> None:
         """Acks tuples of one record, none of which can have been settled."""
         pack = tuples[0].pack if tuples else None
-        if pack is None or self._unwritten or self._hooks or pack.starts is not None or pack.offset == NO_OFFSET:
+        if pack is None or self._unwritten or pack.starts is not None or pack.offset == NO_OFFSET:
             for tuple_ in tuples:
                 self.ack(tuple_)
             return
@@ -96,6 +96,8 @@ class Outcomes:
             tuple_.settled = True
         self._counters.acked += len(tuples)
         self._close(pack, len(tuples))
+        for tuple_ in tuples if self._hooks else ():
+            self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
     def ack_rows(self, pack: InputPack, places: Places, rows: int) -> None:
         """Acks rows of a record, which have these places in its batch."""
