@@ -1,4 +1,4 @@
-"""A producer whose queue may be full, and which a fatal error ends."""
+"""A producer whose queue may be full, and which a fatal error ends, or a partition whose leader it has lost."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -6,6 +6,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_clients.client_settings import new_client
+from kafka_clients.delivery_monitor import DeliveryMonitor
 
 FENCED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
@@ -19,11 +20,15 @@ _ROOM_SECONDS: Final = 0.01
 class ServedProducer:
     """A producer for one thread, which also serves its delivery reports.
 
-    `on_fatal` is called with the error after which the client cannot continue; it may raise.
+    `on_fatal` is called with the error after which the client cannot continue; it may raise. That is also called, by
+    `poll` only, for a partition whose leader librdkafka has lost. A producer with transactions is not watched for that:
+    a transaction that is not delivered in time replaces it.
     """
 
     def __init__(self, settings: Mapping[str, Any], on_fatal: Callable[[KafkaError], object]) -> None:
-        self.client = new_client(Producer, settings)
+        self._monitor = DeliveryMonitor(settings)
+        watched = {} if "transactional.id" in settings else self._monitor.settings
+        self.client = new_client(Producer, {**settings, **watched})
         self._produce = self.client.produce
         self._on_fatal = on_fatal
 
@@ -57,7 +62,10 @@ class ServedProducer:
 
     def poll(self, seconds: float = 0.0) -> int:
         """Serves delivery reports; waits `seconds` for one."""
-        return self._served(self.client.poll, seconds)
+        count = self._served(self.client.poll, seconds)
+        if (reason := self._monitor.stuck) is not None:
+            self._on_fatal(reason)
+        return count
 
     def flush(self, seconds: float) -> int:
         """Waits until everything is delivered or has failed; returns how many records are neither in time."""
