@@ -143,11 +143,16 @@ class ArrowCollector:
             raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
         self.metrics.emitted += batch.num_rows
         joined = NO_TREES if rows is None else input_.pack.batch
-        for route, number, share in deliveries:
-            part = batch[share] if isinstance(share, slice) else batch.take(share)
-            anchored = (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
-            task.outbox.add_columns(route.packs[number], part, joined, *anchored)
-        task.outbox.send_full([route.packs[number] for route, number, _ in deliveries])
+        try:
+            for route, number, share in deliveries:
+                part = batch[share] if isinstance(share, slice) else batch.take(share)
+                anchored = (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
+                task.outbox.add_columns(route.packs[number], part, joined, *anchored)
+            task.outbox.send_full([route.packs[number] for route, number, _ in deliveries])
+        except BaseException:
+            if rows is not None:
+                task.outbox.keep_open((joined, place) for place in input_.places(np.unique(rows))[0].tolist())
+            raise
         if not task.context.hooks:
             return
         receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows

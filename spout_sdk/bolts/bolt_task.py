@@ -85,7 +85,7 @@ class BoltTask(Task):
             self._reset_at = now + self._reset_every
             self.outcomes.reset_held()
         if stale := self.inputs.expire(now, self._input_age):
-            self.outcomes.held.settle(stale)
+            self.outcomes.expired(stale)
             self.context.count(EXPIRED_INPUTS, len(stale))
             by = f"{self._component}/{self._task}"
             text = (

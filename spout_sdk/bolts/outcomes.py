@@ -118,6 +118,7 @@ class Outcomes:
     def skip(self, tuple_: Tuple) -> None:
         """Settles a tuple that is read again, whose ack or fail was committed before."""
         tuple_.settled = True
+        self._timed.pop(tuple_, None)
         self._close(tuple_.pack)
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
@@ -183,6 +184,12 @@ class Outcomes:
             for root in tuple_.roots:
                 self._outbox.reset(root)
 
+    def expired(self, offsets: Sequence[int]) -> None:
+        """Records have expired: settles failures that wait, and measures no longer how long their tuples take."""
+        self.held.settle(offsets)
+        for tuple_ in [each for each in self._timed if not self._inputs.is_open(each.offset)]:
+            del self._timed[tuple_]
+
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was read, and is not settled."""
         return self._inputs.is_open(offset)
@@ -200,9 +207,11 @@ class Outcomes:
             self.fail(tuple_, f"{self._component}: {error}")
             return error
         pack = tuple_.pack
-        for place in pack.places(tuple_.index):
+        places = pack.places(tuple_.index)
+        for place in places:
             # An ack that was not sent yet is removed, or the tree could complete before the fail.
             self._acked.remove(pack.batch, place)
+        for place in places:
             self._outbox.fail(int(pack.batch.roots[place]), f"{self._component}: {error}")
         return error
 

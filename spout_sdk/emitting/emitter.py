@@ -61,17 +61,21 @@ class Emitter:
             raise plan.ungrouped(values, error) from error
         self._counters.emitted += 1
         is_full = False
-        for pack in packs:
-            if pack.batch is not batch:
-                self._outbox.turn(pack, batch, joined)
-            rows = pack.rows
-            rows.append(row)
-            pack.places.append(place)
-            if len(rows) >= pack.limit:
-                is_full = True
-        if is_full:
-            # Not before all deliveries are added: the init of a spout's tuple has the edges of all.
-            self._outbox.send_full(packs)
+        try:
+            for pack in packs:
+                if pack.batch is not batch:
+                    self._outbox.turn(pack, batch, joined)
+                rows = pack.rows
+                rows.append(row)
+                pack.places.append(place)
+                if len(rows) >= pack.limit:
+                    is_full = True
+            if is_full:
+                # Not before all deliveries are added: the init of a spout's tuple has the edges of all.
+                self._outbox.send_full(packs)
+        except BaseException:
+            self._outbox.keep_open(((batch, place),) if batch is not None else joined.places)  # type: ignore[union-attr]
+            raise
         return tasks
 
     def _call_emit_hooks(self, info: EmitInfo) -> None:

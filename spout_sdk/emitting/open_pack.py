@@ -60,11 +60,18 @@ class OpenPack(PlacedRuns):
         self.add_all(batch, places)
 
     def seal(self, new_seed: Callable[[], int]) -> Columns:
-        """Removes all tuples, each delivered under an edge of its own, which joins the inputs it is anchored to."""
-        rows: Any = pa.concat_batches(self.columns) if self.columns else self.rows
-        runs, odd = self.runs, self.odd
+        """Removes all tuples, each delivered under an edge of its own, which joins the inputs it is anchored to.
+
+        If that raises, as there is no memory, nothing is removed. Edges that have joined by then are never acked.
+        """
+        sealed = self._sealed(new_seed)
         self.rows, self.columns, self.batched = [], [], 0
         self.runs, self.odd, self.batch = [], [], NO_BATCH
+        return sealed
+
+    def _sealed(self, new_seed: Callable[[], int]) -> Columns:
+        rows: Any = pa.concat_batches(self.columns) if self.columns else self.rows
+        runs, odd = self.runs, self.odd
         if not any(batch.is_tracked for batch, _ in runs):
             return Columns(rows, AnchorColumns.none(len(rows)))
         seed = new_seed()

@@ -5,7 +5,7 @@ sent yet; only then are the vals of inits and acks computed; tuples are sent bef
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -137,7 +137,9 @@ class Outbox:
         self._fail_messages.append(message)
         self._characters += len(message)
         if self._characters >= _MOST_CHARACTERS:
-            self.flush()
+            # Alone: an ack that is noted may be removed yet, because its tuple fails.
+            fails, messages = self._taken_fails()
+            self.acks.send(Entries(fail_roots=fails, fail_messages=messages))
 
     def reset(self, root: int) -> None:
         """Buffers the reset of a tree's clock."""
@@ -157,9 +159,17 @@ class Outbox:
         for pack, columns in sealed:
             self._send_packs(pack, columns)
         self.handle_reports()  # of tuples that cannot be encoded
-        fails, messages, resets = self._fails, self._fail_messages, self._resets
-        self._fails, self._fail_messages, self._resets, self._characters = [], [], [], 0
-        self.acks.send(Entries(*inits, *acks, _column(fails), messages, _column(resets)), covered)
+        resets, self._resets = self._resets, []
+        self.acks.send(Entries(*inits, *acks, *self._taken_fails(), _column(resets)), covered)
+
+    def keep_open(self, places: Iterable[tuple[InputBatch, int]]) -> None:
+        """Joins edges to places that no tuple has, so that no ack completes their trees: an emit has raised.
+
+        Its tuple may have been added for some of its receivers.
+        """
+        for batch, place in places:
+            if batch.is_tracked:
+                batch.join([place], np.array([self._next_id()], np.uint64))
 
     def handle_reports(self) -> None:
         """Fails the trees of tuples that were not delivered: they cannot complete, and would time out."""
@@ -177,8 +187,14 @@ class Outbox:
 
     def _send(self, pack: OpenPack) -> None:
         """Sends the tuples of a pack before all others."""
+        columns = pack.seal(self._next_id)
         del self._open[pack]
-        self._send_packs(pack, pack.seal(self._next_id))
+        self._send_packs(pack, columns)
+
+    def _taken_fails(self) -> tuple[IdColumn, Sequence[str]]:
+        fails, messages = self._fails, self._fail_messages
+        self._fails, self._fail_messages, self._characters = [], [], 0
+        return _column(fails), messages
 
     def _inits(self) -> tuple[IdColumn, IdColumn]:
         return _columns([(batch.roots[at], batch.vals(at)) for batch, at in self.begun.take()])

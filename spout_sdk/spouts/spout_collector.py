@@ -122,6 +122,10 @@ class SpoutCollector(Emitter):
                 self._pending.pop(root)
                 self.last_root = None
                 raise
+            except BaseException:
+                # An init without an edge would complete the tree.
+                self._outbox.keep_open([(batch, place)])
+                raise
             self.last_root = root
         if self._hooks:
             self._call_emit_hooks(EmitInfo(values, stream, tasks, message_id, root=self.last_root))

@@ -1,0 +1,405 @@
+"""No tree completes before all of its inputs are acked and all of its tuples are in the log; random tasks.
+
+Tuples have any number of trees and anchors, traces, and receivers; some emits raise, some tuples are not delivered.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import pytest
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    CustomGrouping,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    Stream,
+    TaskContext,
+    TaskHook,
+    TopologyBuilder,
+    Tuple,
+    Window,
+    WindowedBolt,
+    declare,
+    sliding,
+)
+from spout_sdk.records import Headers
+from tests.packs import anchor_headers, packed, tuples_of, under_seed
+from tests.seeds import each_seed
+from tests.unit.sdk.bolt_rig import Sink
+from tests.unit.sdk.memory import Bench, MemorySink, Sent
+from tests.unit.sdk.test_write_order import Numbers
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.messages import decode_ack_batch
+
+CHILD = declare({"n": int})
+RAW = declare(["raw"], name="raw", codec="bytes")
+MOODY = declare({"n": int}, name="moody")
+STREAMS = {each.name: each for each in (CHILD, RAW, MOODY)}
+
+
+class World:
+    """What has happened to the trees of one run, beside what is in the log."""
+
+    def __init__(self, seed: int, bolt: Any) -> None:
+        self.chance = random.Random(seed)
+        self.hooks_count_emits, self.hooks_count_acks = bolt in (Arrow, Windowed), bolt is Windowed
+        self.traces = 1  # how many a spout emits tuples of
+        self.emitted: Counter[int] = Counter()  # deliveries of each tree
+        self.open: Counter[int] = Counter()  # inputs of each tree
+        self.endless: set[int] = set()  # trees that fail, or that a part of an emit is missing in
+
+    def values(self) -> tuple[tuple[Any, ...], str]:
+        stream = self.chance.choice(("default", "default", "raw", "moody"))
+        if stream == "raw":
+            return (b"%d" % self.chance.randrange(9),), stream
+        return (self.chance.randrange(99),), stream
+
+    def emitted_to(self, roots: Iterable[int], deliveries: int) -> None:
+        for root in set(roots):
+            self.emitted[root] += deliveries
+
+    def settled(self, roots: Iterable[int], *, failed: bool = False) -> None:
+        for root in roots:
+            self.open[root] -= 1
+        if failed:
+            self.endless.update(roots)
+
+
+class Here:
+    """The run, for the components of it."""
+
+    world: World
+
+
+class Moody(CustomGrouping):
+    """Any tasks, and an error now and then."""
+
+    def choose(self, _values: Sequence[Any]) -> Sequence[int]:
+        chance = Here.world.chance
+        if chance.random() < 0.1:
+            raise chance.choice((TypeError, ValueError))("not now")
+        return chance.sample(range(self.tasks), chance.randrange(self.tasks + 1))
+
+
+class Tangled(Bolt):
+    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector, self.held, self.done = collector, list[Tuple](), list[Tuple]()
+
+    def execute(self, tuple_: Tuple) -> None:
+        chance = Here.world.chance
+        self.held.append(tuple_)
+        for _ in range(chance.choice((0, 1, 1, 3))):
+            anchors = chance.sample(self.held, min(len(self.held), chance.choice((0, 1, 1, 2, 4))))
+            self.emit(anchors[0] if len(anchors) == 1 else anchors)
+        if chance.random() < 0.02 and self.done:
+            self.emit_too_late(chance.choice(self.done))
+        while self.held and chance.random() < 0.6:
+            self.settle(self.held.pop(chance.randrange(len(self.held))), failed=chance.random() < 0.05)
+
+    def emit(self, anchors: Any) -> None:
+        values, stream = Here.world.values()
+        try:
+            tasks = self.collector.emit(values, anchors=anchors, stream=stream)
+        except Exception:  # noqa: BLE001 - continues as if nothing were wrong
+            return
+        each = [anchors] if isinstance(anchors, Tuple) else anchors
+        Here.world.emitted_to([root for anchor in each for root in anchor.roots], len(tasks))
+
+    def emit_too_late(self, anchor: Tuple) -> None:
+        with pytest.raises(Exception, match="acked or failed before"):
+            self.collector.emit((1,), anchors=[*self.held[:1], anchor])
+        Here.world.endless.update(anchor.roots)
+
+    def settle(self, tuple_: Tuple, *, failed: bool = False) -> None:
+        if failed:
+            self.collector.fail(tuple_, "no")
+        else:
+            self.collector.ack(tuple_)
+            self.done.append(tuple_)
+        Here.world.settled(tuple_.roots, failed=failed)
+
+    def cleanup(self) -> None:
+        for tuple_ in self.held:
+            self.settle(tuple_)
+
+
+class Basic(BasicBolt):
+    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        world = Here.world
+        for _ in range(world.chance.choice((0, 1, 3))):
+            values, stream = world.values()
+            try:
+                tasks = collector.emit(values, stream=stream)
+            except Exception:
+                if world.chance.random() < 0.5:
+                    world.settled(tuple_.roots, failed=True)
+                    raise
+                continue
+            world.emitted_to(tuple_.roots, len(tasks))
+        if world.chance.random() < 0.05:
+            world.settled(tuple_.roots, failed=True)
+            raise RuntimeError("no")
+        world.settled(tuple_.roots)
+
+
+class Arrow(ArrowBolt):
+    streams: ClassVar[Sequence[Stream]] = (CHILD, MOODY)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        world, chance = Here.world, Here.world.chance
+        inputs = list(collector._input)
+        for _ in range(chance.choice((0, 1, 3))):
+            anchors = [chance.randrange(len(inputs)) for _ in range(chance.choice((0, 1, 7)))]
+            data = {"n": [chance.randrange(99) for _ in anchors]}
+            stream = chance.choice(("default", "moody"))
+            try:
+                collector.emit(data, anchors=anchors, stream=stream)
+            except Exception:  # noqa: BLE001 - as above
+                continue
+        rows = [row for row in range(len(inputs)) if chance.random() < 0.7]
+        collector.ack(rows)
+        for row, input_ in enumerate(inputs):
+            world.settled(input_.roots, failed=row not in rows)
+        collector.fail("no")
+
+
+class Windowed(WindowedBolt):
+    window = sliding(count=6, every_count=2)
+    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
+
+    def execute_window(self, window: Window) -> None:
+        chance = Here.world.chance
+        for _ in range(chance.choice((0, 1, 3))):
+            anchors = chance.sample(list(window.tuples), min(len(window.tuples), chance.choice((0, 1, 1, 2, 4))))
+            values, stream = Here.world.values()
+            try:
+                self.collector.emit(values, anchors=anchors, stream=stream)
+            except Exception:  # noqa: BLE001 - as above
+                continue
+
+
+class Watching(TaskHook):
+    """Counts what bolts emit and ack that do not get to know it."""
+
+    def emit(self, info: Any) -> None:
+        if Here.world.hooks_count_emits:
+            Here.world.emitted_to([root for anchor in info.anchors for root in anchor.roots], len(info.tasks))
+
+    def bolt_ack(self, tuple_: Tuple) -> None:
+        if Here.world.hooks_count_acks:
+            Here.world.settled(tuple_.roots)
+
+
+class Lossy(MemorySink):
+    """A log; some tuples are not delivered, and are reported in the middle of a later send."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self.chance, self.log, self.unreported = chance, list[Sent](), list[Any]()
+
+    def send(self, *record: Any) -> None:
+        self.serve()
+        if self.chance.random() < 0.01:
+            self.unreported.append(lambda: record[-1](TimeoutError(), None))
+        else:
+            self.log.append(Sent(*record))
+
+    def send_reported(self, *record: Any) -> None:
+        self.serve()
+        self.log.append(Sent(*record))
+        self.unreported.append(self.log[-1].deliver)
+
+    def serve(self, most: int = 3) -> None:
+        for _ in range(min(len(self.unreported), self.chance.randrange(most + 1))):
+            self.unreported.pop(0)()
+
+    def flush_acks(self, _seconds: float) -> int:
+        self.serve(100)
+        return 0
+
+
+def topology(bolt: Any, chance: random.Random, **options: Any) -> Any:
+    builder = TopologyBuilder("order", ack_partitions=2, **options)
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("middle", bolt).shuffle_grouping("numbers")
+    streams = {stream.name for stream in bolt.streams}
+    receive(builder, "middle", streams, chance)
+    if issubclass(bolt, Arrow | Windowed) or chance.random() < 0.3:
+        builder.add_hook(Watching)
+    return builder.build()
+
+
+def receive(builder: TopologyBuilder, source: str, streams: set[str], chance: random.Random) -> None:
+    builder.set_bolt("every", Sink, tasks=2).all_grouping(source)
+    builder.set_bolt("one", Sink, tasks=3).shuffle_grouping(source)
+    builder.set_bolt("moody", Sink, tasks=3).custom_grouping(source, Moody, "moody")
+    if chance.random() < 0.7:
+        builder.set_bolt("other", Sink, tasks=2).custom_grouping(source, Moody, "moody")
+    if "raw" in streams:
+        builder.set_bolt("raw", Sink, tasks=2).fields_grouping(source, "raw", stream="raw")
+        if chance.random() < 0.7:
+            builder.set_bolt("rawer", Sink, tasks=2).custom_grouping(source, Moody, "raw")
+
+
+def check(world: World, log: Sequence[Sent], sums: dict[int, int]) -> None:
+    """At each place in the log, a tree whose tuples are all acked by their receivers is complete only if it may be."""
+    written: Counter[int] = Counter()
+    known = set(sums)
+    for sent in log:
+        touched: set[int] = set()
+        if ".tuples." in sent.topic:
+            stream = STREAMS[sent.header[SOURCE_HEADER].decode().partition("/")[2]]
+            for values, edges in tuples_of(sent.value or b"", sent.headers, stream):
+                if sent.topic.endswith(".raw"):
+                    assert sent.key == values[0]
+                for root, edge in edges.items():
+                    sums[root] = sums.get(root, 0) ^ edge
+                    written[root] += 1
+        elif sent.topic.endswith(".acks"):
+            batch = decode_ack_batch(sent.value)
+            for roots, vals in ((batch.init_roots, batch.init_vals), (batch.ack_roots, batch.ack_vals)):
+                for root, val in zip(roots.tolist(), vals.tolist(), strict=True):
+                    sums[root] = sums.get(root, 0) ^ val
+                    touched.add(root)
+            known.update(batch.init_roots.tolist())
+        for root in touched & known:
+            if not sums[root]:
+                assert not world.open[root], f"tree {root} completes, and an input of it is open"
+                assert written[root] == world.emitted[root], f"tree {root} completes before all of it is sent"
+
+
+@pytest.mark.parametrize("bolt", [Tangled, Basic, Arrow, Windowed])
+def test_a_tree_completes_when_all_of_it_is_sent_and_acked(bolt: Any) -> None:
+    each_seed(lambda seed: run_bolt(bolt, seed))
+
+
+def run_bolt(bolt: Any, seed: int) -> None:
+    Here.world = world = World(seed, bolt)
+    chance = world.chance
+    guarantee = chance.choice(("at_least_once", "exactly_once"))
+    sink = Lossy(chance)
+    bench = Bench(topology(bolt, chance, guarantee=guarantee), sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
+    task = bench.bolt("middle")
+    sums: dict[int, int] = {}
+    trees = [chance.getrandbits(64) for _ in range(300)]
+    for number in range(60):
+        size = chance.choice((1, 1, 3, 20))
+        of = [chance.sample(trees, chance.choice((0, 1, 1, 1, 3))) for _ in range(size)]
+        if chance.random() < 0.3:
+            of = [chance.sample(trees, 1) for _ in range(size)]
+        pairs = under_seed(of, chance.getrandbits(64))
+        for pair in pairs:
+            for root, edge in pair.items():
+                sums[root] = sums.get(root, 0) ^ edge
+                world.open[root] += 1
+        headers: list[Any] = [*anchor_headers(pairs), (SOURCE_HEADER, b"numbers/default")]
+        if chance.random() < 0.3:
+            headers.append(("traceparent", b"00-%d" % chance.randrange(3)))
+        record = bench.raw("middle", packed(Numbers.streams[0], *[(number,)] * size), headers)
+        if task.takes == "columns":
+            rows = task.read_columns(record)
+            while rows:
+                part = rows[: chance.choice((1, 7, 1_000))]
+                task.execute_batch(part)
+                rows = rows[len(part) :]
+        else:
+            assert task.execute(iter(task.read(record)), math.inf)
+        if chance.random() < 0.2:
+            task.flush()
+        elif chance.random() < 0.2:
+            task.tick(bench.clock.advance(0.004))
+    task.cleanup()
+    for _ in range(3):
+        sink.serve(10_000)
+        task.flush()
+    check(world, sink.log, sums)
+    endless = world.endless.union(fails(sink.log))
+    for root, left in sums.items():
+        if root not in endless and not world.open[root]:
+            assert not left, f"tree {root} never completes"
+
+
+class Source(Spout):
+    streams = (CHILD, RAW, MOODY)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.collector = collector
+
+    def next_tuple(self) -> None:
+        chance = Here.world.chance
+        values, stream = Here.world.values()
+        traces: list[Headers] = [[], [], [("traceparent", b"00-1")], [("traceparent", b"00-2")]]
+        message_id = None if chance.random() < 0.2 else chance.getrandbits(64)
+        with suppress(Exception):
+            tasks = self.collector.emit(
+                values, message_id=message_id, stream=stream, trace_context=chance.choice(traces[: Here.world.traces])
+            )
+            if self.collector.last_root is not None:
+                Here.world.emitted_to([self.collector.last_root], len(tasks))
+
+    def ack(self, message_id: Any) -> None:
+        """Is not called."""
+
+
+@pytest.mark.parametrize("inits_first", [False, True])
+def test_a_message_is_complete_when_all_of_it_is_sent(inits_first: bool) -> None:
+    each_seed(lambda seed: run_spout(inits_first, seed))
+
+
+def run_spout(inits_first: bool, seed: int) -> None:
+    Here.world = world = World(seed, Source)
+    chance = world.chance
+    world.traces = chance.choice((1, 4))
+    builder = TopologyBuilder("order", ack_partitions=2, max_spout_pending=10_000)
+    builder.set_spout("numbers", Source)
+    receive(builder, "numbers", {"raw"}, chance)
+    if inits_first:
+        builder.set_bolt("spark", lambda rows: rows, external=True).shuffle_grouping("numbers")
+    sink = Lossy(chance)
+    bench = Bench(builder.build(), sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
+    task = bench.spout("numbers")
+    for _ in range(100):
+        task.emit(chance.choice((1, 5, 40)))
+        if chance.random() < 0.2:
+            task.flush()
+        elif chance.random() < 0.2:
+            task.tick(bench.clock.advance(0.004))
+    for _ in range(3):
+        sink.serve(10_000)
+        task.flush()
+    sums: dict[int, int] = {}
+    check(world, sink.log, sums)
+    failed = set(fails(sink.log))
+    assert world.emitted.keys() <= sums.keys() | failed
+    assert len(sums) > 50
+    if inits_first:
+        begun: set[int] = set()
+        for sent in sink.log:
+            if ".tuples." in sent.topic:
+                assert sent.edges.keys() <= begun
+            elif sent.topic.endswith(".acks"):
+                begun.update(decode_ack_batch(sent.value).init_roots.tolist())
+    for root, left in sums.items():
+        assert root in world.emitted or left, f"message {root} is acked, and was not emitted"
+        assert root in failed or not left, f"message {root} never completes"
+
+
+def fails(log: Sequence[Sent]) -> Iterable[int]:
+    """The roots that were failed."""
+    for sent in log:
+        if sent.topic.endswith(".acks"):
+            yield from decode_ack_batch(sent.value).fail_roots.tolist()
