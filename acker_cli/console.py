@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _NO_TERMINAL: Final = 1_000
-SLOW_S: Final = 2.0
+SLOW_SECONDS: Final = 2.0
 """Seconds after which progress is shown."""
 
 
@@ -65,7 +65,7 @@ def slow_progress(
 ) -> Iterator[Callable[[str, int, int], None]]:
     """Yields a function that takes what is read, how many records are, and of how many.
 
-    After `SLOW_S` a terminal shows a bar until the end; elsewhere a line names what is read.
+    After `SLOW_SECONDS` a terminal shows a bar until the end; elsewhere a line names what is read.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -75,7 +75,7 @@ def slow_progress(
     tasks: dict[str, TaskID] = {}
 
     def show(what: str, done: int, total: int) -> None:
-        if clock() - begun < SLOW_S:
+        if clock() - begun < SLOW_SECONDS:
             return
         first = what not in tasks
         if first:

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Final
 
 _PATIENCE: Final = 3
-SLOW_S: Final = 0.8
+SLOW_SECONDS: Final = 0.8
 """Seconds after which a line says that what was interrupted has not ended yet."""
 
 
@@ -63,7 +63,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
 def _handled(numbers: Sequence[int], handle: Callable[[Sequence[int]], None]) -> Iterator[list[int]]:
     received: list[int] = []
     message = b"acker: stopping; what is under way is finished and committed first. Ctrl-C twice more ends it at once\n"
-    slow = threading.Timer(SLOW_S, _print, [message])
+    slow = threading.Timer(SLOW_SECONDS, _print, [message])
     slow.daemon = True
 
     def on_signal(number: int, _frame: FrameType | None) -> None:

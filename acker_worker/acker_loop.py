@@ -22,7 +22,7 @@ from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_group
 from kafka_clients.errors import GONE, BrokerError, TopicsError
 from kafka_clients.group_consumer import GroupConsumer
-from kafka_clients.librdkafka_bugs import HANG_S
+from kafka_clients.librdkafka_bugs import HANG_SECONDS
 from kafka_clients.log_reader import watermarks
 from kafka_clients.loop_runner import NOT_STALLED, Loop, Stalled
 from kafka_clients.repeated_lines import EACH, client_logger, get_logger
@@ -32,13 +32,13 @@ from tuple_tree.names import acker_group, acks_topic
 from tuple_tree.timing import Interval
 
 logger = get_logger(__name__)
-CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
-ANSWER_S: Final = 30.0  # how long a commit may take while brokers answer, in seconds
-HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, in seconds
-_STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
-_DRAIN_S: Final = 1.0
-_LAST_DRAIN_S: Final = 10.0
-_POLL_S: Final = 0.02
+CONTACT_SECONDS: Final = 5.0  # how long a broker may take to answer, in seconds
+ANSWER_SECONDS: Final = 30.0  # how long a commit may take while brokers answer, in seconds
+HELD_UP_SECONDS: Final = 10.0  # after how long without acknowledgements a warning is logged, in seconds
+_STUCK_CLOSE_SECONDS: Final = 1.0  # for a consumer that has lost a commit
+_DRAIN_SECONDS: Final = 1.0
+_LAST_DRAIN_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.02
 _POLL_RECORDS: Final = 500
 
 
@@ -93,18 +93,18 @@ class AckerLoop(Loop):
 
     def turn(self) -> bool:
         """Reads, folds and sends once, and commits if it is time to; returns whether there was anything to read."""
-        messages = self._consumer.read(_POLL_RECORDS, _POLL_S)
+        messages = self._consumer.read(_POLL_RECORDS, _POLL_SECONDS)
         self._take(messages)
         self._advance()
         self._notifier.poll()
         if self._commits.due() and not self._asked:
-            self._commit(list(self._owned), _DRAIN_S)
+            self._commit(list(self._owned), _DRAIN_SECONDS)
         self._check_progress()
         self._on_tick(self._clock())
         return bool(messages)
 
     def end(self) -> None:
-        self._commit(list(self._owned), _LAST_DRAIN_S)
+        self._commit(list(self._owned), _LAST_DRAIN_SECONDS)
         self._leaving = True
         self._consumer.leave()
 
@@ -118,9 +118,9 @@ class AckerLoop(Loop):
         A consumer that has lost a commit would wait for its answer for ever, and stay a member: the process ends then.
         """
         self._leaving = True
-        is_stuck = self.unanswered_s > ANSWER_S or (self.lost and self._asked)
+        is_stuck = self.unanswered_s > ANSWER_SECONDS or (self.lost and self._asked)
         for consumer in (self._watermarks, self._consumer):
-            consumer.close(_STUCK_CLOSE_S if is_stuck else HANG_S)
+            consumer.close(_STUCK_CLOSE_SECONDS if is_stuck else HANG_SECONDS)
 
     @property
     def lost(self) -> bool:
@@ -205,7 +205,7 @@ class AckerLoop(Loop):
             try:
                 self._watermarks.read(1)  # for its statistics: it is assigned nothing
                 # The offset after the last record, whether its transaction is over or not.
-                _, high = watermarks(self._watermarks.client, TopicPartition(self._topic, partition), CONTACT_S)
+                _, high = watermarks(self._watermarks.client, TopicPartition(self._topic, partition), CONTACT_SECONDS)
             except KafkaException as error:
                 # The others would wait as long for the same brokers.
                 logger.warning("%s[%d]: the clock does not advance, %s", self._topic, partition, error.args[0].str())
@@ -244,7 +244,7 @@ class AckerLoop(Loop):
             now = self._clock()
             self._undrained_since = self._undrained_since or now
             seconds = now - self._undrained_since
-            if seconds >= HELD_UP_S:
+            if seconds >= HELD_UP_SECONDS:
                 logger.warning(
                     "%s: notices have not been acknowledged for %.0f s, so nothing is committed; check the brokers",
                     *(self._manifest.topology, seconds),
@@ -272,7 +272,7 @@ class AckerLoop(Loop):
         """Ends the worker if it is stuck."""
         now = self._clock()
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
-        if min(now - self.watch.unanswered_at, self.unanswered_s) > ANSWER_S:
+        if min(now - self.watch.unanswered_at, self.unanswered_s) > ANSWER_SECONDS:
             raise BrokerError(
                 f"the acker worker of {self._manifest.topology} cannot continue: a commit has had no answer for "
                 f"{self.unanswered_s:.0f} s, though the brokers answer. Nothing is lost: start it again"
@@ -284,8 +284,10 @@ class AckerLoop(Loop):
             self._consumer.client.incremental_assign([])
             return
         starts = []
-        for committed in self._consumer.client.committed(partitions, timeout=CONTACT_S):
-            low, high = watermarks(self._consumer.client, TopicPartition(self._topic, committed.partition), CONTACT_S)
+        for committed in self._consumer.client.committed(partitions, timeout=CONTACT_SECONDS):
+            low, high = watermarks(
+                self._consumer.client, TopicPartition(self._topic, committed.partition), CONTACT_SECONDS
+            )
             progress, loss = (None, None)
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
@@ -300,7 +302,7 @@ class AckerLoop(Loop):
         logger.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
 
     def _on_revoke(self, partitions: list[TopicPartition]) -> None:
-        self._commit([partition.partition for partition in partitions], _LAST_DRAIN_S)
+        self._commit([partition.partition for partition in partitions], _LAST_DRAIN_SECONDS)
         self._on_lost(partitions)
 
     def _disown(self, numbers: Iterable[int]) -> None:

@@ -26,11 +26,13 @@ from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, 
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 logger = get_logger(__name__)
-_RECHECK_S: Final = 5.0  # how long a spout task that does not exist is taken not to exist
-_AGAIN_S: Final = 0.5  # between two requests for one that may not exist
-_SURE_S: Final = 5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment
+_RECHECK_SECONDS: Final = 5.0  # how long a spout task that does not exist is taken not to exist
+_AGAIN_SECONDS: Final = 0.5  # between two requests for one that may not exist
+_SURE_SECONDS: Final = (
+    5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment
+)
 _MOST_MISSING: Final = 10_000
-_LOOK_UP_S: Final = 2.0
+_LOOK_UP_SECONDS: Final = 2.0
 """How long a broker may take to list the topics, and how long it is not asked after it did not answer."""
 OnDelivery = Callable[[KafkaError | None, object], None]
 
@@ -105,16 +107,16 @@ class Notifier:
             return True
         now = self._clock()
         first, asked = self._missing.get(spout, (now, -math.inf))
-        is_sure = asked - first >= _SURE_S
-        if now - asked < (_RECHECK_S if is_sure else _AGAIN_S):
+        is_sure = asked - first >= _SURE_SECONDS
+        if now - asked < (_RECHECK_SECONDS if is_sure else _AGAIN_SECONDS):
             return False if is_sure else None
         if now < self._ask_at:
             return None
         try:
-            self._topics = self._catalogue.topics(_LOOK_UP_S)
+            self._topics = self._catalogue.topics(_LOOK_UP_SECONDS)
         except BrokerUnreachableError as error:
             logger.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
-            self._ask_at = self._clock() + _LOOK_UP_S
+            self._ask_at = self._clock() + _LOOK_UP_SECONDS
             return None
         if spout.task < self._topics.get(spout.topic, 0):
             self._missing.pop(spout, None)
@@ -122,7 +124,7 @@ class Notifier:
         if len(self._missing) >= _MOST_MISSING:
             self._missing.clear()
         self._missing[spout] = (first, now)
-        return False if now - first >= _SURE_S else None
+        return False if now - first >= _SURE_SECONDS else None
 
     def _undeliverable(self, spout: SpoutAddress, notice: NoticeBatch) -> None:
         detail = (

@@ -27,10 +27,10 @@ from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.timing import Interval
 
 logger = get_logger(__name__)
-_TURN_S: Final = 0.2
-_LOOK_S: Final = 0.5  # between two requests for the end of `acker.topologies`
-_CONTACT_S: Final = 4.0  # how long a broker may take to answer, in seconds: the loop waits
-_STOP_S: Final = 25.0  # how long all workers together may take to commit and leave, in seconds
+_TURN_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 0.5  # between two requests for the end of `acker.topologies`
+_CONTACT_SECONDS: Final = 4.0  # how long a broker may take to answer, in seconds: the loop waits
+_STOP_SECONDS: Final = 25.0  # how long all workers together may take to commit and leave, in seconds
 _READER: Final = Role(
     ACKER, "acker workers of all topologies", (Permission("topic", TOPOLOGIES_TOPIC, (Operation.READ,)),)
 )
@@ -203,7 +203,7 @@ class AckerService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kafka = {**_MANY, **kafka}
-        self._catalogue = Catalogue(self._kafka, _CONTACT_S)
+        self._catalogue = Catalogue(self._kafka, _CONTACT_SECONDS)
         self._followed: tuple[str, int] | None = None  # id and end of `acker.topologies`, when it was read last
         self._published: dict[str, tuple[int, bytes | None]] = {}
         self._settings = settings or WorkerSettings()
@@ -224,14 +224,14 @@ class AckerService:
 
         Raises `BrokerError` if `acker.topologies` cannot be followed.
         """
-        looks = Interval(_LOOK_S, self._clock)
+        looks = Interval(_LOOK_SECONDS, self._clock)
         try:
             self._catalogue.check_access(_READER)
             self._stats_producer = Producer(producer_settings(self._kafka))
             self._look()
             warm_up()
             logger.info("acker worker of all topologies started")
-            while not self._stopping.wait(_TURN_S):
+            while not self._stopping.wait(_TURN_SECONDS):
                 if looks.due():
                     self._look()
                 for served in self._served.values():
@@ -257,7 +257,7 @@ class AckerService:
         except BrokerUnreachableError as error:
             logger.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
             # It may be this client alone that has lost its brokers.
-            self._catalogue = Catalogue(self._kafka, _CONTACT_S)
+            self._catalogue = Catalogue(self._kafka, _CONTACT_SECONDS)
         except TopicsError as error:
             # It may be deleted at any moment.
             if not error.is_missing:
@@ -307,13 +307,13 @@ class AckerService:
         # All at once, so that each has as long as there is.
         for served in self._served.values():
             served.stop()
-        deadline = self._clock() + _STOP_S
+        deadline = self._clock() + _STOP_SECONDS
         for name, served in self._served.items():
             if not served.join(deadline - self._clock()):
                 logger.error(
                     "the acker worker of %s has not ended within %g s; what it has not committed is "
                     "folded again by the next owner of its partitions",
-                    *(name, _STOP_S),
+                    *(name, _STOP_SECONDS),
                 )
 
 

@@ -50,7 +50,7 @@ _LIMIT: Final = 120.0
 _QUIET: Final = 5.0
 _SOME: Final = 100  # more than the acks that were under way at the kill
 _STREAM: Final = declare({"number": int})
-_log = logging.getLogger("benchmark")
+logger = logging.getLogger("benchmark")
 
 
 class Numbers(Spout):
@@ -119,17 +119,17 @@ def pids(components: TopologyRunner) -> set[int]:
 def recover(broker: LocalKafka, components: TopologyRunner, away: float) -> float:
     """Kills the broker and starts it again; returns the seconds until trees are acked again."""
     before = pids(components)
-    _log.info("KILL")
+    logger.info("KILL")
     killed = time.monotonic()
     broker.kill()
     time.sleep(away)
-    _log.info("START")
+    logger.info("START")
     acked = components.stats()["numbers"].acked
     broker.start()
-    _log.info("ANSWERS")
+    logger.info("ANSWERS")
     answers = time.monotonic() - killed
     wait(components, acked + _SOME)
-    _log.info("ACKED")
+    logger.info("ACKED")
     took = time.monotonic() - killed
     ended = len(before - pids(components))
     print(

@@ -12,7 +12,7 @@ from inspection.errors import DeadLettersError
 from inspection.previews import PREVIEW_CHARACTERS, Previews, preview
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError, UnknownTopologyError
-from kafka_clients.log_reader import SILENCE_S, LogReader
+from kafka_clients.log_reader import SILENCE_SECONDS, LogReader
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.errors import ManifestError
 from tuple_tree.headers import PREFIX, REPLAYED
@@ -27,7 +27,7 @@ COUNTED: Final = 10_000
 """The latest offsets of the dead letters that are read to count them."""
 _NOWHERE: Final = -1
 _DIGITS: Final = 19  # of an offset at most; Python refuses to read numbers that are very long
-_POLL_S: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,20 +206,20 @@ class DeadLetterLog:
         with LogReader(self._kafka) as reader:
             kept = reader.stretches([place], since_ms)[place]
             reader.assign({place: kept.start if start is None else max(kept.start, start)})
-            deadline = time.monotonic() + SILENCE_S
+            deadline = time.monotonic() + SILENCE_SECONDS
             count = 0
             while reader.ended.get(place, -1) < until:
-                messages = reader.poll(_POLL_S)
+                messages = reader.poll(_POLL_SECONDS)
                 for message in messages:
                     count += 1
                     yield parse(message)
                 self._progress(count)
                 if messages:
-                    deadline = time.monotonic() + SILENCE_S
+                    deadline = time.monotonic() + SILENCE_SECONDS
                 elif time.monotonic() > deadline:
                     raise DeadLettersError(
                         f"topic {self.topic} cannot be read to its end, after {count} records: no broker answers, or a "
-                        f"transaction that writes into it has been open for {SILENCE_S:g} s. Try again later"
+                        f"transaction that writes into it has been open for {SILENCE_SECONDS:g} s. Try again later"
                     )
 
     def fetch(self, offsets: Collection[int]) -> Iterator[DeadLetter]:

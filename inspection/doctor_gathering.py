@@ -17,7 +17,7 @@ from inspection.doctor.facts import Backlog, ComponentReport, Facts, TopologyFac
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus, TopologyStatus
 from inspection.view import ComponentView
-from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, REFUSED, BrokerError, TopicsError
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
@@ -25,9 +25,9 @@ from local_kafka.java import find_java
 from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic
 
-_POLL_S: Final = 0.1
-_PEEK_S: Final = 5.0
-_STATS_S: Final = 5.0  # how old the statistics of a process may be, in seconds
+_POLL_SECONDS: Final = 0.1
+_PEEK_SECONDS: Final = 5.0
+_STATS_SECONDS: Final = 5.0  # how old the statistics of a process may be, in seconds
 _PROTOCOL: Final = "inter.broker.protocol.version"
 
 Report = Callable[[str], None]  # called with a line about what is being read
@@ -75,7 +75,7 @@ class _Gathering:
 
     def facts(self, wanted: str | None, declared: Manifest | None, watch_s: float) -> Facts:
         published = self._status.catalogue.manifests()
-        brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_S).result().nodes]
+        brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_SECONDS).result().nodes]
         chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
         names = [name for name in self._status.catalogue.topics() if any(_belongs(name, each) for each in manifests)]
@@ -120,7 +120,7 @@ class _Gathering:
     def _reports(self, manifest: Manifest) -> dict[str, ComponentReport]:
         """From the statistics of processes; nothing where their topic does not exist or may not be read."""
         try:
-            with closing(Observer(self._kafka, manifest, _STATS_S)) as observer:
+            with closing(Observer(self._kafka, manifest, _STATS_SECONDS)) as observer:
                 observer.read_statistics()
         except TopicsError:
             return {}
@@ -136,7 +136,7 @@ class _Gathering:
         resources = [ConfigResource(kind, name) for name in names]
         if not resources:
             return found
-        for resource, answer in self._admin.describe_configs(resources, request_timeout=CONTACT_S).items():
+        for resource, answer in self._admin.describe_configs(resources, request_timeout=CONTACT_SECONDS).items():
             try:
                 found[resource.name] = {key: entry.value for key, entry in answer.result().items()}
             except KafkaException:
@@ -176,7 +176,7 @@ class _Gathering:
         with LogReader(self._kafka) as reader:
             reader.assign(ends)
             while (left := deadline - time.monotonic()) > 0:
-                for message in reader.poll(min(_POLL_S, left), ignoring=(*REFUSED, *GONE)):
+                for message in reader.poll(min(_POLL_SECONDS, left), ignoring=(*REFUSED, *GONE)):
                     kind, at_ms = message.timestamp()
                     if kind == TIMESTAMP_LOG_APPEND_TIME:
                         bounds.append((at_ms / 1000 - time.time(), at_ms / 1000 - before_s))
@@ -207,10 +207,10 @@ class _Gathering:
             return empty
         with LogReader(self._kafka) as reader:
             reader.assign(positions)
-            deadline = time.monotonic() + _PEEK_S
+            deadline = time.monotonic() + _PEEK_SECONDS
             while waiting and time.monotonic() < deadline:
                 # A source may belong to another application, and not be readable.
-                for message in reader.poll(_POLL_S, ignoring=(*REFUSED, *GONE)):
+                for message in reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
                     waiting.discard(place_of(message))
                 empty |= waiting & reader.ended.keys()
                 waiting -= reader.ended.keys()

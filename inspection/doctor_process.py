@@ -19,9 +19,9 @@ from inspection.doctor.facts import component_of
 from inspection.doctor_gathering import look_at_all
 from kafka_clients.catalogue import KafkaSettings
 
-EVERY_S: Final = 30.0  # between two runs, as long as findings are requested
-WATCH_S: Final = 3.0  # how long lag is watched
-_LONGEST_S: Final = 120.0  # how long a run may take
+EVERY_SECONDS: Final = 30.0  # between two runs, as long as findings are requested
+WATCH_SECONDS: Final = 3.0  # how long lag is watched
+_LONGEST_SECONDS: Final = 120.0  # how long a run may take
 
 
 class Findings:
@@ -61,7 +61,7 @@ class Findings:
             result = {"problem": str(error)}
         with self._lock:
             self._process = None
-            self._due_at = self._clock() + EVERY_S
+            self._due_at = self._clock() + EVERY_SECONDS
             self._last = {**self._last, **result}
 
     def _output(self) -> str:
@@ -71,9 +71,9 @@ class Findings:
             self._process = process
             if self._closed:
                 process.kill()
-        request = json.dumps({"kafka": self._kafka, "topology": self._topology, "watch_s": WATCH_S})
+        request = json.dumps({"kafka": self._kafka, "topology": self._topology, "watch_s": WATCH_SECONDS})
         try:
-            return process.communicate(request, timeout=_LONGEST_S)[0]
+            return process.communicate(request, timeout=_LONGEST_SECONDS)[0]
         except subprocess.TimeoutExpired:
             return ""
         finally:

@@ -11,7 +11,7 @@ from inspection.dead_letters import DeadLetterCount, read_dead_letters
 from inspection.errors import SilenceError
 from inspection.topology_status import ClusterStatus
 from inspection.view import Snapshot, TopologyView
-from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, BrokerError, TopicsError
 from kafka_clients.log_reader import LogReader
 from kafka_clients.repeated_lines import get_logger
@@ -21,11 +21,11 @@ from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import StatsRecord
 from tuple_tree.timing import Interval
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
-_BACK_S: Final = 60.0  # enough for the rates of processes that were stopped for a while
-_LAGS_S: Final = 2.0
-_POLL_S: Final = 0.2
+_BACK_SECONDS: Final = 60.0  # enough for the rates of processes that were stopped for a while
+_LAGS_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.2
 
 
 class BrokerClock:
@@ -52,7 +52,7 @@ class Observer:
     It begins with the statistics of the last `back_s` seconds. Raises a `BrokerError` if they cannot be read.
     """
 
-    def __init__(self, kafka: KafkaSettings, manifest: Manifest, back_s: float = _BACK_S) -> None:
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, back_s: float = _BACK_SECONDS) -> None:
         self.view = TopologyView(manifest)
         self.problem = ""
         self._manifest = manifest
@@ -66,10 +66,10 @@ class Observer:
                 "by themselves",
             )
         self._since_ms = _local_ms() - int(back_s * 1000)
-        self._reader = LogReader(kafka, silence_s=CONTACT_S)
+        self._reader = LogReader(kafka, silence_s=CONTACT_SECONDS)
         self._broker_clock = BrokerClock()
         self._dead_letters = DeadLetterCount(partial(read_dead_letters, kafka, manifest.topology))
-        self._lags_due = Interval(_LAGS_S, time.monotonic)
+        self._lags_due = Interval(_LAGS_SECONDS, time.monotonic)
 
     def open(self) -> None:
         """Reads to the end of the statistics, and the lags."""
@@ -86,7 +86,7 @@ class Observer:
         """Reads for `seconds`, or until `stopping`; raises `TopicsError` or `AccessError` if that is not allowed."""
         deadline = time.monotonic() + seconds
         while not stopping() and (left := deadline - time.monotonic()) > 0:
-            self._poll(min(_POLL_S, left))
+            self._poll(min(_POLL_SECONDS, left))
         if not stopping() and self._lags_due.due():
             self._read_lags()
 
@@ -96,7 +96,7 @@ class Observer:
         while not has_processes(self.snapshot()):
             if time.monotonic() > deadline:
                 raise SilenceError(self.silence)
-            self._poll(_POLL_S)
+            self._poll(_POLL_SECONDS)
 
     def snapshot(self) -> Snapshot:
         return self.view.snapshot(self._now_ms())
@@ -126,7 +126,7 @@ class Observer:
             self.view.feed([StatsRecord.of(message.key(), message.value(), message.timestamp()[1])])
         except StatsRecordError as error:
             if not self.view.unreadable:
-                _log.warning("%s offset %s is skipped: %s", message.topic(), message.offset(), error)
+                logger.warning("%s offset %s is skipped: %s", message.topic(), message.offset(), error)
             self.view.unreadable += 1
 
     def _read_lags(self) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from inspection.dead_letters import DeadLetter
 from inspection.errors import DeadLettersError
-from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.client_settings import for_transactions
 from kafka_clients.errors import REFUSED
 from kafka_clients.log_reader import LogReader
@@ -37,14 +37,14 @@ from tuple_tree.names import (
 _CLIENT_LOG: Final = client_logger("inspection")
 _CLIENT_LOG.addHandler(logging.NullHandler())
 
-TRANSACTION_S: Final = 10.0
+TRANSACTION_SECONDS: Final = 10.0
 """How long a transaction may be open. That of a killed replay blocks the bolt's readers until then, unless another
 replay aborts it."""
 _BATCH: Final = 100  # letters of one transaction at most
 _BATCH_BYTES: Final = 4_000_000
-_PATIENCE_S: Final = 60.0
-_POLL_S: Final = 0.1
-_STEP_S: Final = 1.0
+_PATIENCE_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.1
+_STEP_SECONDS: Final = 1.0
 _UNDONE: Final = "the last letters were not replayed"
 
 
@@ -75,8 +75,8 @@ class Replayer:
             "acks": "all",
             "enable.idempotence": True,
             "transactional.id": replay_id(topology),
-            "transaction.timeout.ms": round(TRANSACTION_S * 1_000),
-            "message.timeout.ms": round(TRANSACTION_S * 1_000),
+            "transaction.timeout.ms": round(TRANSACTION_SECONDS * 1_000),
+            "message.timeout.ms": round(TRANSACTION_SECONDS * 1_000),
         }
         self._producer = Producer(settings)
         # Of the open transaction: offset of a letter → offset of its record; and the letters that were refused.
@@ -93,7 +93,7 @@ class Replayer:
     def __exit__(self, *_: object) -> None:
         # So that no reader has to wait for it. There may be none, or it may be fenced.
         with suppress(KafkaException):
-            self._producer.abort_transaction(CONTACT_S)
+            self._producer.abort_transaction(CONTACT_SECONDS)
 
     def replay(self, letters: Iterable[DeadLetter], *, keep_anchors: bool = False) -> Iterator[Replayed]:
         """Replays letters, a transaction at a time; what is returned is committed."""
@@ -128,9 +128,9 @@ class Replayer:
     def _deliver(self) -> None:
         # Not by `flush`: after a fatal error, which the client raises, that continues to call for reports, and Python
         # ends this with a `SystemError`. Reports do not take longer than a transaction may.
-        deadline = time.monotonic() + 2 * TRANSACTION_S
+        deadline = time.monotonic() + 2 * TRANSACTION_SECONDS
         while len(self._producer) and time.monotonic() < deadline:
-            self._producer.poll(_POLL_S)
+            self._producer.poll(_POLL_SECONDS)
 
     def _check(self, batch: list[DeadLetter]) -> None:
         for _letter, reason in self._failures:
@@ -175,10 +175,10 @@ class Replayer:
 
     def _step(self, call: Callable[[float], Any], failed: str = "it is not known whether all were replayed") -> None:
         """Retries where the error is retriable; Ctrl-C interrupts in between."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                call(_STEP_S)
+                call(_STEP_SECONDS)
                 return
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
@@ -190,7 +190,7 @@ class Replayer:
         if reason.code() in FENCED:
             return DeadLettersError(
                 f"another replay of {self._topology} has begun and fenced this one, or this one was stopped for more "
-                f"than {TRANSACTION_S:g} s ({reason.str()}): wait for the other, and repeat the command"
+                f"than {TRANSACTION_SECONDS:g} s ({reason.str()}): wait for the other, and repeat the command"
             )
         if reason.code() in (*REFUSED, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
             return DeadLettersError(

@@ -15,7 +15,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.librdkafka_bugs import forgettable
@@ -32,8 +32,8 @@ from tuple_tree.names import (
     tuples_topic,
 )
 
-_PAUSE_S: Final = 0.1
-_ANSWER_S: Final = 1.0
+_PAUSE_SECONDS: Final = 0.1
+_ANSWER_SECONDS: Final = 1.0
 _NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 _BEGIN_AND_END: Final = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NEWEST: Final = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
@@ -193,7 +193,7 @@ class ClusterStatus:
     def members(self, groups: Iterable[str]) -> dict[str, int | None]:
         """Consumer group → its members; None if it may not be described. Raises `BrokerUnreachableError`."""
         names = sorted(set(groups))
-        described = self._admin.describe_consumer_groups(names, request_timeout=CONTACT_S) if names else {}
+        described = self._admin.describe_consumer_groups(names, request_timeout=CONTACT_SECONDS) if names else {}
         found: dict[str, int | None] = {}
         for group, answer in described.items():
             try:
@@ -231,7 +231,7 @@ class ClusterStatus:
 
     def _offsets(self, places: list[Place], which: OffsetSpec, *, only_known: bool) -> dict[Place, int]:
         offsets: dict[Place, int] = {}
-        deadline = time.monotonic() + CONTACT_S
+        deadline = time.monotonic() + CONTACT_SECONDS
         while places:
             left: list[Place] = []
             for at, answer in self._listed(places, which).items():
@@ -251,12 +251,12 @@ class ClusterStatus:
                     else:
                         raise unanswered(error.args[0]) from error
             if places := left:
-                time.sleep(_PAUSE_S)
+                time.sleep(_PAUSE_SECONDS)
         return offsets
 
     def _listed(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
         wanted = {TopicPartition(*place): which for place in places}
-        return self._admin.list_offsets(wanted, request_timeout=CONTACT_S) if places else {}
+        return self._admin.list_offsets(wanted, request_timeout=CONTACT_SECONDS) if places else {}
 
 
 class GroupCommits:
@@ -282,10 +282,10 @@ class GroupCommits:
         """The answers, or an error; that of a missing ACL of the group is raised only by `poll`."""
         if group not in self._consumers:
             self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
-        consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_S
+        consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_SECONDS
         while True:
             try:
-                answers = consumer.committed(wanted, timeout=_ANSWER_S)
+                answers = consumer.committed(wanted, timeout=_ANSWER_SECONDS)
             except KafkaException as raised:
                 error = raised.args[0]
             else:
@@ -308,7 +308,7 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
         request
         for group in groups
         for request in admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_S
+            [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_SECONDS
         ).items()
     ]
     found: Commits = {}

@@ -24,16 +24,16 @@ from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
 
 QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
 """librdkafka properties of a client whose errors are raised by us."""
-FIRST_S: Final = 3.0  # how long the brokers may take to answer for the first time, in seconds: a person waits
+FIRST_SECONDS: Final = 3.0  # how long the brokers may take to answer for the first time, in seconds: a person waits
 _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _CONNECTING: Final = (KafkaError._TRANSPORT, KafkaError._RESOLVE)
 _SINCE: Final = re.compile(r" \(after \d+ms in state .*")
 
 
 KafkaSettings = Mapping[str, str | int | float | bool]  # librdkafka properties, `bootstrap.servers` among them
-CONTACT_S: Final = 8.0  # how long a broker may take to answer, in seconds
-_SHORTEST_CONTACT_S: Final = 1.0
-_LOOK_S: Final = 0.2
+CONTACT_SECONDS: Final = 8.0  # how long a broker may take to answer, in seconds
+_SHORTEST_CONTACT_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.2
 
 
 class Catalogue:
@@ -46,14 +46,14 @@ class Catalogue:
     def __init__(
         self,
         kafka: KafkaSettings,
-        contact_s: float = CONTACT_S,
+        contact_s: float = CONTACT_SECONDS,
         group: str = CATALOGUE_GROUP,
         first_s: float | None = None,
     ) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
         self._group = group
-        self._first_s = FIRST_S if first_s is None else first_s
+        self._first_s = FIRST_SECONDS if first_s is None else first_s
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._errors: list[KafkaError] = []
         settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._errors.append}
@@ -132,7 +132,7 @@ class Catalogue:
             up: int | str
             try:
                 # A future, which Ctrl-C interrupts.
-                asked = self.admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_S, left))
+                asked = self.admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_SECONDS, left))
                 up = len(asked.result().nodes)
                 if up >= count:
                     return
@@ -143,7 +143,7 @@ class Catalogue:
                     f"brokers needed: {count}; found after {seconds:g} s: {up}. Start more, or create topics with "
                     "fewer copies: --set topics.replication_factor=1"
                 )
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_SECONDS)
 
     def create_topics(self, manifest: Manifest, replication_factor: int = -1) -> list[str]:
         """Creates the topics of a topology that do not exist yet, and returns their names.
@@ -302,7 +302,7 @@ class Catalogue:
             others = [each for each in problems if not (each.topic in created or each.is_missing)]
             if others or time.monotonic() > deadline:
                 raise (others or problems)[0]
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_SECONDS)
 
 
 def _result(answer: "Future[Any]", *codes: int) -> Any:

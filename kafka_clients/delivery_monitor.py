@@ -30,9 +30,9 @@ logger = get_logger(__name__)
 _STATISTICS_MS: Final = 5_000
 _SURE: Final = 4
 """Answers of the leader in a row: a client that works has refreshed its metadata, every 10 s, before the last."""
-_ANSWER_S: Final = 3.0
-_ALL_ANSWERS_S: Final = 10.0
-_HANG_S: Final = 20.0
+_ANSWER_SECONDS: Final = 3.0
+_ALL_ANSWERS_SECONDS: Final = 10.0
+_HANG_SECONDS: Final = 20.0
 _CALLBACKS: Final = ("error_cb", "stats_cb", "statistics.interval.ms", "on_delivery", "throttle_cb")
 _READY: Final = "Assigned"  # of an idempotent producer: it has its producer id, without which it sends nothing
 
@@ -136,16 +136,16 @@ def answering_leaders(settings: Mapping[str, Any], places: Collection[Place]) ->
     own = {name: value for name, value in for_any(settings).items() if name not in _CALLBACKS}
 
     def ask() -> None:
-        deadline = time.monotonic() + _ALL_ANSWERS_S
+        deadline = time.monotonic() + _ALL_ANSWERS_SECONDS
         with closing(new_client(Consumer, {**own, "log_level": 0, "group.id": CATALOGUE_GROUP})) as client:
             for place in places:
                 if (left := deadline - time.monotonic()) <= 0:
                     return
-                leader = _answering_leader(client, place, min(left, _ANSWER_S))
+                leader = _answering_leader(client, place, min(left, _ANSWER_SECONDS))
                 if leader is not None:
                     found[place] = leader
 
-    within(_HANG_S, ask)
+    within(_HANG_SECONDS, ask)
     return found
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_clients.client_settings import INSTANCE, new_client
 from kafka_clients.errors import GONE, REFUSED, BrokerError, access_refused
-from kafka_clients.librdkafka_bugs import HANG_S, LOST, BrokerMonitor, bounded
+from kafka_clients.librdkafka_bugs import HANG_SECONDS, LOST, BrokerMonitor, bounded
 from kafka_clients.repeated_lines import get_logger
 
 logger = get_logger(__name__)
@@ -22,8 +22,8 @@ _REBALANCE: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALAN
 REGROUPING: Final = _REBALANCE | {KafkaError.UNKNOWN_MEMBER_ID, KafkaError._ASSIGNMENT_LOST}
 """Errors of commits while members join or leave; the partition may have another owner, which continues from that."""
 _PASSING: Final = _REBALANCE | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
-_PAUSE_S: Final = 0.05
-_LEAVE_S: Final = 3.0
+_PAUSE_SECONDS: Final = 0.05
+_LEAVE_SECONDS: Final = 3.0
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that are assigned or revoked, while the consumer is polled or closed."""
 
@@ -131,14 +131,14 @@ class GroupConsumer:
         """
         if not self._leaves:
             return
-        deadline = time.monotonic() + _LEAVE_S
-        with suppress(KafkaException), bounded(HANG_S, f"unsubscribe() of the consumer of {self._name}"):
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        with suppress(KafkaException), bounded(HANG_SECONDS, f"unsubscribe() of the consumer of {self._name}"):
             self.client.unsubscribe()
             # The client forgets its member id with the request to leave, which follows after the callbacks.
             while self.client.memberid() and time.monotonic() < deadline:
-                self.client.poll(_PAUSE_S)
+                self.client.poll(_PAUSE_SECONDS)
 
-    def close(self, seconds: float = HANG_S) -> None:
+    def close(self, seconds: float = HANG_SECONDS) -> None:
         """Ends the consumer; a dynamic member leaves the group. Partitions still held are reported as revoked.
 
         If that takes longer than `seconds`, the process ends.
@@ -196,7 +196,7 @@ class GroupConsumer:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                with bounded(HANG_S, f"commit() for {self._name}"):
+                with bounded(HANG_SECONDS, f"commit() for {self._name}"):
                     error = first_error(self.client.commit(offsets=offsets, asynchronous=False) or ())
             except KafkaException as raised:
                 error = raised.args[0]
@@ -205,7 +205,7 @@ class GroupConsumer:
                 if error is None:
                     self._last_commits.update((_place(each), _commit(each)) for each in offsets)
                 return error is None
-            time.sleep(_PAUSE_S)
+            time.sleep(_PAUSE_SECONDS)
 
     def forget_commits(self) -> None:
         """Lets `commit_changed` commit everything, as others may have committed."""

@@ -33,8 +33,8 @@ from typing import Any, Final, TypeVar
 from kafka_clients.repeated_lines import get_logger
 
 logger = get_logger(__name__)
-HANG_S: Final = 60.0  # after how long a call without a timeout of its own counts as hanging, in seconds
-_CHECK_S: Final = 0.5
+HANG_SECONDS: Final = 60.0  # after how long a call without a timeout of its own counts as hanging, in seconds
+_CHECK_SECONDS: Final = 0.5
 _running: Final[set["_Call"]] = set()
 
 
@@ -52,7 +52,7 @@ def bounded(seconds: float, what: str) -> Iterator[None]:
     _watch()
     error = sys.exc_info()[1]
     cause = "" if error is None else f". Before, the process was to end because of {error!r}"
-    call = _Call(seconds, what, math.ceil(seconds / _CHECK_S) + 1, cause)
+    call = _Call(seconds, what, math.ceil(seconds / _CHECK_SECONDS) + 1, cause)
     _running.add(call)
     try:
         yield
@@ -92,7 +92,7 @@ def _watch() -> None:
 
 def _end_late() -> None:
     pause = threading.Event()
-    while not pause.wait(_CHECK_S):
+    while not pause.wait(_CHECK_SECONDS):
         for call in list(_running):
             call.checks -= 1
             if not call.checks:

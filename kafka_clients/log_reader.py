@@ -21,7 +21,7 @@ LEADERLESS: Final = frozenset(
     }
 )
 """Errors that pass: while a topic is new, or a broker comes or goes, its partitions have no leader for a moment."""
-_PAUSE_S: Final = 0.05
+_PAUSE_SECONDS: Final = 0.05
 
 
 def watermarks(consumer: Consumer, partition: TopicPartition, patience_s: float) -> tuple[int, int]:
@@ -36,12 +36,12 @@ def watermarks(consumer: Consumer, partition: TopicPartition, patience_s: float)
         except KafkaException as error:
             if error.args[0].code() not in LEADERLESS or time.monotonic() >= deadline:
                 raise
-            time.sleep(_PAUSE_S)
+            time.sleep(_PAUSE_SECONDS)
 
 
-SILENCE_S: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
-_ANSWER_S: Final = 8.0  # how long a broker may take to answer, in seconds
-_POLL_S: Final = 0.1
+SILENCE_SECONDS: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
+_ANSWER_SECONDS: Final = 8.0  # how long a broker may take to answer, in seconds
+_POLL_SECONDS: Final = 0.1
 _POLL_RECORDS: Final = 2_000
 _SETTINGS: Final[dict[str, Any]] = {
     # What goes wrong is raised, or passes.
@@ -72,7 +72,7 @@ class LogReader:
         isolation: str = "read_committed",
         group: str = CATALOGUE_GROUP,
         role: str | None = VIEWER,
-        silence_s: float = SILENCE_S,
+        silence_s: float = SILENCE_SECONDS,
     ) -> None:
         settings = {**for_consumer(kafka), **_SETTINGS, "isolation.level": isolation, "group.id": group}
         self._consumer = Consumer(settings)
@@ -102,7 +102,7 @@ class LogReader:
         # First, because this waits for the leaders of a new topic.
         for place in places:
             try:
-                kept[place] = watermarks(self._consumer, TopicPartition(*place), _ANSWER_S)
+                kept[place] = watermarks(self._consumer, TopicPartition(*place), _ANSWER_SECONDS)
             except KafkaException as error:
                 raise self._error(error.args[0], place[0]) from error
         starts, ends = self._at_time([*kept], since_ms), self._at_time([*kept], until_ms)
@@ -151,7 +151,7 @@ class LogReader:
         try:
             while left:
                 ends_known = len(self.ended)
-                messages = self.poll(_POLL_S)
+                messages = self.poll(_POLL_SECONDS)
                 if messages or len(self.ended) > ends_known:
                     active_at = time.monotonic()
                 elif time.monotonic() - active_at > self._silence_s:
@@ -182,7 +182,7 @@ class LogReader:
             return {}
         wanted = [TopicPartition(*place, max(0, at_ms)) for place in places]
         try:
-            answers = self._consumer.offsets_for_times(wanted, timeout=_ANSWER_S)
+            answers = self._consumer.offsets_for_times(wanted, timeout=_ANSWER_SECONDS)
         except KafkaException as error:
             raise self._error(error.args[0], places[0][0]) from error
         for answer in answers:

@@ -21,7 +21,7 @@ EACH: Final = {"logged_each_time": True}
 MOST_KINDS: Final = 50
 """Lines of one call in that time, however they differ."""
 _MOST_CALLS: Final = 1_000
-_GETPID_S: Final = 10.0
+_GETPID_SECONDS: Final = 10.0
 # Not what belongs to an address, such as b-1, 10.0.0.7 or :9092; of a client, its number.
 _NUMBERS: Final = re.compile(r"(?<![\w.:/#-])\d+(?:\.\d+)?(?!\d|\.\d|:\d)|(?<=#producer-)\d+|(?<=#consumer-)\d+")
 _SUPPRESSED: Final = re.compile(r", \d+ identical error\(s\) suppressed")  # what librdkafka itself has left out
@@ -67,7 +67,7 @@ class RepeatedLines(logging.Filter):
                 kind = kind if len(kinds) < MOST_KINDS else None
             # A coordinator that has just started refuses an idempotent producer its id: worth a line after a while.
             waits = line.startswith("GETPID") and line.endswith("retrying")
-            found = kinds.get(kind) or _Kind(now, now + _GETPID_S if waits else now)
+            found = kinds.get(kind) or _Kind(now, now + _GETPID_SECONDS if waits else now)
             if now < found.next_at:
                 kinds[kind] = replace(found, left_out=found.left_out + 1)
                 return False

@@ -79,7 +79,7 @@ def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:
     threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
 
 
-_POLL_S: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 _READ_BYTES: Final = 1 << 16
 Arguments = tuple[str, ...]  # a module, and the arguments of its command line
 
@@ -158,7 +158,7 @@ class ChildProcess:
         try:
             while True:
                 ended = not self.is_running  # asked before reading, so that nothing it wrote is missed
-                while select.select([self._reports], [], [], 0 if ended else _POLL_S)[0]:
+                while select.select([self._reports], [], [], 0 if ended else _POLL_SECONDS)[0]:
                     read = os.read(self._reports, _READ_BYTES)
                     if not read:
                         return

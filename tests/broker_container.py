@@ -35,7 +35,7 @@ _PROPERTIES: Final = {
 }
 # As the embedded broker in tests: it lives for minutes, of which the JVM's thorough compiler would take a good part.
 _JAVA: Final = {"KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-XX:TieredStopAtLevel=1"}
-_START_S: Final = 180.0
+_START_SECONDS: Final = 180.0
 """Time limit for an answer, in seconds; 5 on an idle machine."""
 _LOG_LINES: Final = 30
 
@@ -77,7 +77,7 @@ def _await_answer(servers: str) -> None:
             return bool(admin.list_topics(timeout=1).brokers)
         return False
 
-    eventually(answers, f"an answer of the container at {servers}", _START_S)
+    eventually(answers, f"an answer of the container at {servers}", _START_SECONDS)
     # Has the topic of the groups' offsets created now: the first consumer would wait for it for seconds.
     with suppress(KafkaException):
         admin.describe_consumer_groups(["none"], request_timeout=5)["none"].result()

@@ -23,7 +23,7 @@ from spout_sdk import Topology
 if TYPE_CHECKING:
     from local_kafka import LocalKafka
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 # Access to a cluster; the embedded broker takes none of it.
 _ACCESS: Final = ("bootstrap.servers", "metadata.broker.list", "security.", "sasl.", "ssl.", "enable.ssl.")
@@ -133,7 +133,7 @@ def _feed(producer: Producer, feed: Feed, console: Console, ending: threading.Ev
         with open(os.dup(0) if feed.path == _STDIN else feed.path, "rb") as file:
             messages = _write(producer, feed.topic, file, ending)
     except (OSError, KafkaException) as error:
-        _log.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
+        logger.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
         return
     console.print(f"fed {messages:,} messages into {feed.topic}")
 
@@ -147,7 +147,7 @@ def _write(producer: Producer, topic: str, file: BinaryIO, ending: threading.Eve
         if error is None:
             delivered += 1
         else:
-            _log.error("a line was not delivered to %s: %s", topic, error)
+            logger.error("a line was not delivered to %s: %s", topic, error)
 
     for line in file:
         while not ending.is_set():
@@ -160,5 +160,5 @@ def _write(producer: Producer, topic: str, file: BinaryIO, ending: threading.Eve
             return delivered
         producer.poll(0)
     if not ending.is_set() and (left := producer.flush(_SECONDS)):
-        _log.error("%d lines were not delivered to %s within %g s", left, topic, _SECONDS)
+        logger.error("%d lines were not delivered to %s within %g s", left, topic, _SECONDS)
     return delivered

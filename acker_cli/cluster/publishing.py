@@ -13,9 +13,9 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
 from tuple_tree.streams import Stream
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
-_BACK_S: Final = 15.0  # a process counts as gone before
+_BACK_SECONDS: Final = 15.0  # a process counts as gone before
 _HOW_TO: Final = "docs/how-to/change-a-topology.md: a second stream with the new fields needs no stop"
 
 
@@ -50,7 +50,7 @@ def check_publishable(kafka: KafkaSettings, catalogue: Catalogue, manifest: Mani
         changes = breaking_changes(published, manifest) if isinstance(published, Manifest) else []
         running = _running(kafka, catalogue, manifest) if changes else {}
     except BrokerError as error:
-        _log.warning("it is not known whether %s has changed under running processes: %s", topology, error)
+        logger.warning("it is not known whether %s has changed under running processes: %s", topology, error)
         return
     if not changes:
         return
@@ -62,7 +62,7 @@ def check_publishable(kafka: KafkaSettings, catalogue: Catalogue, manifest: Mani
             f"must be stopped: {what}. Stop its spouts, wait until the inboxes have no lag (acker topologies show "
             f"{topology}), stop the others, and repeat this command; --force publishes it all the same. See {_HOW_TO}"
         )
-    _log.warning(
+    logger.warning(
         "the manifest of %s changes: %s. Tuples from before that are still in an inbox become dead letters "
         "(bad-payload), and processes with the earlier code must not run any more; see %s",
         topology,
@@ -75,7 +75,7 @@ def _running(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest) -> 
     """Component → its processes that report statistics, in the SDK or in Spark."""
     if stats_topic(manifest.topology) not in catalogue.topics():
         return {}
-    with closing(Observer(kafka, manifest, _BACK_S)) as observer:
+    with closing(Observer(kafka, manifest, _BACK_SECONDS)) as observer:
         observer.read_statistics()
         components = observer.snapshot()["components"]
     return {each["name"]: each["processes"] for each in components if each["processes"]}

@@ -13,15 +13,15 @@ from confluent_kafka import KafkaError, KafkaException
 
 from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
-from kafka_clients.catalogue import CONTACT_S
+from kafka_clients.catalogue import CONTACT_SECONDS
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError
 from tuple_tree.errors import InvalidNameError, ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
 
-_LEAVE_S: Final = 30.0
+_LEAVE_SECONDS: Final = 30.0
 """Seconds within which acker workers have to leave the group."""
-_LOOK_S: Final = 0.2
+_LOOK_SECONDS: Final = 0.2
 _OF_COMPONENTS: Final = ("tuples", "notices", "replay")
 """The topics `{topology}.WORD.{component}`."""
 
@@ -70,7 +70,7 @@ class Removal:
     """Deletes what remains of a topology; `show` takes lines about what was done."""
 
     def __init__(
-        self, status: ClusterStatus, remains: Remains, show: Callable[[str], None], leave_s: float = _LEAVE_S
+        self, status: ClusterStatus, remains: Remains, show: Callable[[str], None], leave_s: float = _LEAVE_SECONDS
     ) -> None:
         self._remains = remains
         self._show = show
@@ -109,15 +109,15 @@ class Removal:
             if not notified:
                 self._show(f"waiting for {count} acker workers to leave …")
                 notified = True
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_SECONDS)
 
     def delete(self) -> list[str]:
         """Deletes groups and topics; returns what could not be deleted, with the reason."""
         groups, topics = [*self._remains.groups], [*self._remains.topics]
-        answers = self._admin.delete_consumer_groups(groups, request_timeout=CONTACT_S)
+        answers = self._admin.delete_consumer_groups(groups, request_timeout=CONTACT_SECONDS)
         left = [self._outcome(f"group {name}", answer) for name, answer in answers.items()]
         if topics:
-            bounds = {"operation_timeout": CONTACT_S, "request_timeout": 2 * CONTACT_S}
+            bounds = {"operation_timeout": CONTACT_SECONDS, "request_timeout": 2 * CONTACT_SECONDS}
             answers = self._admin.delete_topics(topics, **bounds)
             left += [self._outcome(f"topic {name}", answer) for name, answer in answers.items()]
         return [why for why in left if why]

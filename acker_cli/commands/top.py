@@ -27,8 +27,8 @@ _LONGEST_NAME: Final = 34
 _NUMBER_WIDTH: Final = 5
 _LATENCY_WIDTH: Final = 11
 _THOUSAND: Final = 1_000
-_OLD_INPUT_S: Final = 30.0
-_FIRST_REPORT_S: Final = 5.0
+_OLD_INPUT_SECONDS: Final = 30.0
+_FIRST_REPORT_SECONDS: Final = 5.0
 """How long the first report of a process may take, in seconds."""
 _PRINTED_COLUMNS: Final = 160
 """How wide it is where there is no terminal."""
@@ -70,7 +70,7 @@ def top(
         with closing(observer):
             observer.open()
             if once:
-                observer.await_processes(_FIRST_REPORT_S)
+                observer.await_processes(_FIRST_REPORT_SECONDS)
                 _print(observer, standard_output(), as_json=json_)
                 return
             with suppress(Interrupted):  # Ctrl-C is how it ends
@@ -205,10 +205,10 @@ def _troubles(components: "list[ComponentView]") -> list[Text]:
             "late tuples": component["late_tuples"],
         }
         words += [f"{what} {count:,}" for what, count in counts.items() if count]
-        if component["oldest_input_seconds"] >= _OLD_INPUT_S:
+        if component["oldest_input_seconds"] >= _OLD_INPUT_SECONDS:
             seconds = component["oldest_input_seconds"]
             words.append(f"input {component['oldest_input']} neither acked nor failed for {seconds:.0f} s")
-        if component["stalled_seconds"] >= _OLD_INPUT_S and component["stalled_by"]:
+        if component["stalled_seconds"] >= _OLD_INPUT_SECONDS and component["stalled_by"]:
             words.append(f"{component['stalled_by']} for {component['stalled_seconds']:.0f} s")
         if component["last_error"]:
             words.append(component["last_error"])

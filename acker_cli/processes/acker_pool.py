@@ -26,7 +26,7 @@ from kafka_clients.supervision import (
     stop_with_supervisor,
 )
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 ACKER_LOOP: Final = "acker"
 """The name of the loop of acker workers; the others have the name of their component."""
@@ -83,7 +83,7 @@ class AckerPool(Supervisor[WorkerStats]):
         if code > 0 and not self._reported:
             return ProcessError(slot.error or f"an acker worker ended with code {code} at once: see its log")
         ended = describe_exit(code, slot.error)
-        _log.error("acker worker %d %s; another one starts in %.1f s", pid, ended, pause)
+        logger.error("acker worker %d %s; another one starts in %.1f s", pid, ended, pause)
         return None
 
 

@@ -21,7 +21,7 @@ from acker_cli.errors import SettingsError
 from acker_cli.settings.sections import MetricsSection
 from kafka_clients.repeated_lines import get_logger
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
@@ -31,7 +31,7 @@ LIVE_PATH: Final = "/live"
 SILENCE: Final = "acker_loop_silence_seconds"
 """Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
 
-_REQUEST_S: Final = 10.0
+_REQUEST_SECONDS: Final = 10.0
 """How long a client may take over its request."""
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -118,7 +118,7 @@ def metrics_served(section: MetricsSection, collectors: Iterable[Collector], hea
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     host = f"[{section.host}]" if ":" in section.host else section.host
-    _log.info("metrics at http://%s:%d%s, health at %s", host, server.server_port, METRICS_PATH, HEALTH_PATH)
+    logger.info("metrics at http://%s:%d%s, health at %s", host, server.server_port, METRICS_PATH, HEALTH_PATH)
     try:
         yield
     finally:
@@ -146,7 +146,7 @@ class _Server(ThreadingWSGIServer):
 
 
 class _Quiet(WSGIRequestHandler):
-    timeout = _REQUEST_S
+    timeout = _REQUEST_SECONDS
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - so it is called
         """Logs no requests: they come every few seconds."""

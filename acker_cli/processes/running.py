@@ -30,12 +30,12 @@ from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 LOOK_SECONDS: Final = 0.25
 """How often `TopologyProcesses.check` is to be called."""
 _RATE_SECONDS: Final = 3.0
-_ACKERS_JOIN_S: Final = 2.0
+_ACKERS_JOIN_SECONDS: Final = 2.0
 """Seconds until acker workers that start with the components have joined their group."""
 
 
@@ -112,7 +112,7 @@ def check_cluster(kafka: KafkaSettings, manifest: Manifest, component: str | Non
     if problems:
         raise problems[0]
     if catalogue.manifests().get(manifest.topology) != manifest:
-        _log.warning(
+        logger.warning(
             "the cluster has another manifest of %s than your code; publish yours: acker topics create MODULE:TOPOLOGY",
             manifest.topology,
         )
@@ -244,7 +244,9 @@ def _metrics_served(
 
 
 @contextmanager
-def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: float = _ACKERS_JOIN_S) -> Iterator[None]:
+def warned_without_ackers(
+    kafka: KafkaSettings, manifest: Manifest, after_s: float = _ACKERS_JOIN_SECONDS
+) -> Iterator[None]:
     """Warns if no acker worker has joined the group of a topology with acking after some seconds.
 
     The group is described once, because a client that does so again and again aborts its process where a broker goes
@@ -256,10 +258,10 @@ def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: flo
         try:
             members = ClusterStatus(kafka).members([group])[group]
         except BrokerError as error:
-            _log.warning("it is not known whether an acker worker is running: %s", error)
+            logger.warning("it is not known whether an acker worker is running: %s", error)
             return
         if members == 0 and not timer.finished.is_set():  # which it is if it was cancelled meanwhile
-            _log.warning(
+            logger.warning(
                 "no acker worker is running for topology %s (consumer group %s has no members): its trees are neither "
                 "acked nor failed until there is one. Start one: acker worker --topology %s, or add --ackers 1 to "
                 "acker run",

@@ -30,8 +30,8 @@ PAGE: Final = "/"
 T = TypeVar("T")
 
 _AT_ONCE: Final = 32  # calls of the source
-_LOOK_S: Final = 0.5  # between two checks for a new snapshot, or for the end of the server
-_QUIET_S: Final = 15.0  # without an event for this long a comment is sent, so that proxies keep the connection
+_LOOK_SECONDS: Final = 0.5  # between two checks for a new snapshot, or for the end of the server
+_QUIET_SECONDS: Final = 15.0  # without an event for this long a comment is sent, so that proxies keep the connection
 _RETRY_MS: Final = 2_000  # after how long a browser that lost the connection asks again
 
 _MS: Final = re.compile(r"[0-9]{1,15}")
@@ -133,11 +133,11 @@ class Pages:
             if event != last:
                 last, quiet = event, 0.0
                 yield event
-            elif quiet >= _QUIET_S:
+            elif quiet >= _QUIET_SECONDS:
                 quiet = 0.0
                 yield ": still here\n\n"
-            await asyncio.sleep(_LOOK_S)
-            quiet += _LOOK_S
+            await asyncio.sleep(_LOOK_SECONDS)
+            quiet += _LOOK_SECONDS
 
     def _event(self, name: str) -> str:
         try:
@@ -161,7 +161,7 @@ class Pages:
                 while not answer.done():
                     if self._stopping():
                         raise BrokerError(STOPPING)
-                    await asyncio.wait([answer], timeout=_LOOK_S)
+                    await asyncio.wait([answer], timeout=_LOOK_SECONDS)
                 return answer.result()
             finally:
                 answer.cancel()

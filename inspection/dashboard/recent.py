@@ -23,7 +23,7 @@ from tuple_tree.messages import FailReason, decode_notice_batch, failed_by_of
 from tuple_tree.names import dead_letters_topic, notices_topic
 from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 Shown = Mapping[str, Any]  # A JSON object
 
@@ -33,7 +33,7 @@ NOTICE_RECORDS: Final = 1_000
 LETTER_RECORDS: Final = 1_000
 """How many records are read back of the dead letters; some are notes of replays."""
 _PREVIEW: Final = 200
-_KNOWN_S: Final = 60.0  # how long the id of a topic is kept
+_KNOWN_SECONDS: Final = 60.0  # how long the id of a topic is kept
 
 
 class Tail:
@@ -82,7 +82,7 @@ class RecentFailures:
         try:
             batch = decode_notice_batch(message.value())
         except WireError as error:
-            _log.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
+            logger.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
             return
         kind, at = message.timestamp()
         by = failed_by_of(dict(message.headers() or ()), len(batch.failed_roots))
@@ -164,8 +164,8 @@ class SourceMessages:
 
     def _topic(self, name: str) -> tuple[str | None, int]:
         now = time.monotonic()
-        known_at, identity, partitions = self._topics.get(name, (now - _KNOWN_S, None, 0))
-        if now - known_at >= _KNOWN_S:
+        known_at, identity, partitions = self._topics.get(name, (now - _KNOWN_SECONDS, None, 0))
+        if now - known_at >= _KNOWN_SECONDS:
             try:
                 partitions = self._catalogue.topics().get(name, 0)
                 identity = self._catalogue.topic_id(name) if partitions else None

@@ -23,11 +23,11 @@ from inspection.dashboard.source import Source
 from inspection.errors import DashboardError
 from kafka_clients.repeated_lines import get_logger
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 _TOKEN_BYTES: Final = 24
 _BACKLOG: Final = 128
-_GRACE_S: Final = 3  # for answers that are under way when it ends
+_GRACE_SECONDS: Final = 3  # for answers that are under way when it ends
 _ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - for the printed address
 _TOKEN_ALPHABET: Final = frozenset(map(chr, range(0x21, 0x7F)))
 SHORTEST_TOKEN: Final = 16
@@ -81,7 +81,7 @@ class DashboardServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=_GRACE_S,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
             ssl_certfile=at.certificate,
             ssl_keyfile=at.key,
         )
@@ -137,8 +137,8 @@ class DashboardServer:
     def _serve(self) -> None:
         try:
             asyncio.run(self._server.serve([self._socket]))
-        except Exception:  # noqa: BLE001 - `wait` raises
-            _log.exception("the dashboard has stopped; the rest of the process continues")
+        except Exception:
+            logger.exception("the dashboard has stopped; the rest of the process continues")
         finally:
             self._ended.set()
 

@@ -26,20 +26,20 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
 from tuple_tree.timing import Interval
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
-HOUR_S: Final = 3_600.0
-IDLE_S: Final = 120.0
+HOUR_SECONDS: Final = 3_600.0
+IDLE_SECONDS: Final = 120.0
 """Seconds without a request after which a topology is no longer followed; its statistics stay in Kafka."""
 AT_ONCE: Final = 2  # searches for trees
-SEARCH_S: Final = 60.0  # how long a search may take
+SEARCH_SECONDS: Final = 60.0  # how long a search may take
 MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn
 STOPPING: Final = "the dashboard is stopping; start it again"
-_TURN_S: Final = 1.0  # between two snapshots
-_MANIFEST_S: Final = 10.0  # between two reads of the manifest
-_AGAIN_S: Final = 2.0  # pause after an error
-_LEAVE_S: Final = 2.0  # how long `close` waits for a thread
-_FIRST_S: Final = 30.0  # how long a request may wait for the first snapshot
+_TURN_SECONDS: Final = 1.0  # between two snapshots
+_MANIFEST_SECONDS: Final = 10.0  # between two reads of the manifest
+_AGAIN_SECONDS: Final = 2.0  # pause after an error
+_LEAVE_SECONDS: Final = 2.0  # how long `close` waits for a thread
+_FIRST_SECONDS: Final = 30.0  # how long a request may wait for the first snapshot
 
 _Figures = tuple[Shown, Mapping[str | None, Shown]]  # A snapshot, and histories by component, None for the topology's
 
@@ -123,7 +123,7 @@ class Source:
             one.stop()
         for one in followed:
             # A broker may not answer it; nothing is lost with it.
-            one.join(_LEAVE_S)
+            one.join(_LEAVE_SECONDS)
 
     def _of(self, topology: str) -> "_Followed":
         found = self._followed.get(topology)
@@ -148,15 +148,15 @@ class Source:
             raise SearchLimitError(
                 f"the dashboard searches for {AT_ONCE} trees already, its limit: try again later, or run {command}"
             )
-        deadline = self._clock() + SEARCH_S
+        deadline = self._clock() + SEARCH_SECONDS
 
         def check(what: str, done: int, total: int) -> None:
             if self._closed:
                 raise SearchLimitError(STOPPING)
             if self._clock() > deadline:
                 raise SearchLimitError(
-                    f"the dashboard searches for {SEARCH_S:g} s at most, and has read {done:,} of {total:,} records of "
-                    f"{what}; run {command}, which takes the time that it needs"
+                    f"the dashboard searches for {SEARCH_SECONDS:g} s at most, and has read {done:,} of {total:,} "
+                    f"records of {what}; run {command}, which takes the time that it needs"
                 )
 
         try:
@@ -184,7 +184,7 @@ class _Followed(threading.Thread):
         self._ending = threading.Event()
         # Or why there are none.
         self._latest: _Figures | BrokerError = BrokerUnreachableError(
-            f"the figures of {manifest.topology} could not be read within {_FIRST_S:g} s: check the brokers"
+            f"the figures of {manifest.topology} could not be read within {_FIRST_SECONDS:g} s: check the brokers"
         )
         self._has_read = threading.Event()
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
@@ -203,7 +203,7 @@ class _Followed(threading.Thread):
         return not self._ending.is_set()
 
     def latest(self) -> _Figures:
-        self._has_read.wait(_FIRST_S)
+        self._has_read.wait(_FIRST_SECONDS)
         latest = self._latest
         if isinstance(latest, BrokerError):
             raise latest
@@ -221,23 +221,23 @@ class _Followed(threading.Thread):
         while not self._is_over():
             try:
                 self._follow()
-            except Exception as error:  # noqa: BLE001 - browsers show it, and it may pass
+            except Exception as error:
                 if not isinstance(error, BrokerError):
                     topology = self._manifest.topology
-                    _log.exception("the figures of %s cannot be followed; trying again", topology)
+                    logger.exception("the figures of %s cannot be followed; trying again", topology)
                     error = BrokerError(f"{topology} cannot be followed; the dashboard's log has the error")
                 self._publish(error)
-                self._ending.wait(_AGAIN_S)
+                self._ending.wait(_AGAIN_SECONDS)
 
     def _follow(self) -> None:
         """Follows the topology until its manifest changes; the next request follows the new one."""
-        checks = Interval(_MANIFEST_S, self._clock)
-        with closing(Observer(self._kafka, self._manifest, HOUR_S)) as observer:
+        checks = Interval(_MANIFEST_SECONDS, self._clock)
+        with closing(Observer(self._kafka, self._manifest, HOUR_SECONDS)) as observer:
             observer.open()
             names = [None, *(component.name for component in self._manifest.components)]
             while not self._is_over():
                 self._publish((observer.snapshot(), {name: observer.view.history(name) for name in names}))
-                observer.follow(_TURN_S, self._ending.is_set)
+                observer.follow(_TURN_SECONDS, self._ending.is_set)
                 is_due = checks.due() and not self._ending.is_set()
                 if is_due and Catalogue(self._kafka).manifest(self._manifest.topology) != self._manifest:
                     self._ending.set()
@@ -247,7 +247,7 @@ class _Followed(threading.Thread):
         self._has_read.set()
 
     def _is_over(self) -> bool:
-        if self._clock() - self._requested_at > IDLE_S:
+        if self._clock() - self._requested_at > IDLE_SECONDS:
             self._ending.set()
         return self._ending.is_set()
 
@@ -270,7 +270,7 @@ class _Cached:
                 except BrokerError as error:
                     self._latest = error
                 # From the end of it: callers that waited for a slow read do not read again.
-                self._old_at = self._clock() + _TURN_S
+                self._old_at = self._clock() + _TURN_SECONDS
             if isinstance(self._latest, BrokerError):
                 raise self._latest
             return self._latest

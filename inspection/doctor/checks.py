@@ -12,7 +12,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 from tuple_tree.timing import EXECUTING
 
-LARGEST_SKEW_S: Final = 2.0  # how far clocks may differ without a finding
+LARGEST_SKEW_SECONDS: Final = 2.0  # how far clocks may differ without a finding
 
 _NOTHING: Final = ComponentReport(processes=0)
 
@@ -79,9 +79,9 @@ def check_version(facts: Facts) -> Iterator[Finding]:
 def check_clock(facts: Facts) -> Iterator[Finding]:
     """This machine's clock and that of the brokers hardly differ."""
     least, most = facts.clock or (0.0, 0.0)
-    if least > LARGEST_SKEW_S:
+    if least > LARGEST_SKEW_SECONDS:
         where, by = "ahead of", least
-    elif most < -LARGEST_SKEW_S:
+    elif most < -LARGEST_SKEW_SECONDS:
         where, by = "behind", -most
     else:
         return

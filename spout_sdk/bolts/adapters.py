@@ -127,7 +127,7 @@ class BasicAdapter(BoltAdapter):
 
     def __init__(self, bolt: BasicBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
         super().__init__(bolt, task, collector, *rest)
-        self._basic = BasicCollector(collector)
+        self._basic = BasicCollector(task, collector)
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)

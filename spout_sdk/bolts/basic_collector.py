@@ -6,6 +6,7 @@ from typing import Any
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
@@ -18,13 +19,14 @@ class BasicCollector:
         input: the tuple that is being executed.
     """
 
-    __slots__ = ("_batch", "_collector", "_emit", "_hooks", "input")
+    __slots__ = ("_batch", "_collector", "_emit", "_hooks", "_task", "input")
 
-    def __init__(self, collector: OutputCollector) -> None:
+    def __init__(self, task: Task, collector: OutputCollector) -> None:
         self.input: Tuple | None = None
         self._collector = collector
         self._batch: InputBatch | None = None
-        self._emit, self._hooks = collector._emit, collector._hooks
+        self._task, self._hooks = task, task.context.hooks
+        self._emit = collector._emit
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
@@ -40,7 +42,7 @@ class BasicCollector:
         input_: Any = self.input  # there is one
         tasks = self._emit(values, stream, batch, input_.place)
         if self._hooks:
-            self._collector._call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(input_,)))
+            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(input_,)))
         return tasks
 
     def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:

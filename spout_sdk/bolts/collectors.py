@@ -49,7 +49,7 @@ class OutputCollector(Emitter):
         if anchors.__class__ is Tuple and not anchors.settled and anchors.place >= 0:
             tasks = self._emit(values, stream, anchors.pack.batch, anchors.place)
             if self._hooks:
-                self._call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))
+                self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))
             return tasks
         return self._emit_anchored(values, anchors, stream)
 
@@ -153,7 +153,7 @@ class OutputCollector(Emitter):
         anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors or ())
         tasks = self._emit(values, stream, *self._joined(anchors), task=task)
         if self._hooks:
-            self._call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
+            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
         return tasks
 
     def _joined(self, anchors: Sequence[Tuple]) -> tuple[InputBatch | None, int, Joined | None]:

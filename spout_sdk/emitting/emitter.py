@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
@@ -77,6 +77,3 @@ class Emitter:
             self._outbox.keep_open(((batch, place),) if batch is not None else joined.places)  # type: ignore[union-attr]
             raise
         return tasks
-
-    def _call_emit_hooks(self, info: EmitInfo) -> None:
-        self._task.run_hooks(lambda hook: hook.emit(info))

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
-from spout_sdk.api.context import TaskContext, TaskHook
+from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import Topology
 from spout_sdk.emitting.ack_log import AckLog
@@ -116,6 +116,10 @@ class Task:
                 call(hook)
             except Exception as error:  # noqa: BLE001 - any exception of a user's hook
                 self.report_error(error)
+
+    def call_emit_hooks(self, emitted: EmitInfo) -> None:
+        """Calls the hooks of the task after an emit."""
+        self.run_hooks(lambda hook: hook.emit(emitted))
 
     def _make(self) -> Any:
         """The user's instance."""

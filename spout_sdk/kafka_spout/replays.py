@@ -15,7 +15,7 @@ from tuple_tree.errors import WireError
 ROUND: Final = 200  # messages that are read again in one go, at most
 REACH: Final = 1_000  # offsets of a partition between the first and the last of these
 AGAIN_SECONDS: Final = 1.0  # after which what could not be done is tried again
-_ROUNDING_S: Final = 1e-6  # what adding delays to times in floating point may be off
+_ROUNDING_SECONDS: Final = 1e-6  # what adding delays to times in floating point may be off
 
 
 class Replays:
@@ -85,7 +85,7 @@ class Replays:
         return len(self._waiting) + len(self.ready)
 
     def _next_is_due(self, now: float) -> bool:
-        return bool(self._waiting) and self._waiting[0][0] <= now + _ROUNDING_S
+        return bool(self._waiting) and self._waiting[0][0] <= now + _ROUNDING_SECONDS
 
     def _fetch(self, now: float) -> None:
         """Begins to read what is due, the longest due first; of each partition, only what one read reaches."""

@@ -128,7 +128,7 @@ class SpoutCollector(Emitter):
                 raise
             self.last_root = root
         if self._hooks:
-            self._call_emit_hooks(EmitInfo(values, stream, tasks, message_id, root=self.last_root))
+            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, message_id, root=self.last_root))
         return tasks
 
     def _begin_batch(self, trace_context: Headers) -> InputBatch:

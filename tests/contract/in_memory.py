@@ -10,8 +10,8 @@ from tests.contract.world import Read, Running
 
 T = TypeVar("T")
 
-STEP_S = 0.1
-DEADLINE_S = 60
+STEP_SECONDS = 0.1
+DEADLINE_SECONDS = 60
 
 
 class InMemory(Running):
@@ -26,10 +26,10 @@ class InMemory(Running):
 
     def eventually(self, condition: Callable[[], T], what: str) -> T:
         self.cluster.run_until_idle()
-        end = self.cluster.now + DEADLINE_S
+        end = self.cluster.now + DEADLINE_SECONDS
         while not (value := condition()):
-            assert self.cluster.now < end, f"not within {DEADLINE_S} s: {what}"
-            self.cluster.advance(STEP_S)
+            assert self.cluster.now < end, f"not within {DEADLINE_SECONDS} s: {what}"
+            self.cluster.advance(STEP_SECONDS)
         return value
 
     def let_pass(self, seconds: float) -> None:

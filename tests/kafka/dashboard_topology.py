@@ -23,7 +23,7 @@ from spout_sdk import (
 )
 
 RETURNS, LOST = "shop-returns", "lost in the post"
-POSTING_S = 0.0145
+POSTING_SECONDS = 0.0145
 """Some 90 % of the time at sixty orders a second."""
 HELD = 13
 HELD_EACH = 600
@@ -78,7 +78,7 @@ class Post(BasicBolt):
     """Executes as slowly as its processes allow; most tuples are one customer's."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        time.sleep(POSTING_S)  # the bolt's work, which makes its tasks busy
+        time.sleep(POSTING_SECONDS)  # the bolt's work, which makes its tasks busy
 
 
 class Review(Bolt):

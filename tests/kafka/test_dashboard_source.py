@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS, RecentDeadLetters, RecentFailures, SourceMessages
-from inspection.dashboard.source import IDLE_S, Source
-from inspection.doctor_process import EVERY_S, Findings
+from inspection.dashboard.source import IDLE_SECONDS, Source
+from inspection.doctor_process import EVERY_SECONDS, Findings
 from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.notices import notice_bytes
@@ -119,7 +119,7 @@ def test_a_positional_root_leads_to_its_source_message(cluster: Cluster) -> None
 
 
 def test_the_doctor_runs_again_while_it_is_requested(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inspection.doctor_process.WATCH_S", 0.2)
+    monkeypatch.setattr("inspection.doctor_process.WATCH_SECONDS", 0.2)
     now = 0.0
     findings = Findings(cluster.bootstrap, cluster.manifest.topology, lambda: now)
     assert findings.read() == {"at": None, "findings": [], "problem": None}
@@ -128,12 +128,12 @@ def test_the_doctor_runs_again_while_it_is_requested(cluster: Cluster, monkeypat
     assert {finding["check"] for finding in first["findings"]} == {"groups"}, "it does not run"
     cluster.delete_topic(tuples_topic(cluster.manifest.topology, "count"))
     assert findings.read() == first
-    now += EVERY_S
+    now += EVERY_SECONDS
     later = eventually(lambda: findings.read() if findings.read() != first else None, "another examination")
     assert later is not None
     assert ("topics", "count") in {(finding["check"], finding["component"]) for finding in later["findings"]}
     # A running examination ends with the dashboard.
-    now += EVERY_S
+    now += EVERY_SECONDS
     findings.read()
     findings.close()
     eventually(lambda: findings.read()["problem"], "the end of that examination")
@@ -154,7 +154,7 @@ def test_a_topology_is_observed_while_it_is_requested(cluster: Cluster) -> None:
         shown = source.snapshot(name)
         assert [one["processes"] for one in shown["components"]] == [0, 0, 0]
         assert is_followed()
-        hours += IDLE_S + 1
+        hours += IDLE_SECONDS + 1
         # It reads the clock only between two turns, which take their real time.
         eventually(lambda: not is_followed(), "the thread ends")
         assert source.snapshot(name)["at"] > shown["at"]

@@ -21,7 +21,7 @@ from tests.pages import ROOT
 from tests.unit.cli.running import RunningAcker, descendants, running_acker
 from tests.waiting import eventually
 
-STUCK_AFTER_S = 2
+STUCK_AFTER_SECONDS = 2
 PATIENT = {"ACKER_KAFKA__SESSION_TIMEOUT_MS": "60000"}
 """A member that is suspended for a moment stays in its group."""
 
@@ -154,7 +154,7 @@ def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers:
     catalogue.publish(cluster.manifest)
     hold = tmp_path / "hold"
     hold.touch()
-    stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--metrics-port", "0")
+    stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_SECONDS}", "--metrics-port", "0")
     arguments = ("run", TOPOLOGY, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
     with running_acker(*arguments, cwd=ROOT, environment={**PATIENT, HOLD: str(hold)}) as command:
         endpoint = Endpoint(command)

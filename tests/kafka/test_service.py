@@ -150,7 +150,7 @@ def test_a_client_that_does_not_recover_restarts_the_worker(
     with AckLog(servers) as log, running(servers) as service:
         log.complete(2)
         with monkeypatch.context() as patched:
-            patched.setattr(acker_loop, "ANSWER_S", 1.0)
+            patched.setattr(acker_loop, "ANSWER_SECONDS", 1.0)
             patched.setattr(AckerLoop, "unanswered_s", 5.0)
             is_logged(caplog, "a commit has had no answer for 5 s")
         log.complete(4)
@@ -265,7 +265,7 @@ def reading_lags(servers: str, topology: str) -> Iterator[Iterator[float]]:
 def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     broker: LocalKafka, servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(acker_loop, "CONTACT_S", 0.5)
+    monkeypatch.setattr(acker_loop, "CONTACT_SECONDS", 0.5)
     clock, asking = Clock(), Asking(servers)
     # Longer than the broker is away, so that the worker keeps its partitions.
     serving = running(servers, clock, session_ms=120_000)

@@ -20,7 +20,7 @@ from tests.waiting import eventually
 from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import notices_topic
 
-MINUTES_S = 600.0
+MINUTES_SECONDS = 600.0
 """More than any tree's time-out here."""
 
 
@@ -173,12 +173,12 @@ def test_the_high_watermark_is_read_before_trees_expire(log: AckLog, monkeypatch
         log.send(2, ack=5)
         log.send(4, init=5)
         log.flush()
-        clock.ahead_s += MINUTES_S
+        clock.ahead_s += MINUTES_SECONDS
         worker.await_turns()
         fetched.set()
         assert log.await_notices([2]) == {2: ["ack"]}
         worker.await_pending(1)
-        clock.ahead_s += MINUTES_S
+        clock.ahead_s += MINUTES_SECONDS
         assert log.await_notices([4]) == {2: ["ack"], 4: ["timeout"]}
 
 
@@ -196,7 +196,7 @@ def test_an_open_transaction_is_not_the_end_of_the_partition(log: AckLog) -> Non
         batch = AckBatch("transactional/0", bytes(16), 0, ack_roots=ids[:1], ack_vals=ids[1:])
         producer.produce(log.topic, encode_ack_batch(batch), partition=0)
         assert producer.flush(30) == 0
-        clock.ahead_s += MINUTES_S
+        clock.ahead_s += MINUTES_SECONDS
         worker.await_turns()
         assert not log.read_notices()
         producer.commit_transaction(30)
@@ -282,7 +282,7 @@ def test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome(
     """Notices that no broker has acknowledged hold the commit up until the worker ends; its successor repeats them."""
     with monkeypatch.context() as patched:
         patched.setattr(Notifier, "drain", lambda *_: False)
-        patched.setattr("acker_worker.acker_loop.HELD_UP_S", 0.0)
+        patched.setattr("acker_worker.acker_loop.HELD_UP_SECONDS", 0.0)
         with log.worker():
             log.send(2, init=5)
             log.send(2, ack=5)

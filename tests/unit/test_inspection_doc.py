@@ -9,7 +9,7 @@ from acker_cli.app import app
 from acker_cli.settings.sections import DashboardSection
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS
 from inspection.dashboard.server import SHORTEST_TOKEN
-from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_S
+from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_SECONDS
 from inspection.trace.families import MOST_CANDIDATES
 from inspection.trace_reader import CLOCK_MS
 from tests.pages import ROOT
@@ -51,7 +51,7 @@ def test_limits_are_those_of_the_code() -> None:
         f"the latest {KEPT} of each reason that",
         f"the latest {KEPT}: where",
         f"the last {NOTICE_RECORDS:,} records",
-        f"two at once and {SEARCH_S:g} s each",
+        f"two at once and {SEARCH_SECONDS:g} s each",
         f"more than {MOST_TUPLES:,} tuples",
         f"{SHORTEST_TOKEN} characters or more",
         f"With up to {MOST_CANDIDATES} tuples",

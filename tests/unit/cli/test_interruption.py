@@ -80,7 +80,7 @@ def test_the_first_two_signals_request_a_stop_and_the_third_ends_it() -> None:
 
 
 def test_a_slow_stop_prints_a_hint(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(interruption, "SLOW_S", 0)
+    monkeypatch.setattr(interruption, "SLOW_SECONDS", 0)
     monkeypatch.setattr(sys, "__stderr__", None)
     with stopped_by_signals(lambda: None):
         interrupt()
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch
             thread.start()
             return future
 
-    monkeypatch.setattr(catalogue, "FIRST_S", 60.0)
+    monkeypatch.setattr(catalogue, "FIRST_SECONDS", 60.0)
     monkeypatch.setattr(catalogue, "AdminClient", Interrupting)
     run = call_acker(*command.split(), servers="127.0.0.1:1")
     ended.set()

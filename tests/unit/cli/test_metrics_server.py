@@ -12,7 +12,7 @@ from acker_cli.processes.metrics_server import Health, Loop, application, metric
 from acker_cli.settings.sections import MetricsSection
 from tests.unit.cli.running import call_acker, one_line
 
-STUCK_AFTER_S = 30.0
+STUCK_AFTER_SECONDS = 30.0
 
 
 def test_a_stuck_or_stalled_loop_is_unhealthy() -> None:
@@ -20,7 +20,7 @@ def test_a_stuck_or_stalled_loop_is_unhealthy() -> None:
     loops = {name: Loop(name, lambda: now) for name in ("split", "acker")}
     stalls = {"split": (0.0, ""), "acker": (0.0, "")}
     health = Health(lambda: {name: loop.heartbeat_ages()[name] for name, loop in loops.items()}, lambda: stalls)
-    pages = application([], health, MetricsSection(stuck_after_s=STUCK_AFTER_S, stalled_after_s=60))
+    pages = application([], health, MetricsSection(stuck_after_s=STUCK_AFTER_SECONDS, stalled_after_s=60))
 
     def get(path: str) -> tuple[str, object]:
         environ: dict[str, object] = {"PATH_INFO": path}
@@ -30,7 +30,7 @@ def test_a_stuck_or_stalled_loop_is_unhealthy() -> None:
         return answered[0], json.loads(body)
 
     assert get("/health") == ("200 OK", {"status": "ok"})
-    now += STUCK_AFTER_S
+    now += STUCK_AFTER_SECONDS
     assert get("/health")[0] == "200 OK"
     now += 1
     loops["split"].turned()

@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_LOOK_S", 0.02)
+    monkeypatch.setattr(pages, "_LOOK_SECONDS", 0.02)
 
 
 def test_the_figures_as_json(served: DashboardServer, figures: Figures) -> None:

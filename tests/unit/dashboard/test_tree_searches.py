@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from inspection.dashboard import source
-from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_S, Source
+from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_SECONDS, Source
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.tree import Tree, build_tree
 from spout_sdk import TopologyBuilder
@@ -112,7 +112,7 @@ def test_a_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read(progress: Callable[[str, int, int], None]) -> None:
         nonlocal now
-        now += SEARCH_S + 1
+        now += SEARCH_SECONDS + 1
         progress("inboxes", 1_000, 5_000)
 
     monkeypatch.setattr(Reader, "reads", staticmethod(read))

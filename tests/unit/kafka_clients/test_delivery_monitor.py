@@ -133,7 +133,7 @@ def test_a_leader_that_answers_is_found(brokers: MockCluster) -> None:
 
 
 def test_no_leader_answers_where_no_broker_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_monitor, "_ANSWER_S", 0.01)
+    monkeypatch.setattr(delivery_monitor, "_ANSWER_SECONDS", 0.01)
     assert answering_leaders({"bootstrap.servers": "127.0.0.1:1"}, [PLACE]) == {}
 
 
