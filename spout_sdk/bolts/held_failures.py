@@ -56,6 +56,9 @@ class HeldFailures:
             for settle in self._held.pop(offset, {}).values():
                 settle()
 
+    def __contains__(self, tuple_: Tuple) -> bool:
+        return any(each.index == tuple_.index for each in self._held.get(tuple_.offset, ()))
+
     def __iter__(self) -> Iterator[Tuple]:
         for held in self._held.values():
             yield from held

@@ -206,6 +206,8 @@ class Outcomes:
             self._writes.forget(tuple_)
             self.fail(tuple_, f"{self._component}: {error}")
             return error
+        if tuple_ in self.held:
+            return error  # its trees fail when no older input is open
         pack = tuple_.pack
         places = pack.places(tuple_.index)
         for place in places:

@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spout_sdk import AsyncBolt, AsyncCollector, Bolt, FailTupleError, OutputCollector, TaskContext, Tuple, declare
+from spout_sdk import (
+    AsyncBolt,
+    AsyncCollector,
+    Bolt,
+    FailTupleError,
+    OutputCollector,
+    TaskContext,
+    Tuple,
+    TupleAlreadyDoneError,
+    declare,
+)
 from spout_sdk.testing import MemoryRecord
 from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Split, rig
@@ -288,3 +298,18 @@ def test_each_input_is_settled_once_whatever_dies_stops_and_raises(bolt: Any, on
         assert settled == dict.fromkeys(range(world.roots), 1), f"seed {seed}"
         assert set(world.emits.values()) <= {1}, f"seed {seed}: emitted twice"
         assert not world.emits.keys() & world.fails.keys(), f"seed {seed}: emitted and failed"
+
+
+def test_an_emit_that_is_anchored_to_a_failed_input_does_not_send_its_fail_earlier() -> None:
+    bench, task, bolt = rig(Collects, guarantee="exactly_once")
+    execute(task, pack(bench, {1: "held"}))
+    (failed,) = task.read(pack(bench, {2: "fail"}))
+    assert task.execute(iter([failed]), math.inf)
+    with pytest.raises(TupleAlreadyDoneError):
+        bolt.collector.emit(("late",), anchors=failed)
+    task.flush()
+    assert not bench.sink.batches
+    execute(task, pack(bench, {3: "go"}))
+    task.flush()
+    assert bench.sink.failed() == {2: "no use"}
+    assert outputs(bench) == {1: 1, 3: 1}
