@@ -42,8 +42,8 @@ test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut of
 chaos: $(READY) ## Random faults over running topologies, with an independent checker: make chaos SEED=7 MINUTES=60 BROKERS=3 SPARK=1
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10) --brokers $(or $(BROKERS),1) $(if $(SPARK),--spark)
 
-test-faults: $(READY) ## Break the code in 34 places, one at a time, and check that a test of `make test` fails each time
-	$(BIN)/python -m tests.faults
+test-faults: $(READY) ## Apply each deliberate fault to the code, and check that a test of `make test` fails each time
+	$(BIN)/python -m tests.mutants
 
 lint: $(READY) ## Check style, formatting and the direction of imports
 	$(BIN)/ruff check .

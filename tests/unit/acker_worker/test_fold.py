@@ -37,6 +37,19 @@ def test_time_is_that_of_the_records_and_never_decreases() -> None:
     assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.send(writer="c/0")]))] == [(1, "timeout")]
 
 
+def test_acks_of_a_superseded_session_change_no_tree() -> None:
+    """The process was replaced while its batch was on the way, and its successor has read the input again."""
+    log, fold = Log(), new_fold()
+    before, after = bytes(16), bytes([1]) * 16
+    for session in (before, after):
+        log.send(session=session, opens=True)
+    log.send(writer="s/0", inits=[(1, 5)])
+    log.send(session=before, acks=[(1, 5 ^ 7)])
+    log.send(session=after, acks=[(1, 5 ^ 9)])
+    log.send(writer="c/0", acks=[(1, 9)])
+    assert [outcome for _, _, outcome in outcomes(fold.apply(log.records))] == ["ack"]
+
+
 def test_counters() -> None:
     log, fold = Log(), new_fold()
     first = log.send(inits=[(n, n) for n in range(1, 6)])

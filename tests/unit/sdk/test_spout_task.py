@@ -1,6 +1,6 @@
 """A spout's task, driven call by call without Kafka; the contract in memory shows the plain cases."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -195,18 +195,19 @@ class SlowLog(MemorySink):
 
     def __init__(self) -> None:
         super().__init__(holds_back=True)
-        self.inits: set[int] = set()
+        self.inits: dict[int, int] = {}
 
     def flush_acks(self, _seconds: float) -> int:
         waiting, self.reported = self.reported, []
         for sent in waiting:
-            self.inits |= set(decode_ack_batch(sent.value).init_roots.tolist())
+            batch = decode_ack_batch(sent.value)
+            self.inits |= zip(batch.init_roots.tolist(), batch.init_vals.tolist(), strict=True)
             sent.deliver()
         return 0
 
     def send(self, *record: Any) -> None:
         super().send(*record)
-        assert self.inits.issuperset(self.tuples[-1].edges), (
+        assert self.inits.keys() >= self.tuples[-1].edges.keys(), (
             "a tuple is sent, and the init of its tree is not in the log"
         )
 
@@ -238,4 +239,9 @@ def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(group
     task.emit(20_000)
     task.flush()
     assert len(sink.inits) == 10_010
+    edges: dict[int, int] = defaultdict(int)
+    for sent in sink.tuples:
+        for root, edge in sent.edges.items():
+            edges[root] ^= edge
+    assert sink.inits == edges, "an init has the edges of all deliveries"
     assert sum(len(sent.edges) for sent in sink.tuples) == (10_010 if grouping == "shuffle" else 30_030)

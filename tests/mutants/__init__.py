@@ -1,0 +1,13 @@
+"""Deliberate faults: mutants of the product, each of which a test of `make test` finds.
+
+    python -m tests.mutants                    each mutant against the test that is known to find it
+    python -m tests.mutants --find [NAME ...]  each mutant against all plain tests, and prints those that find it
+
+- `patches`: replaces functions and methods of the product
+- `acker`, `emitting`, `inputs`, `wire`, `spark`: the mutants
+- `plugin`: the plugin of pytest that applies one, for `pytest -p tests.mutants.plugin --mutant NAME`
+- `__main__`: the check
+
+A mutant is a function that replaces a function or a method of the product by one with a mistake. It names what a
+refactoring keeps, and raises if that no longer exists. `docs/contributing/checking-the-tests.md` has the list.
+"""

@@ -1,0 +1,186 @@
+"""Mutants of the way from an emit or an ack to the log: edges, vals, packs, the order of a flush."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.emitter import Emitter
+from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.emitting.task import Task
+from tests.mutants.patches import Patches, mutant
+from tuple_tree.anchors import AnchorColumns, Columns
+from tuple_tree.input_batch import InputBatch
+
+_CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
+_SDK: Final = "tests/unit/sdk"
+
+
+@mutant("anchors", f"{_CONTRACT}::test_several_anchors_put_a_tuple_into_all_their_trees")
+def only_the_first_anchor_gets_the_edge(patches: Patches) -> None:
+    @patches.wrap(InputBatch, "join")
+    def join(original: Any, batch: InputBatch, places: Any, edges: Any) -> None:
+        original(batch, places[:1], edges[:1])
+
+
+@mutant("anchors", f"{_CONTRACT}::test_several_anchors_put_a_tuple_into_all_their_trees")
+def several_anchors_in_a_tree_each_get_the_edge(patches: Patches) -> None:
+    others: dict[tuple[int, int], list[tuple[InputBatch, int]]] = defaultdict(list)
+    kept: list[InputBatch] = []  # so that no other one gets its id
+
+    @patches.wrap(OutputCollector, "emit")
+    def emit(original: Any, collector: Any, values: Any, *, anchors: Any = None, **named: Any) -> Any:
+        first: dict[int, tuple[int, int]] = {}
+        for anchor in () if anchors is None or isinstance(anchors, Tuple) else anchors:
+            batch = anchor.pack.batch
+            for place in anchor.pack.places(anchor.index):
+                at = first.setdefault(int(batch.roots[place]), (id(batch), place))
+                others[at].append((batch, place))
+                kept.append(batch)
+        return original(collector, values, anchors=anchors, **named)
+
+    @patches.wrap(InputBatch, "join")
+    def join(original: Any, batch: InputBatch, places: Any, edges: Any) -> None:
+        original(batch, places, edges)
+        for at, edge in zip(places.tolist(), edges, strict=True):
+            for other, place in others[id(batch), at][1:]:
+                original(other, [place], edge)
+
+
+@mutant("anchors", f"{_SDK}/test_emitting.py::test_an_emit_after_the_ack_fails_the_tree")
+def an_emit_may_be_anchored_to_a_settled_tuple(patches: Patches) -> None:
+    @patches.wrap(OutputCollector, "emit")
+    def emit(original: Any, collector: Any, values: Any, *, anchors: Any = None, **named: Any) -> Any:
+        each = [anchors] if isinstance(anchors, Tuple) else [*(anchors or ())]
+        before = [anchor.settled for anchor in each]
+        for anchor in each:
+            anchor.settled = False
+        try:
+            return original(collector, values, anchors=anchors, **named)
+        finally:
+            for anchor, settled in zip(each, before, strict=True):
+                anchor.settled = settled
+
+
+@mutant("outbox", f"{_SDK}/test_write_order.py::test_children_are_in_the_log_before_the_ack_of_their_input[Batched]")
+def vals_are_computed_before_the_edges_of_open_packs_are_joined(patches: Patches) -> None:
+    flushing: list[list[Callable[[], object]]] = []
+
+    @patches.wrap(InputBatch, "join")
+    def join(original: Any, batch: InputBatch, places: Any, edges: Any) -> None:
+        if flushing:
+            flushing[-1].append(lambda: original(batch, places, edges))
+        else:
+            original(batch, places, edges)
+
+    @patches.wrap(Outbox, "flush")
+    def flush(original: Any, outbox: Outbox) -> None:
+        flushing.append([])
+        try:
+            original(outbox)
+        finally:
+            for joined in flushing.pop():
+                joined()
+
+
+@mutant("outbox", f"{_SDK}/test_write_order.py::test_children_are_in_the_log_before_the_ack_of_their_input[Batched]")
+def acks_are_sent_before_packs(patches: Patches) -> None:
+    waiting: dict[int, list[Callable[[], object]]] = {}
+
+    @patches.wrap(Outbox, "__init__")
+    def init(original: Any, outbox: Outbox, component: str, environment: Any, *rest: Any, **named: Any) -> None:
+        packs: list[Callable[[], object]] = waiting.setdefault(id(outbox), [])
+
+        class Late(_Sink):
+            def send(self, *record: Any) -> None:
+                packs.append(lambda: self.sink.send(*record))
+
+        original(outbox, component, replace(environment, sink=Late(environment.sink)), *rest, **named)
+
+    @patches.wrap(Outbox, "flush")
+    def flush(original: Any, outbox: Outbox) -> None:
+        original(outbox)
+        packs = waiting[id(outbox)]
+        while packs:
+            packs.pop(0)()
+
+
+@mutant("spout", f"{_SDK}/test_spout_task.py::test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead")
+def a_full_pack_is_sent_between_two_deliveries_of_a_tuple(patches: Patches) -> None:
+    @patches.wrap(Emitter, "__init__")
+    def init(original: Any, emitter: Emitter, task: Task) -> None:
+        original(emitter, task)
+
+        class Between(tuple[OpenPack, ...]):
+            def __iter__(self) -> Iterator[OpenPack]:
+                for pack in super().__iter__():
+                    yield pack
+                    if pack.size >= pack.limit:
+                        task.outbox.send_full((pack,))
+
+        def interrupted(choose: Any) -> Any:
+            def targets(values: Any) -> Any:
+                packs, tasks = choose(values)
+                return Between(packs), tasks
+
+            return targets
+
+        for plan in task.plans.values():
+            plan.choose = interrupted(plan.choose)
+
+
+@mutant("packs", f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined")
+def the_halves_of_a_pack_keep_the_anchors_of_the_whole(patches: Patches) -> None:
+    @patches.wrap(Columns, "part")
+    def part(original: Any, whole: Columns, begin: int, end: int) -> Columns:
+        return Columns(original(whole, begin, end).rows, whole.anchors)
+
+
+@mutant("packs", f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined")
+def the_halves_of_a_pack_have_the_same_edges(patches: Patches) -> None:
+    @patches.wrap(AnchorColumns, "part")
+    def part(original: Any, whole: AnchorColumns, begin: int, end: int) -> AnchorColumns:
+        half: AnchorColumns = original(whole, begin, end)
+        return replace(half, first=whole.first)
+
+
+@mutant("packs", f"{_SDK}/test_false_acks.py::test_children_of_two_packs_do_not_cancel")
+def a_seed_is_drawn_once_for_each_receiver(patches: Patches) -> None:
+    seeds: dict[int, int] = {}
+    kept: list[OpenPack] = []  # so that no other one gets its id
+
+    @patches.wrap(OpenPack, "seal")
+    def seal(original: Any, pack: OpenPack, new_seed: Callable[[], int]) -> Columns:
+        kept.append(pack)
+        columns: Columns = original(pack, lambda: seeds.setdefault(id(pack), new_seed()))
+        return columns
+
+
+@mutant("packs", f"{_SDK}/test_false_acks.py::test_children_of_an_earlier_attempt_do_not_cancel")
+def two_attempts_have_the_same_seed(patches: Patches) -> None:
+    @patches.wrap(OpenPack, "seal")
+    def seal(original: Any, pack: OpenPack, new_seed: Callable[[], int]) -> Columns:
+        columns: Columns = original(pack, lambda: hash((pack.topic, pack.task)) % 2**64)
+        return columns
+
+
+@mutant("ack log", f"{_SDK}/test_ack_log.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered")
+def an_input_is_settled_before_its_acks_are_delivered(patches: Patches) -> None:
+    @patches.wrap(AckLog, "send")
+    def send(original: Any, log: AckLog, entries: Any, covered: Sequence[Any] = ()) -> None:
+        original(log, entries)
+        log.inputs.settle(covered)
+
+
+class _Sink:
+    """A sink that sends to another one."""
+
+    def __init__(self, sink: Any) -> None:
+        self.sink = sink
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sink, name)

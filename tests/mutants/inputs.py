@@ -1,0 +1,138 @@
+"""Mutants of the inputs of a task: outcomes, offsets, guarantees, windows, replays."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.bolts.async_adapter import AsyncAdapter
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.pending_writes import PendingWrites
+from spout_sdk.delivery.delivery_guarantees import AtMostOnce
+from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.emitting.task import Task
+from spout_sdk.kafka_spout.partitions import OwnedPartition
+from spout_sdk.windows.fold import WindowFold
+from tests.mutants.patches import Patches, mutant
+from tuple_tree.offsets import OffsetManager
+
+_CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
+_SDK: Final = "tests/unit/sdk"
+
+
+@mutant("bolt", f"{_SDK}/test_bolt_task.py::test_acking_or_failing_twice_raises_and_names_the_tuple")
+def a_settled_tuple_is_acked_again(patches: Patches) -> None:
+    @patches.wrap(Outcomes, "ack")
+    def ack(original: Any, outcomes: Outcomes, tuple_: Tuple) -> None:
+        tuple_.settled = False
+        original(outcomes, tuple_)
+
+
+@mutant("bolt", f"{_CONTRACT}::test_a_dead_letter_fails_its_trees_and_the_bolt_continues")
+def a_tuple_that_cannot_be_read_is_acked_with_its_dead_letter(patches: Patches) -> None:
+    @patches.wrap(Outcomes, "reject")
+    def reject(original: Any, outcomes: Outcomes, tuple_: Tuple, error: Any) -> None:
+        outcomes.send_dead_letter(tuple_, error)
+
+
+@mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_tree_fails_if_its_second_record_is_not_delivered")
+def a_tuple_is_acked_with_the_first_of_its_records(patches: Patches) -> None:
+    @patches.wrap(PendingWrites, "expect")
+    def expect(original: Any, writes: PendingWrites, tuple_: Tuple) -> None:
+        if tuple_ not in writes.undelivered:
+            original(writes, tuple_)
+
+
+@mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_record_that_is_delivered_before_the_next_is_sent_does_not_ack")
+def a_delivery_report_is_handled_in_the_middle_of_a_call(patches: Patches) -> None:
+    @patches.wrap(PendingWrites, "report")
+    def report(original: Any, writes: PendingWrites, *delivered: Any, **named: Any) -> None:
+        original(writes, *delivered, **named)
+        writes.handle()
+
+
+@mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_with_exactly_once_records_are_settled_whole_and_in_order")
+def with_exactly_once_inputs_are_settled_as_they_end(patches: Patches) -> None:
+    @patches.wrap(AsyncAdapter, "__init__")
+    def init(original: Any, adapter: AsyncAdapter, bolt: Any, task: Task, *rest: Any) -> None:
+        context = task.context
+        manifest = context.manifest
+        context.manifest = manifest.model_copy(update={"guarantee": "at_least_once"})
+        original(adapter, bolt, task, *rest)
+        context.manifest = manifest
+
+
+@mutant("offsets", f"{_CONTRACT}::test_a_record_is_committed_when_all_of_its_tuples_are_settled")
+def the_first_tuple_of_a_record_settles_it(patches: Patches) -> None:
+    @patches.wrap(InputOffsets, "open")
+    def open_record(original: Any, inputs: InputOffsets, pack: InputPack) -> None:
+        original(inputs, pack)
+        pack.left = 1
+
+
+@mutant("offsets", f"{_CONTRACT}::test_only_settled_inputs_are_committed")
+def a_hole_is_passed(patches: Patches) -> None:
+    @patches.wrap(OffsetManager, "done")
+    def done(original: Any, offsets: OffsetManager, offset: int) -> None:
+        for before in offsets.open_to(offset):
+            original(offsets, before)
+
+
+@mutant("commits", f"{_SDK}/test_bolt_loop.py::test_at_least_once_commits_up_to_the_first_input_that_is_open")
+def a_bolt_commits_one_offset_too_far(patches: Patches) -> None:
+    @patches.wrap_property(BoltTask, "committable")
+    def committable(original: Any, task: BoltTask) -> int | None:
+        offset: int | None = original(task)
+        return None if offset is None else offset + 1
+
+
+@mutant("commits", f"{_SDK}/test_bolt_loop.py::test_at_most_once_commits_before_it_executes")
+def at_most_once_commits_after_it_has_executed(patches: Patches) -> None:
+    executed: dict[int, Sequence[Any]] = {}
+
+    @patches.wrap(AtMostOnce, "admit")
+    def admit(original: Any, guarantee: AtMostOnce, records: Sequence[Any]) -> None:
+        before, executed[id(guarantee)] = executed.get(id(guarantee)), records
+        if before is not None:
+            original(guarantee, before)
+
+
+@mutant("transactions", f"{_SDK}/test_simulated_kills.py::test_with_exactly_once_nothing_is_executed_twice")
+def the_offsets_of_the_inputs_are_left_out(patches: Patches) -> None:
+    @patches.wrap(TransactionalSink, "commit")
+    def commit(original: Any, sink: TransactionalSink, _offsets: Any, group: Any) -> None:
+        original(sink, [], group)
+
+
+@mutant("windows", f"{_SDK}/test_window_fold.py::test_each_window_closes_once_after_any_reread")
+def tuples_that_were_settled_before_are_held_again(patches: Patches) -> None:
+    @patches.wrap(WindowFold, "resume")
+    def resume(original: Any, fold: WindowFold, progress: str, offset: int, now: int) -> None:
+        state = json.loads(progress) if progress else {}
+        if state.get("gone") is not None:
+            progress = json.dumps(state | {"gone": None})
+        original(fold, progress, offset, now)
+
+
+@mutant("windows", f"{_SDK}/test_windows_exactly_once.py::test_each_window_closes_once_and_every_tree_completes")
+def a_task_does_not_continue_at_the_position_of_its_predecessor(patches: Patches) -> None:
+    @patches.wrap(BoltTask, "resume")
+    def resume(original: Any, task: BoltTask, offset: int, _metadata: str | None) -> None:
+        original(task, offset, None)
+
+
+@mutant("windows", f"{_SDK}/test_windows_exactly_once.py::test_each_window_closes_once_and_every_tree_completes")
+def outputs_for_a_tuple_that_stays_are_not_acked_ahead(patches: Patches) -> None:
+    @patches.wrap(Outcomes, "part")
+    def part(original: Any, outcomes: Outcomes, tuples: Sequence[Tuple]) -> None:
+        """Acks nothing."""
+
+
+@mutant("Kafka spout", f"{_SDK}/test_kafka_spout_crashes.py")
+def a_replay_uses_its_root_again(patches: Patches) -> None:
+    @patches.wrap(OwnedPartition, "word")
+    def word(original: Any, partition: OwnedPartition, offset: int, _failures: int) -> int:
+        root: int = original(partition, offset, 0)
+        return root

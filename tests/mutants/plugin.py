@@ -1,0 +1,24 @@
+"""A plugin of pytest that applies a mutant before tests are collected."""
+
+from typing import Any
+
+import pytest
+
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.patches import Patches, end_if_mistaken
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--mutant", choices=[*MUTANTS], help="the deliberate fault to be applied")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    name = config.getoption("--mutant")
+    if name is None:
+        raise pytest.UsageError("name a mutant: --mutant NAME")
+    MUTANTS[name].apply(Patches(pytest.MonkeyPatch()))
+
+
+def pytest_exception_interact(call: pytest.CallInfo[Any]) -> None:
+    if call.excinfo is not None:
+        end_if_mistaken(call.excinfo.value)
