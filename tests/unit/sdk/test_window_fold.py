@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
@@ -190,6 +190,7 @@ def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int)
 
 
 @given(REPEATABLE, TIMES, STEPS, st.integers(1, 2))
+@example(sliding(count=1, every=1), [0, 0], ["take", "commit and crash"], 1)
 def test_each_window_closes_once_after_any_reread(
     spec: WindowSpec, times: list[int], steps: list[str], streams: int
 ) -> None:
