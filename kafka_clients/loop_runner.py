@@ -14,7 +14,7 @@ from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from tuple_tree.timing import BROKERS, Stall
 
 Stalled = tuple[float, str]
-"""For how many seconds there has been work of which nothing was done, and what that is."""
+"""Seconds for which no work was done although some waits, and a description of that work."""
 NOT_STALLED: Final = (0.0, "")
 
 
@@ -42,7 +42,7 @@ class Loop(ABC):
 
     @abstractmethod
     def stalls(self, now: float) -> Iterable[Stalled]:
-        """For how long each kind of work has not been done."""
+        """Seconds without progress of each kind of work."""
 
     @abstractmethod
     def stats(self, stalled: Stalled = NOT_STALLED) -> Any:

@@ -115,7 +115,7 @@ def bolt(
 
 
 class BoltBatch:
-    """What every micro-batch of a bolt has in common.
+    """The parts that all micro-batches of a bolt share.
 
     `transform` is called once with no rows, whose result is checked; a sink is not.
     """

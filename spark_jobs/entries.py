@@ -1,4 +1,4 @@
-"""What executors write besides tuples: entries of the ack log and dead letters, as rows of Spark's Kafka sink."""
+"""Entries of the ack log and dead letters, as rows that executors write to Spark's Kafka sink."""
 
 import json
 import os

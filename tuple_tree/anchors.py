@@ -21,7 +21,7 @@ ANCHOR_COUNTS_HEADER: Final = "anchor-counts"
 SOURCE_HEADER: Final = "source"
 
 HEAD: Final = struct.Struct(">QI")
-"""What the `anchors` header begins with: seed, and number of the first edge."""
+"""The start of the `anchors` header: seed, and number of the first edge."""
 
 Edges = dict[int, int]  # root id → edge id, of one tuple
 _COUNT: Final = np.dtype(">u2")

@@ -116,7 +116,7 @@ _ALL: Final = slice(None)
 
 
 class Chooser(NamedTuple):
-    """What a grouping chooses for one task that emits; each raises `TypeError` for values that cannot be grouped by.
+    """The choices of a grouping for one task that emits; each raises `TypeError` for values that cannot be grouped by.
 
     Attributes:
         choose: the receivers of a copy, by the values of a tuple.
@@ -263,7 +263,7 @@ def _row_by_row(choose: Callable[[Sequence[Any]], Sequence[int]]) -> ChooseRows:
 
 
 def _key_of(positions: tuple[int, ...]) -> KeyOf:
-    """What returns the `grouping_key` of these fields of a tuple."""
+    """A function that returns the `grouping_key` of these fields of a tuple."""
     if len(positions) > 1:
         return lambda values: grouping_key([values[position] for position in positions])
     (position,) = positions

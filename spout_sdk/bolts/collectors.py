@@ -24,7 +24,7 @@ class OutputCollector(Emitter):
         super().__init__(task)
         self._outcomes = outcomes
         self._has_warned = False
-        # What is called for each tuple takes no way round.
+        # Bound here, because a method around it would cost each ack a call.
         self.ack = outcomes.ack  # type: ignore[method-assign]
 
     def emit(

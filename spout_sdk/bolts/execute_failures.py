@@ -1,4 +1,4 @@
-"""What follows when a bolt raises: its tuples fail, become dead letters, or end the task."""
+"""Fails the tuples of a call of a bolt that raised, makes dead letters of them, or ends the task."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -80,7 +80,7 @@ class Outcomes:
             self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
 
     def ack_together(self, tuples: Sequence[Tuple]) -> None:
-        """Acks tuples of one record, none of which can have been settled."""
+        """Acks tuples of one record that are not settled."""
         pack = tuples[0].pack if tuples else None
         if pack is None or self._unwritten or pack.starts is not None or pack.offset == NO_OFFSET:
             for tuple_ in tuples:

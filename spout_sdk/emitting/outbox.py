@@ -98,7 +98,10 @@ class Outbox:
         return self._sent + sum(pack.size for pack in self._open)
 
     def turn(self, pack: OpenPack, batch: InputBatch | None, joined: Joined | None = None) -> None:
-        """Makes a pack ready for a tuple anchored to a place of a batch; or to several, the last of which follows."""
+        """Makes a pack ready for a tuple anchored to one place of a batch, or to `joined` places.
+
+        The caller appends the row, and the place or the last of the joined ones.
+        """
         if batch is not None:
             self._prepare(pack, batch.trace_context)
             pack.turn(batch)
@@ -163,9 +166,9 @@ class Outbox:
         self.acks.send(Entries(*inits, *acks, *self._taken_fails(), _column(resets)), covered)
 
     def keep_open(self, places: Iterable[tuple[InputBatch, int]]) -> None:
-        """Joins edges to places that no tuple has, so that no ack completes their trees: an emit has raised.
+        """Keeps the trees of places from completing, after an emit that raised: joins edges that no tuple carries.
 
-        Its tuple may have been added for some of its receivers.
+        The tuple may have been added for some of its receivers.
         """
         for batch, place in places:
             if batch.is_tracked:

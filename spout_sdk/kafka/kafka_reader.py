@@ -118,7 +118,7 @@ class KafkaReader:
         self._client.resume(self._places(partitions))
 
     def rewind(self, partitions: Sequence[int], offsets: Mapping[int, int]) -> None:
-        """Reads partitions that are held once more, from these offsets, or from those that are committed."""
+        """Reads assigned partitions again, from these offsets, or from the committed ones."""
         held = self._places(partitions)
         self._client.incremental_unassign(held)
         for each in held:

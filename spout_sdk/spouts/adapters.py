@@ -67,7 +67,7 @@ class SpoutAdapter:
         self._spout.fail(message_id, failure)
 
     def tick(self, now: float) -> None:
-        """What is due by the clock."""
+        """Does the work that is due at a time of the task's clock."""
 
     def is_due(self, now: float) -> bool:  # noqa: ARG002 - of other kinds
         """Whether it is known that there is a message to emit now."""

@@ -187,7 +187,7 @@ class Target:
         self._at_risk = (int(np.searchsorted(self.arena.emitted_at[:there], since)), there)
 
     def crash_ends(self) -> None:
-        """To be called when newer messages are executed again: those that follow from now on are not excused."""
+        """Ends the excuse of a crash: call it when newer messages are executed again."""
         first, before = self._at_risk
         self.excused[first:before] |= self.arena.incomplete[first:before]
         self.excused[before : self.arena.emitted] = True

@@ -1,7 +1,7 @@
-"""Deliberate faults: mutants of the product, each of which a test of `make test` finds.
+"""Deliberate faults: mutants of the product, and for each one a test of `make test` fails.
 
     python -m tests.mutants                    each mutant against the test that is known to find it
-    python -m tests.mutants --find [NAME ...]  each mutant against all plain tests, and prints those that find it
+    python -m tests.mutants --find [NAME ...]  each mutant against all plain tests, and prints the failing ones
 
 - `patches`: replaces functions and methods of the product
 - `acker`, `emitting`, `inputs`, `wire`, `spark`: the mutants

@@ -111,7 +111,7 @@ def find(chosen: Sequence[Mutant]) -> int:
 def main() -> int:
     """Returns 1 if a mutant was not found."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(mutants.__doc__ or "").split("\n")[0])
-    parser.add_argument("--find", action="store_true", help="run all plain tests, and print those that fail")
+    parser.add_argument("--find", action="store_true", help="run all plain tests, and print the failing ones")
     parser.add_argument("names", nargs="*", help="only mutants whose names contain one of these")
     arguments = parser.parse_args()
     chosen = [each for each in MUTANTS.values() if not arguments.names or any(n in each.name for n in arguments.names)]

@@ -88,7 +88,7 @@ def a_bolt_commits_one_offset_too_far(patches: Patches) -> None:
         return None if offset is None else offset + 1
 
 
-@mutant("commits", f"{_SDK}/test_bolt_loop.py::test_at_most_once_commits_before_it_executes")
+@mutant("commits", f"{_SDK}/test_at_most_once.py::test_at_most_once_commits_before_it_executes")
 def at_most_once_commits_after_it_has_executed(patches: Patches) -> None:
     executed: dict[int, Sequence[Any]] = {}
 

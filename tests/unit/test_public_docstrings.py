@@ -67,7 +67,7 @@ OF_USERS: dict[type, set[str]] = {
     AsyncCollector: {"emit", "input", "reset_timeout"},
     WindowCollector: {"emit", "reset_timeout"},
 }
-"""What users call, override or read of the classes that they derive and of the collectors that they get."""
+"""The names that users call, override or read, of the classes that they derive and of their collectors."""
 
 
 @pytest.mark.parametrize("base", OF_USERS)

@@ -33,6 +33,22 @@ class Lines(Spout):
             self.collector.emit((f"line {self.left}",), message_id=self.left)
 
 
+class Hold(Bolt):
+    """Acks its inputs when the test asks for it."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.held: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.held.append(tuple_)
+
+    def ack(self, tuples: list[Tuple]) -> None:
+        for tuple_ in tuples:
+            self.held.remove(tuple_)
+            self.collector.ack(tuple_)
+
+
 class Split(BasicBolt):
     streams = (declare({"word": str}),)
     cleaned_up = 0

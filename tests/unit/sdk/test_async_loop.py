@@ -14,8 +14,8 @@ from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines
+from tests.unit.sdk.loop_rig import Consumer, LoopSink, Message
 from tests.unit.sdk.memory import Bench
-from tests.unit.sdk.test_bolt_loop import Consumer, LoopSink, Message
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 

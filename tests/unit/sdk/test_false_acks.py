@@ -2,7 +2,7 @@
 
 from spout_sdk import BasicBolt, BasicCollector, Bolt, OutputCollector, TaskContext, Topology, TopologyBuilder, Tuple
 from spout_sdk.testing import SimulatedCluster
-from tests.unit.sdk.kit_words import Lines, Split
+from tests.unit.sdk.kit_words import Hold, Lines, Split
 
 CHILDREN = 300
 
@@ -15,22 +15,6 @@ class Many(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         for number in range(CHILDREN):
             collector.emit((f"{tuple_['line']} {number}",))
-
-
-class Hold(Bolt):
-    """Acks its inputs when the test asks for it."""
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-        self.held: list[Tuple] = []
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.held.append(tuple_)
-
-    def ack(self, tuples: list[Tuple]) -> None:
-        for tuple_ in tuples:
-            self.held.remove(tuple_)
-            self.collector.ack(tuple_)
 
 
 def topology(split: type[BasicBolt | Bolt]) -> Topology:

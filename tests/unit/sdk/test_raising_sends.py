@@ -1,4 +1,4 @@
-"""What raises in the middle of an emit or a send, and what is acked after it: no ack may lack a child."""
+"""Errors in the middle of an emit or a send: no ack that follows may lack a child."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -10,21 +10,8 @@ import pytest
 from spout_sdk import Bolt, FailReason, KafkaBolt, KafkaSpout, OutputCollector, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.kafka_spout import FirstPoll
 from spout_sdk.testing import SimulatedCluster
+from tests.unit.sdk.kit_words import Hold
 from tuple_tree.manifest import Guarantee
-
-
-class Hold(Bolt):
-    """Acks its inputs when it is asked to."""
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-        self.held: list[Tuple] = []
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.held.append(tuple_)
-
-    def ack_one(self) -> None:
-        self.collector.ack(self.held.pop(0))
 
 
 def cluster_of(spout: KafkaSpout, bolt: Callable[[], Any], **settings: Any) -> SimulatedCluster:
@@ -47,7 +34,7 @@ def test_a_spout_with_too_many_uncommitted_offsets_rests_and_continues_after_an_
         assert len(cluster.emitted("lines")) == 4
         bolt = cluster.bolt("bolt")
         while bolt.held:
-            bolt.ack_one()
+            bolt.ack(bolt.held[:1])
             cluster.advance(1)
         assert len(cluster.acked("lines")) == 6
 

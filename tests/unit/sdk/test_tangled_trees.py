@@ -37,18 +37,16 @@ from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.seeds import each_seed
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
-from tests.unit.sdk.test_write_order import Numbers
+from tests.unit.sdk.test_write_order import CHILD, RAW, Numbers
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.messages import decode_ack_batch
 
-CHILD = declare({"n": int})
-RAW = declare(["raw"], name="raw", codec="bytes")
 MOODY = declare({"n": int}, name="moody")
 STREAMS = {each.name: each for each in (CHILD, RAW, MOODY)}
 
 
 class World:
-    """What has happened to the trees of one run, beside what is in the log."""
+    """The history of the trees of one run, beside the log."""
 
     def __init__(self, seed: int, bolt: Any) -> None:
         self.chance = random.Random(seed)

@@ -1,0 +1,274 @@
+"""A bolt's loop on a consumer whose answers the test chooses."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk.records import Headers
+from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.task_loop import ComponentProcess
+from spout_sdk.testing import MemoryRecord
+from tests.packs import anchor_headers, under_seed
+from tests.unit.sdk.bolt_rig import Lines, Sink
+from tests.unit.sdk.memory import Bench, MemorySink, Sent
+from tuple_tree.manifest import Guarantee
+from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
+
+
+class Message(MemoryRecord):
+    def error(self) -> None:
+        """None: it is a record."""
+
+
+class Consumer:
+    """Has partition 0 from its first read on, with `there` records a read unless it is paused."""
+
+    def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = (), rows: int = 1) -> None:
+        self.there = [*there]
+        self.payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.wait: Callable[[float], object] = lambda _: None
+        self.sent: Callable[[], int] = lambda: 0
+        self.waits: list[tuple[float, int]] = []
+        self.read_at: list[float] = []
+        self.headers: Headers = [("source", b"lines/default")]
+        self.errors = [*errors]
+        self.position = self.refused = 0
+        self.limits: list[int] = []
+        self.commits: list[int] = []
+        self.member: str | None = "member-1"
+        self.assigned: list[int] = []
+        self.is_paused = False
+        self.paused: list[int] = []
+        self.resumed: list[int] = []
+
+    def __call__(self, settings: dict[str, Any]) -> "Consumer":
+        self.settings = settings
+        return self
+
+    def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
+        self.partitions = [TopicPartition(topics[0], 0)]
+        self.on_assign, self.on_revoke, self.on_lost = on_assign, on_revoke, on_lost
+
+    def memberid(self) -> str | None:
+        return self.member
+
+    def consumer_group_metadata(self) -> str | None:
+        return self.member
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        if self.errors:
+            raise KafkaException(KafkaError(self.errors.pop(0)))
+        return 0, 17
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.assigned = [partition.offset for partition in partitions]
+        if self.limits:
+            self.position = self.assigned[0] if self.assigned[0] >= 0 else [0, *self.commits][-1]
+
+    def consume(self, limit: int, _timeout: float) -> list[Message]:
+        if not self.limits:
+            self.on_assign(self, self.partitions)
+        self.limits.append(limit)
+        self.read_at.append(self.clock())
+        first = self.position
+        if self.there and not self.is_paused:
+            read = min(limit, self.there[0])
+            self.position += read
+            self.there[0] -= read
+            if not self.there[0]:
+                del self.there[0]
+        return [
+            Message("words.tuples.b", 0, offset, self.payload, self.headers) for offset in range(first, self.position)
+        ]
+
+    def incremental_unassign(self, _partitions: list[TopicPartition]) -> None: ...
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.is_paused |= bool(partitions)
+        self.paused += [each.partition for each in partitions]
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.is_paused &= not partitions
+        self.resumed += [each.partition for each in partitions]
+
+    def poll(self, seconds: float) -> None:
+        """Waits, unless a record is there."""
+        self.waits.append((seconds, self.sent()))
+        if not self.there[:1] or not self.there[0]:
+            self.wait(seconds)
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        if self.refused:
+            self.refused -= 1
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
+        self.commits += [each.offset for each in offsets]
+
+    def close(self) -> None:
+        self.on_revoke(self, self.partitions)
+
+
+class Regrouping(Consumer):
+    """Revokes its partition while a read is executed, and assigns it a read later, from the committed offset."""
+
+    calls = 0
+
+    def consume(self, limit: int, timeout: float) -> list[Message]:
+        self.calls += 1
+        if self.calls == 3:
+            self.on_revoke(self, self.partitions)
+            committed = self.commits[-1] if self.commits else 0
+            self.there.insert(0, self.position - committed)
+            self.position = committed
+            return []
+        if self.calls == 4:
+            self.on_assign(self, self.partitions)
+            return []
+        return super().consume(limit, timeout)
+
+
+class Unanswered(Consumer):
+    """Its third commit is applied, though the answer is an error."""
+
+    asked = 0
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        super().commit(offsets=offsets, asynchronous=asynchronous)
+        self.asked += 1
+        if self.asked == 3:
+            raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
+
+
+class TakenAway(Consumer):
+    """Loses its partition in the third read, and is fenced in the fourth."""
+
+    def consume(self, limit: int, timeout: float) -> list[Message]:
+        if len(self.limits) == 2:
+            self.limits.append(limit)
+            self.on_lost(self, self.partitions)
+            return []
+        if len(self.limits) == 3:
+            raise KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
+        return super().consume(limit, timeout)
+
+
+class LoopSink(MemorySink):
+    records_in_flight = flushes = 0
+
+    def poll(self) -> None:
+        """All is delivered already."""
+
+    def in_flight(self) -> int:
+        return self.records_in_flight
+
+    def flush(self, _seconds: float) -> int:
+        self.flushes += 1
+        return 0
+
+    def flush_acks(self, _seconds: float) -> int:
+        return 0
+
+
+def rows_of(sent: Sent) -> int:
+    return len(decode_tuples(payload_codec(Emits.streams[0]), sent.value or b""))
+
+
+Work = Callable[[Tuple, OutputCollector], None]
+
+
+class Works(Bolt):
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.work(tuple_, self.collector)
+
+
+class Emits(Works):
+    """Emits before it works, but for its first input."""
+
+    streams = (declare({"n": int}),)
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_.offset:
+            self.collector.emit((tuple_.offset,), anchors=tuple_)
+        super().execute(tuple_)
+
+
+class WorksInBatches(BatchBolt):
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        for tuple_ in tuples:
+            self.work(tuple_, self.collector)
+
+
+class Rig:
+    """A loop that ends when `stopping` returns true, or when its consumer has no more records."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        there: list[int],
+        *,
+        bolt: Any = Works,
+        guarantee: Guarantee = "at_most_once",
+        open_offsets: Sequence[int] = (),
+        rows: int = 1,
+        consumer: type[Consumer] = Consumer,
+        tracked: bool = False,
+    ) -> None:
+        self.consumer = consumer([*there, 0], rows=rows)
+        if tracked:
+            self.consumer.headers += anchor_headers(under_seed(range(1, rows + 1)))
+        monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
+        builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
+        builder.set_spout("lines", Lines)
+        builder.set_bolt("b", partial(bolt, self.work), on_exception="crash").shuffle_grouping("lines")
+        if bolt is Emits:
+            builder.set_bolt("next", Sink, tasks=2).shuffle_grouping("b")
+        bench = Bench(builder.build(), sink=LoopSink(), pack_tuples=100 if bolt is Emits else 1)
+        self.clock = self.consumer.clock = bench.clock
+        self.consumer.wait = bench.clock.advance
+        self.executed: list[int] = []
+        self.committed_at: list[int] = []
+        self.seconds: Callable[[int], float] = lambda _: 0.0
+        self.stopping: Callable[[], bool] = lambda: False
+        self.open_offsets = open_offsets
+        self.sink = sink = cast(Any, bench.sink)
+        self.consumer.sent = lambda: len(sink.batches)
+        self.loop = BoltLoop(
+            ComponentProcess(
+                *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
+                self._is_over,
+            ),
+            sink,
+        )
+
+    def run(self) -> None:
+        self.loop.run(self._is_over)
+
+    def _is_over(self) -> bool:
+        return self.stopping() or not self.consumer.there
+
+    def work(self, tuple_: Tuple, collector: OutputCollector) -> None:
+        self.executed.append(tuple_.offset)
+        self.committed_at.append(max(self.consumer.commits, default=0))
+        self.clock.advance(self.seconds(tuple_.offset))
+        if tuple_.offset not in self.open_offsets:
+            collector.ack(tuple_)
+
+
+def has_come(rig: Rig, at: float) -> bool:
+    return rig.clock() >= at
