@@ -98,18 +98,23 @@ class TooManyFailuresError(ComponentError):
 
 
 class HeldBackError(SpoutSdkError):
-    """With `exactly_once`, a bolt neither acked nor failed an input, and emitted or acked something after it.
+    """With `exactly_once`, a bolt has emitted for an input that it neither acks nor fails.
 
-    `offset` is that of the input in the partition `task` of the inbox of `component`; None if it is open no more.
+    Or so many single inputs are open that what is done between them does not fit into a commit. `offset` is that of the
+    first open input in the partition `task` of the inbox of `component`; None if it is open no more.
     """
 
-    def __init__(self, component: str, task: int, offset: int | None, seconds: float) -> None:
+    def __init__(self, component: str, task: int, offset: int | None, seconds: float, *, fits: bool = True) -> None:
         super().__init__(
-            f"{component}/{task} holds back its input at offset {offset} for more than {seconds:.0f} s, and has "
-            "emitted, acked or failed something since it received it: that cannot be committed without the input, nor "
-            "be done again. Ack or fail each input soon after what is emitted for it, collect inputs without emitting "
-            "or acking amid them, let a record carry fewer tuples if they take that long, "
-            'TopologyBuilder(pack_tuples=1), or build the topology with guarantee="at_least_once"'
+            f"{component}/{task} has not acked or failed inputs, the first at offset {offset}, for more than "
+            f"{seconds:.0f} s, and has emitted for them, or without anchors since it received them: that cannot be "
+            "committed without the inputs, nor be done again. Ack or fail each input soon after what is emitted for "
+            'it, anchor what is emitted, or build the topology with guarantee="at_least_once"'
+            if fits
+            else f"{component}/{task} has inputs open, the first at offset {offset}, and what is done between them has "
+            "not fitted into the metadata of a commit (offset.metadata.max.bytes) for more than "
+            f"{seconds:.0f} s: lower max_spout_pending, or build the topology with "
+            'guarantee="at_least_once"'
         )
         self.component = component
         self.task = task

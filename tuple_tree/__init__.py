@@ -10,7 +10,8 @@
 - `manifest`: what a topology is, as published in `acker.topologies`, and its topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples.
 - `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs, packs among them.
-- `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a source.
+- `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a
+  partition; `done_sets`: what is done of it, as `commit_metadata` has it.
 - `process_stats`: the statistics of a process, sent once a second; `latency`: durations; `timing`: time in loops.
 - `headers`: headers of dead letters and of traces.
 - `errors`: the base class of everything raised here.

@@ -3,6 +3,7 @@
 TupleTreeError
 ├── WireError          bytes that do not follow the wire contract (malformed batch, header or payload)
 │   └── VersionError       something that another version wrote, and this one cannot read
+├── CommitError        metadata of a committed offset that cannot be read
 ├── InvalidNameError   a topology, component, stream or field name that cannot be used
 ├── ManifestError      a manifest that does not describe a topology
 ├── PositionError      a source position that does not fit a positional root id
@@ -37,6 +38,10 @@ class VersionError(WireError):
 
     def __init__(self, detail: str) -> None:
         super().__init__("unsupported-version", detail)
+
+
+class CommitError(TupleTreeError):
+    """The metadata of a committed offset is of another version, or damaged."""
 
 
 class InvalidNameError(TupleTreeError, ValueError):

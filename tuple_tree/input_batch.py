@@ -77,6 +77,10 @@ class InputBatch:
         vals: IdColumn = edges[places] ^ children[places]
         return vals
 
+    def has_children(self, places: Places | slice) -> bool:
+        """Whether anything was sent that is anchored to any of these places."""
+        return bool(self._all()[2][places].any())
+
     def part_children(self, places: Places) -> IdColumn:
         """The XOR of the edges of children so far, which the places no longer count: they are acked ahead of these.
 

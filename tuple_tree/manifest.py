@@ -22,6 +22,8 @@ from tuple_tree.names import (
 from tuple_tree.streams import Stream, explain
 
 DEFAULT_ACK_PARTITIONS: Final = 8
+_RESETS_A_TIMEOUT: Final = 3
+_SHORTEST_RESET_SECONDS: Final = 0.01
 DEFAULT_TIMEOUT_MS: Final = 30_000
 DEFAULT_TICK_MS: Final = 1_000
 TREE_AGE_TIMEOUTS: Final = 10  # the largest tree age, in message timeouts, unless set
@@ -165,6 +167,12 @@ class Manifest(_Frozen):
                 f"bolt {bolt!r} groups by field {missing[0]!r}, which stream {stream.name!r} of "
                 f"{subscription.source!r} does not have: it has {', '.join(stream.field_names)}"
             )
+
+    @property
+    def reset_seconds(self) -> float:
+        """How often the clocks of trees whose tuples are held are restarted: a third of the least message timeout."""
+        least_ms = min((spout.timeout_ms for spout in self.spouts), default=DEFAULT_TIMEOUT_MS)
+        return max(_SHORTEST_RESET_SECONDS, least_ms / 1000 / _RESETS_A_TIMEOUT)
 
     @property
     def acking(self) -> bool:

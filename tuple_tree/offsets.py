@@ -1,102 +1,186 @@
-"""Which offsets of a source partition are still open, and how far it may be committed.
+"""Which offsets of a partition are still open, what lies behind them and is done, and how far it may be committed.
 
 Outcomes come in any order, but everything before a committed offset is done. Offsets need not be contiguous: compaction
 and transaction markers leave gaps.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-_COMPACT: Final = 4096  # entries that were passed, before they are deleted
+_COMPACT: Final = 4096  # intervals that were passed, before they are deleted
+
+Runs = Sequence[tuple[int, int]]
+"""Numbers as runs, each from its begin to before its end, in rising order; runs do not touch."""
 
 
 class OffsetManager:
-    """The open offsets of one partition.
+    """The open offsets of one partition, as intervals.
 
-    `start` and `done` cost amortised O(1). Memory is one entry for each offset behind the first open one, and for those
-    that were passed at most as many more, or some thousand.
+    An owner of a partition continues from what another has committed: an offset, and runs behind it that are done.
+    What lies between these is open until it is read again.
+
+    `start` costs amortised O(1); `done` a binary search, and the movement of what lies behind in an array of pointers.
+    Memory grows with the number of intervals, not of offsets: one for each run of open offsets between two that are
+    done, or between two gaps of the log.
+
+    Args:
+        offset: the committed one; None for none.
+        runs: behind it, of offsets that are done.
 
     Attributes:
-        committable: the offset to commit: one after the last before which all are done; None before the first start,
-            and that of the first start as long as it is open. As in Storm, a gap in the log is only passed by what lies
-            behind it and is done: a reader from before the gap and one from behind it read the same.
-        last_started: the last offset that was started; -1 if none was.
+        open_count: how many offsets are open.
+        read_to: behind the last offset that was started; None before the first.
     """
 
-    __slots__ = ("_ahead", "_first", "_open", "committable", "last_started")
+    __slots__ = ("_begins", "_ends", "_first", "_known_to", "open_count", "read_to")
 
-    def __init__(self) -> None:
-        # A list and where it begins, not a deque: a run of offsets is compared, and passed, in one go.
-        self._open: list[int] = []
+    def __init__(self, offset: int | None = None, runs: Runs = ()) -> None:
+        # Begins and ends of open intervals, from `_first` on: two lists of numbers are searched without objects.
+        self._begins: list[int] = []
+        self._ends: list[int] = []
         self._first = 0
-        self._ahead: set[int] = set()
-        self.committable: int | None = None
-        self.last_started = -1
+        self.open_count = 0
+        self.read_to: int | None = None
+        self._known_to = offset  # behind the last offset that was started, or is in the runs
+        for begin, end in runs:
+            if offset is None or end <= offset:
+                continue
+            if begin > (known_to := self._known_to or offset):
+                self._open(known_to, begin)
+            self._known_to = end
 
-    def start(self, offset: int) -> None:
-        """Opens an offset; they must come in rising order.
+    def start(self, offset: int) -> bool:
+        """Opens an offset; they must come in rising order. Returns False if it is done already.
 
         Raises `ValueError` if the offset is not above all that were started.
         """
-        if offset <= self.last_started:
-            raise ValueError(f"offset {offset} was started after offset {self.last_started}: offsets must rise")
-        self.last_started = offset
-        self._open.append(offset)
-        if self.committable is None:
-            self.committable = offset
+        read_to, known_to = self.read_to, self._known_to
+        if read_to is not None and offset < read_to:
+            raise ValueError(f"offset {offset} was started after offset {read_to - 1}: offsets must rise")
+        self.read_to = offset + 1
+        if known_to is None or offset >= known_to:
+            if known_to is not None and known_to != read_to:
+                self._close(read_to or 0, known_to)  # what was open, and is no longer in the log
+            self._known_to = offset + 1
+            if self._ends and self._ends[-1] == offset and self._first < len(self._ends):
+                self._ends[-1] = offset + 1
+                self.open_count += 1
+            else:
+                self._open(offset, offset + 1)
+            return True
+        self._close(read_to or 0, offset)
+        return self._is_open(offset)
 
     def done(self, offset: int) -> None:
-        """Closes an offset that was started; it is counted as committable once all before it are closed."""
-        open_, first = self._open, self._first
-        if first == len(open_) or offset < open_[first]:
-            return
-        if offset != open_[first]:
-            self._ahead.add(offset)
-            return
-        first += 1
-        ahead = self._ahead
-        while ahead and first < len(open_) and open_[first] in ahead:
-            ahead.remove(open_[first])
-            first += 1
-        self._pass(first)
-
-    def all_done(self, offsets: Sequence[int]) -> None:
-        """Closes offsets that were started; in one go if they are the first open ones, in their order."""
+        """Closes an offset; nothing happens if it is not open."""
         first = self._first
-        behind = first + len(offsets)
-        if not self._ahead and offsets and self._open[first:behind] == offsets:
-            self._pass(behind)
-            return
-        for offset in offsets:
-            self.done(offset)
+        if first < len(self._begins) and self._begins[first] == offset < self._ends[first] - 1:
+            self._begins[first] = offset + 1
+            self.open_count -= 1
+        else:
+            self._close(offset, offset + 1)
 
-    def _pass(self, first: int) -> None:
-        self.committable = self._open[first - 1] + 1
-        if first >= _COMPACT and 2 * first >= len(self._open):
-            del self._open[:first]
-            first = 0
-        self._first = first
+    def all_done(self, offsets: Iterable[int]) -> None:
+        """Closes offsets, in any order; runs of them in one go."""
+        rising = sorted(set(offsets))
+        begin = 0
+        while begin < len(rising):
+            end = _end_of_run(rising, begin)
+            self._close(rising[begin], rising[end - 1] + 1)
+            begin = end
+
+    @property
+    def committable(self) -> int | None:
+        """The offset to commit: the first open one, or the one behind all that were started; None before these."""
+        begins, first = self._begins, self._first
+        return begins[first] if first < len(begins) else self._known_to
+
+    @property
+    def runs(self) -> Runs:
+        """Runs of offsets behind `committable` that are done, or that the log does not have."""
+        begins, ends, first = self._begins, self._ends, self._first
+        runs = list(zip(ends[first:-1], begins[first + 1 :], strict=True))
+        if self._known_to is not None and first < len(ends) and ends[-1] < self._known_to:
+            runs.append((ends[-1], self._known_to))
+        return [(begin, end) for begin, end in runs if begin < end]
 
     @property
     def oldest_open(self) -> int | None:
-        return self._open[self._first] if self._first < len(self._open) else None
+        """The first open offset that was started."""
+        begins, first = self._begins, self._first
+        is_started = first < len(begins) and self.read_to is not None and begins[first] < self.read_to
+        return begins[first] if is_started else None
+
+    @property
+    def last_started(self) -> int:
+        """The last offset that was started; -1 if none was."""
+        return -1 if self.read_to is None else self.read_to - 1
 
     def open_to(self, offset: int) -> list[int]:
-        open_ = self._open
-        behind = bisect_right(open_, offset, self._first)
-        return [each for each in open_[self._first : behind] if each not in self._ahead]
-
-    @property
-    def done_ahead(self) -> int:
-        """How many offsets are done although one before them is open."""
-        return len(self._ahead)
-
-    @property
-    def open_count(self) -> int:
-        return len(self._open) - self._first - len(self._ahead)
+        """The open offsets up to one, which was started."""
+        begins, ends, first = self._begins, self._ends, self._first
+        behind = bisect_right(begins, offset, first)
+        return [
+            each
+            for begin, end in zip(begins[first:behind], ends[first:behind], strict=True)
+            for each in range(begin, min(end, offset + 1))
+        ]
 
     @property
     def uncommitted_count(self) -> int:
-        """How many offsets were started and lie behind `committable`, whether they are done or not."""
-        return len(self._open) - self._first
+        """How many offsets lie behind `committable`, up to the last that is known, whether they are open or done."""
+        committable = self.committable
+        return 0 if committable is None or self._known_to is None else self._known_to - committable
+
+    @property
+    def started_behind(self) -> int:
+        """How many offsets lie between `committable` and the last that was started, that one included."""
+        committable = self.committable
+        return 0 if committable is None or self.read_to is None else max(0, self.read_to - committable)
+
+    @property
+    def done_behind(self) -> int:
+        """How many offsets behind `committable` are done, or are not in the log."""
+        return self.uncommitted_count - self.open_count
+
+    def _is_open(self, offset: int) -> bool:
+        """Whether an offset is open, or was when another owner committed, and is not read again yet."""
+        at = bisect_right(self._ends, offset, self._first)
+        return at < len(self._begins) and self._begins[at] <= offset
+
+    def _open(self, begin: int, end: int) -> None:
+        self._begins.append(begin)
+        self._ends.append(end)
+        self.open_count += end - begin
+
+    def _close(self, begin: int, end: int) -> None:
+        """Closes what is open in an interval."""
+        begins, ends = self._begins, self._ends
+        low = bisect_right(ends, begin, self._first)
+        high = bisect_left(begins, end, low)
+        if low == high or begin >= end:
+            return
+        before, behind = begins[low], ends[high - 1]
+        self.open_count -= sum(ends[at] - begins[at] for at in range(low, high))
+        rest = [piece for piece in ((before, begin), (end, behind)) if piece[0] < piece[1]]
+        self.open_count += sum(piece[1] - piece[0] for piece in rest)
+        if low == self._first and not rest:
+            self._first = high
+            if high == len(begins) or (high >= _COMPACT and 2 * high >= len(begins)):
+                del begins[:high], ends[:high]
+                self._first = 0
+            return
+        begins[low:high] = [piece[0] for piece in rest]
+        ends[low:high] = [piece[1] for piece in rest]
+
+
+def _end_of_run(rising: Sequence[int], begin: int) -> int:
+    """Behind the last number of a run of consecutive ones in a list of rising, distinct numbers."""
+    first = rising[begin]
+    if rising[-1] - first == len(rising) - 1 - begin:
+        return len(rising)
+    end = begin + 1
+    while end < len(rising) and rising[end] - first == end - begin:
+        end += 1
+    return end

@@ -32,14 +32,15 @@ class InputPack:
     """A record, as its `size` tuples share it.
 
     Attributes:
-        left: tuples that are neither acked nor failed.
+        settled: for each of its tuples 1 if it was acked or failed, otherwise 0.
+        left: tuples that are neither acked nor failed, or whose dead letters are not delivered.
         batch: has the anchors of its tuples; those of untracked ones are not in it.
         first: place of the first anchor in the batch.
         starts: shape `(size + 1,)`: where the anchors of each tuple begin, from `first`; None if each tuple has one,
             or the batch is not tracked.
     """
 
-    __slots__ = ("batch", "first", "left", "offset", "record", "size", "starts", "stream")
+    __slots__ = ("batch", "first", "left", "offset", "record", "settled", "size", "starts", "stream")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class InputPack:
         self.stream = stream
         self.offset = offset
         self.size = self.left = size
+        self.settled = bytearray(size)
         self.batch, self.first, self.starts = batch, first, starts
 
     @property
@@ -96,17 +98,20 @@ class Tuple:
         values: in the order of the stream's fields.
         index: which of the tuples of its record, from 0.
         place: of its anchor in the input batch of its record; -1 if it has none or several. For the SDK's use.
-        settled: True once it was acked or failed.
     """
 
-    __slots__ = ("index", "pack", "place", "settled", "values")
+    __slots__ = ("index", "pack", "place", "values")
 
     def __init__(self, values: Values, pack: InputPack, index: int, place: int) -> None:
         self.values = values
         self.pack = pack
         self.index = index
         self.place = place
-        self.settled = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was acked or failed."""
+        return bool(self.pack.settled[self.index])
 
     @property
     def traceparent(self) -> str | None:

@@ -6,7 +6,6 @@
 - `outcomes`: acks, fails and dead letters of inputs.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
-- `held_failures`: with `exactly_once`, failures that wait for older inputs; how what waits is kept alive.
 - `async_bolt`: `AsyncBolt`; `async_adapter`: its event loop, registered here; `kafka_bolt`: `KafkaBolt`.
 """
 

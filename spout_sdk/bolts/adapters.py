@@ -36,6 +36,7 @@ class BoltAdapter:
         records_acks: whether inputs are acked when `execute` returns.
         times_acks: whether the time from a call until the ack of its first tuple is measured.
         may_be_busy: whether `is_busy` may become true.
+        emits_with_ack: whether all that is sent for an input is sent when it is acked.
         folds: whether what was done with open inputs is committed beside the offset, as `progress`.
         input: the tuple of the call that runs, where it is known.
 
@@ -51,6 +52,7 @@ class BoltAdapter:
     records_acks = False
     times_acks = True
     may_be_busy = False
+    emits_with_ack = False
     folds = False
     input: Tuple | None = None
 
@@ -196,15 +198,16 @@ class ArrowAdapter(BoltAdapter):
 
     @staticmethod
     def head(tuples: Any) -> tuple[InputPack, int]:
-        return tuples.pack, tuples.first
+        return tuples.pack, int(tuples.indices[0])
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)
 
     def execute(self, tuples: Any) -> None:
+        rows = tuples[:]  # for the collector, which may be kept
         try:
-            self._bolt.execute_batch(tuples.batch, ArrowCollector(self._task, self._outcomes, tuples))
+            self._bolt.execute_batch(rows.batch, ArrowCollector(self._task, self._outcomes, rows))
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-            self._failures.handle(tuples.taken_over(), error)
+            self._failures.handle(rows.taken_over(), error)
         else:
             self._failures.in_a_row = 0

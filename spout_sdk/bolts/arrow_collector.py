@@ -22,13 +22,18 @@ from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 @dataclass(slots=True, eq=False, repr=False)
 class ArrowInput:
-    """Rows that follow each other in a record, as a record batch; a slice of it shares everything with the whole."""
+    """Rows of a record, as a record batch; a slice of it shares everything with the whole."""
 
     batch: Any
     pack: InputPack
     codec: PackCodec
-    first: int  # index of the first row among the record's tuples
-    settled: NDArray[np.bool_]  # shape `(n,)`: whether it was acked or failed
+    indices: Rows  # shape `(n,)`, of each row among the record's tuples
+
+    @classmethod
+    def of(cls, batch: Any, pack: InputPack, codec: PackCodec) -> "ArrowInput":
+        """The rows of a record that are neither acked nor failed."""
+        indices = np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0)
+        return cls(batch if len(indices) == pack.size else batch.take(indices), pack, codec, indices)
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -36,10 +41,19 @@ class ArrowInput:
     def __getitem__(self, rows: slice) -> "ArrowInput":
         begin, end, _ = rows.indices(len(self))
         part = self.batch.slice(begin, end - begin)
-        return ArrowInput(part, self.pack, self.codec, self.first + begin, self.settled[begin:end])
+        return ArrowInput(part, self.pack, self.codec, self.indices[begin:end])
 
     def __iter__(self) -> Iterator[Tuple]:
         return iter(self.tuples(np.arange(len(self))))
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Shape `(n,)`: whether each row was acked or failed."""
+        return np.frombuffer(self.pack.settled, np.bool_)[self.indices]
+
+    def settle(self, rows: Rows) -> None:
+        """Notes that rows are acked or failed."""
+        np.frombuffer(self.pack.settled, np.uint8)[self.indices[rows]] = 1
 
     def open_rows(self) -> Rows:
         """Those that were neither acked nor failed."""
@@ -48,7 +62,7 @@ class ArrowInput:
     def places(self, rows: Rows) -> tuple[Rows, Rows | None]:
         """Places of some rows in the input batch, and how many each row has; None if each has one."""
         pack = self.pack
-        rows = rows + self.first
+        rows = self.indices[rows]
         if not pack.batch.is_tracked:
             return np.zeros(len(rows), np.intp), None
         if pack.starts is None:
@@ -61,17 +75,13 @@ class ArrowInput:
 
     def tuples(self, rows: Rows) -> list[Tuple]:
         """Some rows as tuples."""
-        made = []
-        for values, row in zip(self.codec.readable(self.batch.take(rows))[0], rows.tolist(), strict=True):
-            tuple_ = self.pack.tuple_at(self.first + row, values)
-            tuple_.settled = bool(self.settled[row])
-            made.append(tuple_)
-        return made
+        values = self.codec.readable(self.batch.take(rows))[0]
+        return list(map(self.pack.tuple_at, self.indices[rows].tolist(), values))
 
     def taken_over(self) -> list[Tuple]:
-        """All rows as tuples, which take over their state: here, all are settled from now on."""
+        """All rows as tuples; it has none from now on."""
         made = list(self)
-        self.settled[:] = True
+        self.batch, self.indices = self.batch.slice(0, 0), self.indices[:0]
         return made
 
 
@@ -121,11 +131,10 @@ class ArrowCollector:
         input_, task = self._input, self._task
         plan = task.plan(stream)
         rows = self._anchors(anchors, plan)
-        if rows is not None and input_.settled[rows].any():
+        if rows is not None and (settled := input_.settled[rows]).any():
             # The trees fail, because these children are missing in them.
             late = [
-                self._outcomes.too_late("emit anchored to", each)
-                for each in input_.tuples(np.unique(rows[input_.settled[rows]]))
+                self._outcomes.too_late("emit anchored to", each) for each in input_.tuples(np.unique(rows[settled]))
             ]
             raise late[0]
         codec: Any = plan.codec
@@ -177,7 +186,7 @@ class ArrowCollector:
         if not len(places):
             return
         input_ = self._input
-        input_.settled[places] = True
+        input_.settle(places)
         self._outcomes.ack_rows(input_.pack, input_.places(places)[0], len(places))
         for tuple_ in input_.tuples(places) if self._task.context.hooks else ():
             self._task.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
@@ -195,7 +204,6 @@ class ArrowCollector:
         """
         places = self._open(rows, "fail")
         failed = self._input.tuples(places)
-        self._input.settled[places] = True
         for tuple_ in failed:
             self._outcomes.fail(tuple_, message)
 

@@ -9,7 +9,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from copy import deepcopy
-from itertools import takewhile
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_count
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
-from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import FailTupleError
 
@@ -60,25 +58,20 @@ class RunningInput:
 
 @adapter_of.register(AsyncBolt)
 class AsyncAdapter(BoltAdapter):
-    """Runs the coroutines of an `AsyncBolt`, and settles their inputs in the task's thread.
+    """Runs the coroutines of an `AsyncBolt`, and settles their inputs in the task's thread, as they end.
 
-    With `exactly_once` it settles whole records, in order. Tick tuples only call it: inputs have ended since.
+    Tick tuples only call it: inputs have ended since.
     """
 
     may_be_busy = True
-    folds = True
+    emits_with_ack = True
 
     def __init__(self, bolt: AsyncBolt, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
         context = task.context
         # Without Kafka time is simulated, and does not wait for threads.
         self._is_simulated = not context.kafka
-        self._in_order = context.manifest.guarantee == "exactly_once"
-        self._now = context.now
-        self._reset_every = reset_seconds(context.manifest)
-        self._reset_at = self._now() + self._reset_every
         self._running = 0
-        self._started: deque[RunningInput] = deque()  # if they are settled in order
         self._ended: SimpleQueue[RunningInput] = SimpleQueue()
         self._resets: deque[Tuple] = deque()
         self._coroutines: set[asyncio.Task[None]] = set()
@@ -106,11 +99,6 @@ class AsyncAdapter(BoltAdapter):
                 self._start(tuple_)
         while self._resets:
             self._collector.reset_timeout(self._resets.popleft())
-        if self._now() >= self._reset_at:
-            self._reset_at = self._now() + self._reset_every
-            for each in self._started:
-                if each.is_done:
-                    self._collector.reset_timeout(each.input)
         self._settle_ended()
 
     @property
@@ -150,8 +138,6 @@ class AsyncAdapter(BoltAdapter):
     def _start(self, tuple_: Tuple) -> None:
         self._running += 1
         started = RunningInput(tuple_, self._resets)
-        if self._in_order:
-            self._started.append(started)
         self._call(self._begin, started)
         if self._is_simulated:
             self._finish(self._ended.get())
@@ -187,25 +173,10 @@ class AsyncAdapter(BoltAdapter):
     def _settle_ended(self) -> None:
         while not self._ended.empty():
             self._finish(self._ended.get())
-        self._settle_in_order()
 
     def _finish(self, ended: RunningInput) -> None:
         self._running -= 1
-        if not self._in_order:
-            self._settle(ended)
-
-    def _settle_in_order(self) -> None:
-        """Settles whole records, in order: what lies behind may be read again, and must have had no effect."""
-        while self._in_order and self._started:
-            pack = self._started[0].input.pack
-            if not self._outcomes.is_open(pack.offset):
-                self._started.popleft()  # an input of its record did not end before its tree was too old
-                continue
-            ended = takewhile(lambda each: each.is_done and each.input.pack is pack, self._started)  # noqa: B023
-            if (inputs := sum(1 for _ in ended)) != pack.left:
-                return
-            for _ in range(inputs):
-                self._settle(self._started.popleft())
+        self._settle(ended)
 
     def _settle(self, ended: RunningInput) -> None:
         error, input_ = ended.error, ended.input

@@ -8,28 +8,23 @@ from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.adapters import adapter_of
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import Executor
-from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
-from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
+from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
+from tuple_tree.commit_metadata import DONE, READ, Commit, read_commit_metadata, read_metadata
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
 from tuple_tree.names import tuples_topic
 
 # The counter of inputs that were neither acked nor failed in time, and so were settled.
 EXPIRED_INPUTS: Final = "expired inputs"
-_READ: Final = "read"
 _MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
-# Records and tuples of a task that are open, or done behind an open one; they take some hundred megabytes.
-_MOST_UNCOMMITTED: Final = 1_000_000
-
-
-def progress_metadata(read: int, windows: str) -> str:
-    """The metadata of a commit of a bolt that holds inputs: the last offset that was read, and the state of windows."""
-    return commit_metadata(_READ, f"{read}:{windows}")
+_MOST_OPEN: Final = 1_000_000  # tuples of open records of a task; they take some hundred megabytes
 
 
 class BoltTask(Task):
@@ -45,7 +40,7 @@ class BoltTask(Task):
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
         commits_effects = manifest.guarantee == "exactly_once"
-        self.inputs = InputOffsets(self._sent if commits_effects else None)
+        self.inputs = InputOffsets(self._unanchored if commits_effects else None)
         super().__init__(topology, component, task, environment, self.inputs)
         self.outcomes = Outcomes(self, self.inputs)
         self.collector = OutputCollector(self, self.outcomes)
@@ -55,13 +50,12 @@ class BoltTask(Task):
         self._options = topology.options.get(component, BoltOptions())
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
-        self._reset_every = reset_seconds(manifest)
-        self._reset_at = self._clock() + self._reset_every
         self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
         self.bolt = self._make()
         self.adapter = adapter_of(self.bolt, self, self.collector, self.outcomes, self._options)
         self.takes = self.adapter.takes
         self.inputs.folds = self.adapter.folds
+        self.inputs.has_no_effects |= self.adapter.folds or self.adapter.emits_with_ack
         self._executor = Executor(self, self.adapter, self.outcomes)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch
@@ -79,13 +73,10 @@ class BoltTask(Task):
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
-        self.outcomes.settle_due()
+        self.outcomes.settle_written()
         super().tick(now)
-        if now >= self._reset_at:
-            self._reset_at = now + self._reset_every
-            self.outcomes.reset_held()
         if stale := self.inputs.expire(now, self._input_age):
-            self.outcomes.expired(stale)
+            self.outcomes.forget_expired()
             self.context.count(EXPIRED_INPUTS, len(stale))
             by = f"{self._component}/{self._task}"
             text = (
@@ -101,40 +92,60 @@ class BoltTask(Task):
 
     def flush(self) -> None:
         """Sends all that is buffered, after what is settled by now."""
-        self.outcomes.settle_due()
+        self.outcomes.settle_written()
         super().flush()
 
     def cleanup(self) -> None:
         """Cleans the bolt up, which may still ack."""
         self._end("cleanup", self.adapter.cleanup)
 
-    @property
-    def progress(self) -> str:
-        """Metadata committed beside the offset, for `resume`; empty unless the bolt is a fold over its inputs.
+    def note_done(self) -> None:
+        """Sends all that is buffered, so that what is done by now can be committed when that is delivered."""
+        self.flush()
+        self.inputs.note_tuples()
+        self.outbox.acks.when_delivered(self.inputs.tuples_delivered)
 
-        The last offset that was read, whether its tuples were executed or not, and what windows have closed.
+    def commit(self, *, in_transaction: bool = False) -> Commit | None:
+        """What may be committed: inputs whose acks are delivered, or all that is done. None before the first record.
+
+        Of a bolt that is a fold over its inputs, a transaction commits the last offset that was read, whether its
+        tuples were executed or not, and what windows have closed.
         """
-        if not self.adapter.folds:
-            return ""
-        read = max(self.inputs.last_started, self.dead_letters.kept_to)
-        return progress_metadata(read, self.adapter.progress)
+        inputs = self.inputs
+        done = inputs.settled() if in_transaction else inputs.delivered()
+        if done is None:
+            return None
+        if in_transaction and inputs.folds:
+            read = max(inputs.last_started, self.dead_letters.kept_to)
+            return Commit(done.offset, read_metadata(read, self.adapter.progress), 0)
+        return Commit.of(done)
 
     def resume(self, offset: int, metadata: str | None) -> None:
-        """Continues from a committed offset and its metadata, before the first record is read."""
-        if self.adapter.folds and (progress := read_commit_metadata(_READ, offset, metadata)) is not None:
-            read, _, windows = progress.partition(":")
-            self.dead_letters.kept_to = int(read)
+        """Continues from a committed offset and its metadata, before the first record is read.
+
+        Raises `UnsupportedVersionError` if the metadata cannot be read.
+        """
+        if offset < 0:
+            return  # nothing is committed
+        try:
+            texts = read_commit_metadata(offset, metadata) or {}
+            self.inputs.continue_from(DoneSet.read(offset, texts.get(DONE, "")))
+        except CommitError as error:
+            raise UnsupportedVersionError(f"{self._inbox}: {error}") from error
+        if self.inputs.folds and self.context.manifest.guarantee == "exactly_once" and (read := texts.get(READ)):
+            kept_to, _, windows = read.partition(":")
+            self.dead_letters.kept_to = int(kept_to)
             self.adapter.resume(windows, offset)
 
     @property
     def committable(self) -> int | None:
-        """The input offset that may be committed; None before the first record."""
+        """The first input offset that is not done; None before the first record."""
         return self.inputs.committable
 
     @property
     def is_full(self) -> bool:
-        """Whether reading must pause, because too many inputs are open or done behind an open one."""
-        return self.inputs.weight >= _MOST_UNCOMMITTED
+        """Whether reading must pause, because too many inputs are open."""
+        return self.inputs.open_tuples >= _MOST_OPEN
 
     @property
     def open_inputs(self) -> int:
@@ -145,9 +156,9 @@ class BoltTask(Task):
         """The call of `execute` that runs now, for another thread."""
         return self._executor.running
 
-    def _sent(self) -> int:
-        """How many tuples were emitted, and records written."""
-        return self.outbox.emitted + self.outcomes.written
+    def _unanchored(self) -> int:
+        """How many tuples without an anchor were emitted, and records written."""
+        return self.outbox.unanchored + self.outcomes.written
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was not read, or is not settled; for another thread."""

@@ -46,7 +46,7 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        if anchors.__class__ is Tuple and not anchors.settled and anchors.place >= 0:
+        if anchors.__class__ is Tuple and anchors.place >= 0 and not anchors.pack.settled[anchors.index]:
             tasks = self._emit(values, stream, anchors.pack.batch, anchors.place)
             if self._hooks:
                 self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))

@@ -1,12 +1,11 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
-from spout_sdk.bolts.held_failures import HeldFailures
 from spout_sdk.bolts.pending_writes import PendingWrites, Report
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
@@ -45,7 +44,6 @@ class Outcomes:
         self._timed: dict[Tuple, float] = {}
         self._writes = PendingWrites(self._ack_written, self._not_written)
         self._unwritten = self._writes.undelivered
-        self.held = HeldFailures(inputs)
         self.written = 0
 
     def ack(self, tuple_: Tuple) -> None:
@@ -54,12 +52,12 @@ class Outcomes:
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        if tuple_.settled:
-            raise tuple_.pack.already_done("ack")
+        pack, index = tuple_.pack, tuple_.index
+        if pack.settled[index]:
+            raise pack.already_done("ack")
         if self._unwritten and self._ack_waits(tuple_):
             return
-        pack, acked = tuple_.pack, self._acked
-        batch, place = pack.batch, tuple_.place
+        batch, place, acked = pack.batch, tuple_.place, self._acked
         if not batch.is_tracked:
             if pack.offset == NO_OFFSET:
                 return
@@ -68,8 +66,8 @@ class Outcomes:
                 acked.turn(batch)
             acked.places.append(place)
         else:
-            acked.add_all(batch, pack.places(tuple_.index))
-        tuple_.settled = True
+            acked.add_all(batch, pack.places(index))
+        pack.settled[index] = 1
         pack.left -= 1
         if not pack.left:
             self._outbox.covered.append(pack)
@@ -80,20 +78,25 @@ class Outcomes:
             self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
 
     def ack_together(self, tuples: Sequence[Tuple]) -> None:
-        """Acks tuples of one record that are not settled."""
+        """Acks tuples of one record, in their order, that are not settled."""
         pack = tuples[0].pack if tuples else None
         if pack is None or self._unwritten or pack.starts is not None or pack.offset == NO_OFFSET:
             for tuple_ in tuples:
                 self.ack(tuple_)
             return
+        first, behind = tuples[0].index, tuples[-1].index + 1
+        is_run = behind - first == len(tuples)
+        indices = range(first, behind) if is_run else [tuple_.index for tuple_ in tuples]
         if pack.batch.is_tracked:
             if self._acked.batch is not pack.batch:
                 self._acked.turn(pack.batch)
-            first, last = tuples[0].place, tuples[-1].place
-            is_run = last - first == len(tuples) - 1
-            self._acked.places += range(first, last + 1) if is_run else [tuple_.place for tuple_ in tuples]
-        for tuple_ in tuples:
-            tuple_.settled = True
+            at = pack.first
+            self._acked.places += range(at + first, at + behind) if is_run else [at + index for index in indices]
+        if is_run:
+            pack.settled[first:behind] = b"\1" * len(tuples)
+        else:
+            for index in indices:
+                pack.settled[index] = 1
         self._counters.acked += len(tuples)
         self._close(pack, len(tuples))
         for tuple_ in tuples if self._hooks else ():
@@ -117,12 +120,11 @@ class Outcomes:
 
     def skip(self, tuple_: Tuple) -> None:
         """Settles a tuple that is read again, whose ack or fail was committed before."""
-        tuple_.settled = True
         self._timed.pop(tuple_, None)
-        self._close(tuple_.pack)
+        self._settle(tuple_)
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
-        """Fails the trees of a tuple, now or when no older input is open.
+        """Fails the trees of a tuple.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
@@ -132,20 +134,33 @@ class Outcomes:
         message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
         if self.is_done(tuple_):
             raise tuple_.pack.already_done("fail")
-        tuple_.settled = True
         self._writes.forget(tuple_)
         self._timed.pop(tuple_, None)
-        self.held.add(tuple_, partial(self._fail, tuple_, message))
+        self._counters.count_failed(FailReason.FAILED)
+        for root in tuple_.roots:
+            self._outbox.fail(root, message)
+        self._settle(tuple_)
+        self._run_hooks(lambda hook: hook.bolt_fail(tuple_, message))
 
     def reject(self, tuple_: Tuple, error: WireError) -> None:
         """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
-        self.held.add(tuple_, partial(self._reject, tuple_, error))
+        pack = tuple_.pack
+        if pack.offset <= self._dead_letters.kept_to:
+            self._settle(tuple_)
+            return
+        where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
+        if pack.size > 1:
+            where += f", tuple {tuple_.index},"
+        what = (self._component, self._task, where, self._dead_letters.topic, error)
+        logger.warning("%s/%d: %s goes to %s: %s", *what)
+        for root in tuple_.roots:
+            self._outbox.fail(root, f"{self._component}: dead letter, {error}")
+        self._dead_letters.send_tuple(tuple_, error, partial(self._settle, tuple_))
 
     def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None:
         """Makes a dead letter of a tuple, acked when all that is sent for it is delivered."""
         self._writes.expect(tuple_)
-        delivered = partial(self._writes.report, tuple_, "")
-        self.held.add(tuple_, partial(self._dead_letters.send_tuple, tuple_, error, delivered))
+        self._dead_letters.send_tuple(tuple_, error, partial(self._writes.report, tuple_, ""))
 
     def write(
         self,
@@ -178,15 +193,8 @@ class Outcomes:
             for root in tuple_.roots:
                 self._outbox.reset(root)
 
-    def reset_held(self) -> None:
-        """Restarts the clocks of the trees of failures that wait, or their spouts would see a time-out instead."""
-        for tuple_ in self.held:
-            for root in tuple_.roots:
-                self._outbox.reset(root)
-
-    def expired(self, offsets: Sequence[int]) -> None:
-        """Records have expired: settles failures that wait, and measures no longer how long their tuples take."""
-        self.held.settle(offsets)
+    def forget_expired(self) -> None:
+        """Measures no longer how long tuples of records take that have expired."""
         for tuple_ in [each for each in self._timed if not self._inputs.is_open(each.offset)]:
             del self._timed[tuple_]
 
@@ -206,8 +214,6 @@ class Outcomes:
             self._writes.forget(tuple_)
             self.fail(tuple_, f"{self._component}: {error}")
             return error
-        if tuple_ in self.held:
-            return error  # its trees fail when no older input is open
         pack = tuple_.pack
         places = pack.places(tuple_.index)
         for place in places:
@@ -222,11 +228,13 @@ class Outcomes:
         if len(self._timed) < _TIMED:
             self._timed[tuple_] = began
 
-    def settle_due(self) -> None:
-        """Settles tuples by the delivery reports so far, and failures that need not wait for older inputs any more."""
+    def settle_written(self) -> None:
+        """Settles tuples by the delivery reports so far."""
         self._writes.handle()
-        while self.held.settle_due():
-            self._writes.handle()
+
+    def _settle(self, tuple_: Tuple) -> None:
+        tuple_.pack.settled[tuple_.index] = 1
+        self._close(tuple_.pack)
 
     def _close(self, pack: InputPack, tuples: int = 1) -> None:
         pack.left -= tuples
@@ -257,25 +265,3 @@ class Outcomes:
         if self._is_tracked and message is not None and is_refused(error):
             # Each replay would end like this one.
             self._outbox.acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
-
-    def _fail(self, tuple_: Tuple, message: str) -> None:
-        self._counters.count_failed(FailReason.FAILED)
-        for root in tuple_.roots:
-            self._outbox.fail(root, message)
-        self._close(tuple_.pack)
-        self._run_hooks(lambda hook: hook.bolt_fail(tuple_, message))
-
-    def _reject(self, tuple_: Tuple, error: WireError) -> None:
-        pack = tuple_.pack
-        if pack.offset <= self._dead_letters.kept_to:
-            self._close(pack)
-            return
-        where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
-        if pack.size > 1:
-            where += f", tuple {tuple_.index},"
-        what = (self._component, self._task, where, self._dead_letters.topic, error)
-        logger.warning("%s/%d: %s goes to %s: %s", *what)
-        for root in tuple_.roots:
-            self._outbox.fail(root, f"{self._component}: dead letter, {error}")
-        delivered: Callable[[], None] = partial(self._close, pack)
-        self._dead_letters.send_tuple(tuple_, error, delivered)

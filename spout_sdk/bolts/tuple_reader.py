@@ -57,7 +57,9 @@ class TupleReader:
             self._streams[f"{source}/{stream.name}".encode()] = input_
 
     def read(self, record: Record) -> list[Tuple]:
-        """The tuples of a record; unreadable ones are rejected and left out."""
+        """The tuples of a record that are not done; unreadable ones are rejected and left out."""
+        if not self._inputs.start(record.offset()):  # type: ignore[arg-type]
+            return []
         headers = self._headers(record)
         try:
             stream, payload = self._stream(record, headers)
@@ -67,12 +69,19 @@ class TupleReader:
             self._reject_record(record, headers, error)
             return []
         tuples = _tuples(rows, pack)
-        for index, unreadable in errors.items():
-            self._reject(tuples[index], unreadable)
-        return [tuple_ for tuple_ in tuples if tuple_.index not in errors] if errors else tuples
+        if pack.left < pack.size:
+            tuples = [tuple_ for tuple_ in tuples if not tuple_.settled]
+        if not errors:
+            return tuples
+        for tuple_ in tuples:
+            if tuple_.index in errors:
+                self._reject(tuple_, errors[tuple_.index])
+        return [tuple_ for tuple_ in tuples if tuple_.index not in errors]
 
     def read_columns(self, record: Record) -> ArrowInput | None:
-        """The tuples of a record, as columns; None if it cannot be read and is rejected."""
+        """The tuples of a record that are not done, as columns; None for none, or if it is rejected as unreadable."""
+        if not self._inputs.start(record.offset()):  # type: ignore[arg-type]
+            return None
         headers = self._headers(record)
         try:
             stream, payload = self._stream(record, headers)
@@ -81,7 +90,7 @@ class TupleReader:
         except WireError as error:
             self._reject_record(record, headers, error)
             return None
-        return ArrowInput(batch, pack, stream.codec, 0, np.zeros(batch.num_rows, np.bool_))
+        return ArrowInput.of(batch, pack, stream.codec)
 
     def _headers(self, record: Record) -> _Headers:
         headers: Any = record.headers() or ()

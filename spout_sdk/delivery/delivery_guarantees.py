@@ -1,7 +1,8 @@
-"""Delivery guarantees of a bolt: when its process commits the offsets of its inputs.
+"""Delivery guarantees of a bolt: when its process commits which of its inputs are done.
 
 At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once:
-in a transaction with all that was sent.
+in a transaction with all that was sent. What is committed is a set: an offset, and in its metadata what is done behind
+it, which no later owner executes again. See ADR 32.
 """
 
 import time
@@ -18,7 +19,9 @@ from spout_sdk.emitting.task import Task, open_sessions
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.kafka.left_out import LeftOut
 from spout_sdk.statistics.stats import Counters
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.manifest import Guarantee
 
 logger = get_logger("spout_sdk.delivery")
@@ -30,6 +33,7 @@ _MOST_IN_A_ROW: Final = 5  # commits in a row that may fail before the process e
 # Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache.
 _TUPLES_A_READ: Final = 1_000
 _COMMIT_SECONDS: Final = 1.0
+_NOTE_SECONDS: Final = 0.1  # before a commit, acks of tuples whose records are open are sent, to be part of it
 # Each read waits for a commit, which takes milliseconds: it is read for many tuples at a time, if they are there.
 _TUPLES_A_COMMITTED_READ: Final = 10_000
 
@@ -71,13 +75,22 @@ class DeliveryGuarantee:
         self._tasks = tasks
         self._counters = counters
         self._failures: list[str] = []  # why commits have failed, since the last that did not
+        self._new: dict[int, BoltTask] = {}  # tasks that have no record yet
+        self._left_out = LeftOut(component, counters)
 
     def open(self, tasks: Mapping[int, BoltTask]) -> None:
         """Opens the sessions of assigned tasks, before they are prepared, and waits until that is delivered."""
         open_sessions(self._sink, list(tasks.values()))
+        self._new.update(tasks)
 
     def admit(self, records: Sequence[Message]) -> None:
-        """Does what has to precede the execution of records."""
+        """Does what has to precede the execution of records: tasks continue from what is committed.
+
+        Raises:
+            RolledBackError: if that is not known; the records must not be executed then.
+        """
+        if self._new:
+            self._continued(records)
 
     def set_back(self, records: Sequence[Message]) -> None:
         """Lets the next owner read records that are not executed, as the process stops or their tasks are revoked."""
@@ -103,9 +116,11 @@ class DeliveryGuarantee:
 
     def drop(self, partitions: Sequence[int]) -> None:
         """Forgets tasks that another process has already, or whose process fails."""
+        self._forget(partitions)
 
     def roll_back(self, why: str) -> None:
         """Undoes what is not committed; the fifth time in a row ends the process: its supervisor restarts it."""
+        self._new.clear()
         self._failures.append(why)
         if len(self._failures) >= _MOST_IN_A_ROW:
             # What is refused also fails the commits after it, for reasons that say less.
@@ -118,27 +133,51 @@ class DeliveryGuarantee:
     def close(self) -> None:
         """Ends what is open, as the process ends."""
 
-    def _committable(self, partitions: Iterable[int]) -> dict[int, int]:
-        offsets = {partition: self._tasks[partition].committable for partition in partitions}
-        return {partition: offset for partition, offset in offsets.items() if offset is not None}
+    def _continued(self, records: Sequence[Message]) -> list[BoltTask]:
+        """Lets the tasks of records that have read nothing yet continue from what is committed; returns these tasks."""
+        partitions = self._new.keys() & {record.partition() for record in records}
+        tasks = []
+        for at in self._reader.committed([*partitions]) if partitions else ():
+            self._new[at.partition].resume(at.offset, at.metadata)
+            tasks.append(self._new.pop(at.partition))
+        return tasks
+
+    def _forget(self, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            self._new.pop(partition, None)
+
+    def _commits(self, partitions: Iterable[int], *, in_transaction: bool = False) -> dict[int, Commit]:
+        found = {at: self._tasks[at].commit(in_transaction=in_transaction) for at in partitions}
+        commits = {at: commit for at, commit in found.items() if commit is not None}
+        self._left_out.note(commits.values())
+        return commits
 
 
 class AtLeastOnce(DeliveryGuarantee):
     """Commits inputs that are acked and delivered, in the background: nothing is lost, inputs may be executed twice."""
 
     _sink: KafkaSink
-    _commit_at = 0.0
+    _commit_at = _note_at = 0.0
 
     def tick(self, now: float) -> None:
         super().tick(now)
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
-            self._reader.commit(self._committable(self._tasks))
+            self._note_at = self._commit_at - _NOTE_SECONDS
+            self._reader.commit(self._commits(self._tasks))
+        elif now >= self._note_at:
+            self._note_at = self._commit_at
+            for task in self._tasks.values():
+                task.note_done()
 
     def release(self, partitions: Sequence[int]) -> None:
-        seconds = flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
-        # All offsets, because an asynchronous commit may still fail.
-        self._reader.commit_now(self._committable(partitions), max(1.0, seconds))
+        tasks = [self._tasks[partition] for partition in partitions]
+        for task in tasks:
+            task.note_done()
+        seconds = flush_tasks(self._sink, tasks, self._component)
+        # All of them, because an asynchronous commit may still fail.
+        self._reader.commit_now(self._commits(partitions), max(1.0, seconds))
+        self._forget(partitions)
 
 
 class AtMostOnce(DeliveryGuarantee):
@@ -147,6 +186,9 @@ class AtMostOnce(DeliveryGuarantee):
     tuples_a_read = _TUPLES_A_COMMITTED_READ
     commits_first = True
 
+    def open(self, tasks: Mapping[int, BoltTask]) -> None:
+        open_sessions(self._sink, list(tasks.values()))
+
     def admit(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.
 
@@ -154,14 +196,14 @@ class AtMostOnce(DeliveryGuarantee):
             RolledBackError: if it is not known to be done; the records must not be executed then.
         """
         offsets = self._known({record.partition(): (record.offset() or 0) + 1 for record in records})
-        if not self._reader.commit_now(offsets, FLUSH_SECONDS):
+        if not self._reader.commit_now(_bare(offsets), FLUSH_SECONDS):
             raise RolledBackError(f"the offsets of tasks {sorted(offsets)} could not be committed")
         self._failures.clear()
 
     def set_back(self, records: Sequence[Message]) -> None:
         """Commits the offsets of unexecuted records, so that a clean stop and a task that moves lose nothing."""
         offsets = self._known(first_offsets(records))
-        if not self._reader.commit_now(offsets, FLUSH_SECONDS):
+        if not self._reader.commit_now(_bare(offsets), FLUSH_SECONDS):
             logger.warning(
                 "%s: up to %d records of tasks %s are lost: their offsets were committed before they were executed, "
                 "and could not be set back",
@@ -204,13 +246,12 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def __init__(self, *process: Any) -> None:
         super().__init__(*process)
-        self._unopened: dict[int, BoltTask] = {}
-        self._committed: dict[int, int] = {}
+        self._committed: dict[int, tuple[int, int]] = {}
         self._since: float | None = None
 
     def open(self, tasks: Mapping[int, BoltTask]) -> None:
         """Leaves that to `admit`."""
-        self._unopened.update(tasks)
+        self._new.update(tasks)
 
     def admit(self, records: Sequence[Message]) -> None:
         """Opens the sessions of tasks that have their first records, and lets them continue where others were.
@@ -219,21 +260,13 @@ class ExactlyOnce(DeliveryGuarantee):
         place in the group, and what it opens would then supersede the session of the task's new owner.
         """
         self._sink.refresh()
-        if not self._unopened:
-            return
-        for record in records:
-            partition: int = record.partition()  # type: ignore[assignment]
-            task = self._unopened.pop(partition, None)
-            if task is not None:
-                if task.inputs.folds:
-                    [at] = self._reader.committed([partition])
-                    task.resume(at.offset, at.metadata)
-                task.open_session()
+        for task in self._continued(records) if self._new else ():
+            task.open_session()
 
     def tick(self, now: float) -> None:
         super().tick(now)
         if self._since is None:
-            if self._sink.is_used or self._committable(self._tasks) != self._committed:
+            if self._sink.is_used or self._done() != self._committed:
                 self._since = now
         elif now - self._since >= INTERVAL_SECONDS:
             self._commit_if_whole(now)
@@ -246,8 +279,8 @@ class ExactlyOnce(DeliveryGuarantee):
         try:
             if not self._commit():
                 logger.warning(
-                    "%s: tasks %s were revoked while it holds back inputs that it has emitted for: everything since "
-                    "the last commit is aborted and repeated",
+                    "%s: tasks %s were revoked while inputs are open that it has emitted for: everything since the "
+                    "last commit is aborted and repeated",
                     self._component,
                     list(partitions),
                 )
@@ -270,7 +303,6 @@ class ExactlyOnce(DeliveryGuarantee):
         self._counters.rollbacks += 1
         super().roll_back(why)
         self._abort()
-        self._unopened.clear()
         self._committed.clear()
 
     def close(self) -> None:
@@ -281,29 +313,31 @@ class ExactlyOnce(DeliveryGuarantee):
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
         for partition, task in self._tasks.items():
-            if not task.inputs.is_repeatable:
-                raise HeldBackError(self._component, partition, task.inputs.oldest_open, self._sink.timeout / 2)
+            fits = not getattr(task.commit(in_transaction=True), "left_out", 0)
+            if not (fits and task.inputs.is_repeatable):
+                oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
+                raise HeldBackError(self._component, partition, oldest, seconds, fits=fits)
 
     def _commit(self) -> bool:
         """Commits if there is anything to commit; False if it cannot be committed yet."""
         for task in self._tasks.values():
             task.flush()
-        offsets = self._committable(self._tasks)
-        if not self._sink.is_used and offsets == self._committed:
+        done = self._done()
+        if not self._sink.is_used and done == self._committed:
             # The task that made it wait may have moved to another process.
             self._since = None
             return True
         if not all(task.inputs.is_repeatable for task in self._tasks.values()):
             return False
+        commits = self._commits(self._tasks, in_transaction=True)
+        if any(commit.left_out for commit in commits.values()):
+            return False
         # First, so that the group fences this process if another one has the tasks, and commits, from now on.
         place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
-        if offsets:
-            positions = self._reader.positions(offsets, {at: self._tasks[at].progress for at in offsets})
-        else:
-            positions = self._reader.starts(tuple(self._tasks))
+        positions = self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
         self._sink.commit(positions, place)
-        self._committed = offsets
+        self._committed = done
         self._since = None
         self._failures.clear()
         self._counters.transactions += 1
@@ -313,10 +347,20 @@ class ExactlyOnce(DeliveryGuarantee):
         self._sink.abort()
         self._since = None
 
+    def _done(self) -> dict[int, tuple[int, int]]:
+        """How far each task is that has read anything, as far as it can be seen at once."""
+        found = {at: (task.committable, task.open_inputs) for at, task in self._tasks.items()}
+        return {at: (offset, count) for at, (offset, count) in found.items() if offset is not None}
+
     def _forget(self, partitions: Sequence[int]) -> None:
+        super()._forget(partitions)
         for partition in partitions:
-            self._unopened.pop(partition, None)
             self._committed.pop(partition, None)
+
+
+def _bare(offsets: Mapping[int, int]) -> dict[int, Commit]:
+    """Commits of offsets alone."""
+    return {at: Commit(offset, "") for at, offset in offsets.items()}
 
 
 GUARANTEES: Final[Mapping[Guarantee, type[DeliveryGuarantee]]] = {

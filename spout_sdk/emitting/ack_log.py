@@ -1,8 +1,8 @@
 """The ack batches of a task: their numbers, their delivery, and the input records that are done then."""
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ class _Sent:
 
     covered: Sequence[InputPack]
     undelivered: int  # batches
+    calls: list[Callable[[], None]] = field(default_factory=list)  # to be called when they are delivered
 
 
 @dataclass(eq=False, repr=False)
@@ -78,6 +79,13 @@ class AckLog:
         for partition, share in shares:
             self._send(sent, partition, share, self.spout if len(share["init_roots"]) else None)
 
+    def when_delivered(self, call: Callable[[], None]) -> None:
+        """Calls a function when all that was sent is delivered, which may be now."""
+        if self._sent:
+            self._sent[-1].calls.append(call)
+        else:
+            call()
+
     def wait(self) -> None:
         """Waits until all that was sent is delivered; raises `DeliveryError` if it is not."""
         while self.in_flight > 0 and self.failure is None:
@@ -103,7 +111,10 @@ class AckLog:
         if error is None:
             sent.undelivered -= 1
             while self._sent and not self._sent[0].undelivered:
-                self.inputs.settle(self._sent.popleft().covered)
+                sent = self._sent.popleft()
+                self.inputs.settle(sent.covered)
+                for call in sent.calls:
+                    call()
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops.
         self.failure = DeliveryError(f"an ack batch of {self.writer}", self.topic, partition, error)

@@ -1,11 +1,14 @@
-"""The open records of a task's input, which of its offsets may be committed, and how long a record may stay open."""
+"""The open records of a task's input, what is done of them and may be committed, and how long one may stay open."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from spout_sdk.api.tuples import InputPack
-from tuple_tree.offsets import OffsetManager
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.offsets import OffsetManager, Runs
 
 _MARK_SECONDS: Final = 1.0
 
@@ -15,40 +18,51 @@ class InputOffsets(OffsetManager):
 
     A record is done when all its tuples were acked or failed, and the ack batches about them were delivered.
 
-    With `exactly_once`, what is committed of an input that is read again happens twice. An input is read again if the
-    offset to commit does not lie behind it, so none that does not may have had an effect. Two things are effects: a
-    tuple or a record that was sent, and an ack or a fail. Which input something was sent for cannot be known, as it
-    need not be anchored; but it was for one that was executed before. So an open record has had no effect, surely, if
-    none of its tuples is settled, and since it was executed nothing was sent and no record behind it was done. A bolt
-    that collects inputs, and emits and acks for all of them at once, meets that at any time. So does one that is a fold
-    over its inputs: its effects of open inputs are committed beside the offset.
+    With `exactly_once`, an open tuple is read again after a crash, so it must not have had an effect when a transaction
+    ends. What is anchored to a tuple is an effect of it. What is not anchored may be one of each tuple that was open
+    then. Acks and fails are none: a tuple that is settled is in the set that is committed.
 
     Args:
-        sent: with `exactly_once`, returns how many tuples the task has emitted, and how many records it has written.
+        unanchored: with `exactly_once`, returns how much the task has sent that is not anchored to an input: tuples,
+            and records of users.
     """
 
-    def __init__(self, sent: Callable[[], int] | None = None) -> None:
+    def __init__(self, unanchored: Callable[[], int] | None = None) -> None:
         super().__init__()
+        # Whether an open record cannot have had an effect: a bolt emits for it when it is acked, or windows commit
+        # beside the offset what was done with it.
+        self.has_no_effects = unanchored is None
         self.folds = False  # whether what was done with open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
         self._tuples = 0
+        self._done_tuples: dict[int, Runs] = {}  # of open records that another owner has read
+        self._noted: dict[int, Runs] = {}
+        self._delivered: dict[int, Runs] = {}
         self._kept_to = -1  # up to this offset, records that are too old and open have untracked tuples, which are held
         # The last offset that was started, once a second, with the time.
         self._marks: deque[tuple[float, int]] = deque()
         self._mark_at = 0.0
-        self._sent = sent
-        # Offset of a record → how much was sent before it, where that changed.
+        self._unanchored = unanchored
+        # Offset of a record → how much was sent without an anchor before it, where that changed.
         self._traces: deque[tuple[int, int]] = deque()
 
+    def continue_from(self, done: DoneSet) -> None:
+        """Continues from what another owner has committed, before the first record is read."""
+        OffsetManager.__init__(self, done.offset, done.runs)
+        self._done_tuples = dict(done.tuples)
+
     def open(self, pack: InputPack) -> None:
-        """Opens a record; raises `ValueError` if its offset is not above all that were opened."""
-        self.start(pack.offset)
-        self._packs[pack.offset] = pack
+        """Opens a record that was started, less its tuples that are done already."""
+        offset = pack.offset
+        for begin, end in self._done_tuples.pop(offset, ()):
+            pack.settled[begin:end] = b"\1" * (end - begin)
+            pack.left -= end - begin
+        self._packs[offset] = pack
         self._tuples += pack.size
-        if self._sent is not None:
-            sent = self._sent()
+        if self._unanchored is not None:
+            sent = self._unanchored()
             if not self._traces or self._traces[-1][1] != sent:
-                self._traces.append((pack.offset, sent))
+                self._traces.append((offset, sent))
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was opened, and is not settled."""
@@ -59,6 +73,22 @@ class InputOffsets(OffsetManager):
         for pack in packs:
             self._forget(pack.offset)
         self.all_done([pack.offset for pack in packs])
+
+    def note_tuples(self) -> None:
+        """Notes which tuples of open records are done, to be `tuples_delivered` when all acks so far are delivered."""
+        self._noted = self._tuples_done()
+
+    def tuples_delivered(self) -> None:
+        """The acks of the tuples that were noted are delivered."""
+        self._delivered = self._noted
+
+    def delivered(self) -> DoneSet | None:
+        """What is done, and known to be delivered; None before the first record."""
+        return self._done_set({at: runs for at, runs in self._delivered.items() if at in self._packs})
+
+    def settled(self) -> DoneSet | None:
+        """What is done, whether its acks are delivered or part of an open transaction; None before the first record."""
+        return self._done_set(self._tuples_done())
 
     def expire(self, now: float, max_age: float) -> list[int]:
         """Closes records that are open for longer than any tree: one forgotten ack would block all commits.
@@ -92,36 +122,51 @@ class InputOffsets(OffsetManager):
         return now - next((at for at, last in list(self._marks) if oldest is None or last >= oldest), now)
 
     @property
-    def defers_failures(self) -> bool:
-        """Whether a failure of an input is an effect, which waits until no older input is open."""
-        return self._sent is not None and not self.folds
-
-    @property
-    def oldest_unsettled(self) -> InputPack | None:
-        """The first record of which a tuple is neither acked nor failed."""
-        return next((pack for pack in self._packs.values() if pack.left), None)
-
-    @property
-    def weight(self) -> int:
-        """Tuples of records that are not done, and records that are done behind one that is not."""
-        return self.done_ahead + self._tuples
+    def open_tuples(self) -> int:
+        """Tuples of records that are not done."""
+        return self._tuples
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether all that lies behind the committable offset can be read again without anything happening twice."""
+        """Whether all that is open can be read again without anything happening twice."""
         traces, oldest = self._traces, self.oldest_open
-        if self._sent is None or oldest is None or self.folds:
+        if self._unanchored is None or oldest is None or self.has_no_effects:
             traces.clear()
             return True
         while len(traces) > 1 and traces[1][0] <= oldest:
             traces.popleft()
-        return (
-            not self.done_ahead
-            and self._sent() == traces[0][1]
-            and all(pack.left == pack.size for pack in self._packs.values())
-        )
+        return self._unanchored() == traces[0][1] and not self._have_children()
+
+    def _have_children(self) -> bool:
+        """Whether something was sent that is anchored to a tuple that is open."""
+        batches = {pack.batch for pack in self._packs.values() if pack.left and pack.batch.is_tracked}
+        sent = {batch for batch in batches if batch.has_children(slice(0, batch.size))}
+        return any(pack.left and _has_children(pack) for pack in self._packs.values() if pack.batch in sent)
+
+    def _done_set(self, tuples: dict[int, Runs]) -> DoneSet | None:
+        if (offset := self.committable) is None:
+            return None
+        read_to = self.read_to or 0
+        unread = {at: runs for at, runs in self._done_tuples.items() if at >= read_to}
+        return DoneSet(offset, self.runs, tuples | unread)
+
+    def _tuples_done(self) -> dict[int, Runs]:
+        return {at: _runs(pack.settled) for at, pack in self._packs.items() if 0 < pack.left < pack.size}
 
     def _forget(self, offset: int) -> None:
         pack = self._packs.pop(offset, None)
         if pack is not None:
             self._tuples -= pack.size
+
+
+def _runs(settled: bytearray) -> Runs:
+    """Runs of indices that are 1."""
+    bounds = np.flatnonzero(np.diff(np.frombuffer(b"\0" + settled + b"\0", np.int8)))
+    return [(begin, end) for begin, end in bounds.reshape(-1, 2).tolist()]
+
+
+def _has_children(pack: InputPack) -> bool:
+    is_open = np.frombuffer(pack.settled, np.uint8) == 0
+    if pack.starts is not None:
+        is_open = np.repeat(is_open, np.diff(pack.starts))
+    return pack.batch.has_children(pack.first + np.flatnonzero(is_open))

@@ -50,6 +50,12 @@ class OpenPack(PlacedRuns):
         """How many tuples it has."""
         return len(self.rows) + self.batched
 
+    @property
+    def unanchored(self) -> int:
+        """How many tuples belong to no tree."""
+        without_trees = sum(len(places) for batch, places in self.runs if not batch.is_tracked)
+        return without_trees + sum(1 for _, places in self.odd if not places)
+
     def add_columns(self, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
         """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
         if counts is not None:

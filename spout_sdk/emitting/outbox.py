@@ -83,7 +83,7 @@ class Outbox:
         self._characters = 0
         self._resets: list[int] = []
         self._open: dict[OpenPack, None] = {}  # those with tuples, in order
-        self._sent = 0
+        self._unanchored = 0  # of those that are sent
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # of tuples that were not delivered
 
     @property
@@ -93,9 +93,9 @@ class Outbox:
         return not (self._open or entries or self.covered or self._reports)
 
     @property
-    def emitted(self) -> int:
-        """How many tuples were added so far, one for each delivery."""
-        return self._sent + sum(pack.size for pack in self._open)
+    def unanchored(self) -> int:
+        """How many tuples that belong to no tree were added so far, one for each delivery."""
+        return self._unanchored + sum(pack.unanchored for pack in self._open)
 
     def turn(self, pack: OpenPack, batch: InputBatch | None, joined: Joined | None = None) -> None:
         """Makes a pack ready for a tuple anchored to one place of a batch, or to `joined` places.
@@ -151,7 +151,7 @@ class Outbox:
     def flush(self) -> None:
         """Sends all that is buffered."""
         self.handle_reports()
-        sealed = [(pack, pack.seal(self._next_id)) for pack in self._open]
+        sealed = [(pack, self._seal(pack)) for pack in self._open]
         self._open.clear()
         inits, acks = self._inits(), self._acks()
         covered, self.covered = self.covered, []
@@ -190,9 +190,15 @@ class Outbox:
 
     def _send(self, pack: OpenPack) -> None:
         """Sends the tuples of a pack before all others."""
-        columns = pack.seal(self._next_id)
+        columns = self._seal(pack)
         del self._open[pack]
         self._send_packs(pack, columns)
+
+    def _seal(self, pack: OpenPack) -> Columns:
+        unanchored = pack.unanchored
+        columns = pack.seal(self._next_id)
+        self._unanchored += unanchored
+        return columns
 
     def _taken_fails(self) -> tuple[IdColumn, Sequence[str]]:
         fails, messages = self._fails, self._fail_messages
@@ -211,7 +217,6 @@ class Outbox:
 
     def _send_packs(self, pack: OpenPack, columns: Columns) -> None:
         rows, size, place = len(columns.rows), 0, 0
-        self._sent += rows
         self._counters.transferred += rows
         keys = pack.take_keys(rows)
         for made in packs(columns, pack.codec.encode, pack.most):

@@ -1,4 +1,4 @@
-"""Reading from Kafka: a consumer in a component's group, and the metadata of its commits."""
+"""Reading from Kafka: a consumer in a component's group, and its commits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -8,14 +8,13 @@ from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 from kafka_clients.group_consumer import GroupConsumer
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.errors import RolledBackError, UnsupportedVersionError
+from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
+from tuple_tree.commit_metadata import Commit
 
 logger = get_logger("spout_sdk.kafka")
 
 ANSWER_SECONDS: Final = 10.0
-LARGEST_METADATA: Final = 4_096  # bytes of the metadata of a committed offset that Kafka takes unless set otherwise
-_METADATA_VERSION: Final = "1"  # of the metadata of a committed offset: a version, a name, and a text
 
 # What is fetched ahead of a partition. A pause drops it, and it is fetched again: by default 64 MB. With 8 MB a fast
 # bolt reads as fast, since a client with a full queue looks again after 50 ms.
@@ -60,16 +59,16 @@ class KafkaReader:
         self._on_lost = on_lost
         self.member.subscribe(topic, self._assign, self._revoke, self._take_away)
 
-    def commit(self, offsets: dict[int, int]) -> None:
-        """Commits offsets by partition in the background, if they have changed since the last commit."""
-        self.member.commit_changed(self.positions(offsets))
+    def commit(self, commits: Mapping[int, Commit]) -> None:
+        """Commits by partition in the background, what has changed since the last commit."""
+        self.member.commit_changed(self.positions(commits))
 
-    def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
-        """Commits offsets by partition, waits, and returns whether it is known that they are committed.
+    def commit_now(self, commits: Mapping[int, Commit], seconds: float) -> bool:
+        """Commits by partition, waits, and returns whether it is known that it is committed.
 
         A failure is logged, and what it covers is read again.
         """
-        return not offsets or self.member.commit_and_wait(self.positions(offsets), seconds)
+        return not commits or self.member.commit_and_wait(self.positions(commits), seconds)
 
     @property
     def place_in_group(self) -> Any:
@@ -149,32 +148,12 @@ class KafkaReader:
         logger.warning("partitions %s of %s were lost to others", numbers, self._topic)
         self._on_lost(numbers)
 
-    def positions(self, offsets: Mapping[int, int], metadata: Mapping[int, str] | None = None) -> list[TopicPartition]:
-        """Offsets and metadata by partition, as a commit takes them."""
-        texts = metadata or {}
+    def positions(self, commits: Mapping[int, Commit]) -> list[TopicPartition]:
+        """Commits by partition, as the client takes them."""
         return [
-            TopicPartition(self._topic, partition, offset, texts.get(partition, ""))
-            for partition, offset in offsets.items()
+            TopicPartition(self._topic, partition, commit.offset, commit.metadata)
+            for partition, commit in commits.items()
         ]
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in partitions]
-
-
-def commit_metadata(name: str, text: str) -> str:
-    """The metadata of a committed offset, of `LARGEST_METADATA` bytes at most."""
-    return f"{_METADATA_VERSION}:{name}={text}"
-
-
-def read_commit_metadata(name: str, offset: int, metadata: str | None) -> str | None:
-    """The text that was committed under a name; None where another program has committed."""
-    version, _, named = (metadata or "").partition(":")
-    text = named.removeprefix(f"{name}=")
-    if text == named:
-        return None
-    if version != _METADATA_VERSION:
-        raise UnsupportedVersionError(
-            f"the commit at offset {offset} has metadata of version {version}, and this component reads version "
-            f"{_METADATA_VERSION}: run the version that committed it, or a later one"
-        )
-    return text

@@ -19,8 +19,9 @@ from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
-from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourceCommit, SourcePartition
 from spout_sdk.records import Record
+from tuple_tree.commit_metadata import Commit
 
 logger = get_logger("spout_sdk.kafka_spout")
 
@@ -80,7 +81,7 @@ class KafkaSource:
         except KafkaException as error:
             raise _unreadable(f"the end of {at}", error.args[0]) from error
 
-    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
+    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, SourceCommit]:
         """Offsets and metadata that the group has committed; waits for the answer."""
         try:
             answers = self._member.client.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
@@ -89,7 +90,7 @@ class KafkaSource:
         except KafkaException as error:
             raise _unreadable(f"offsets of group {self._group}", error.args[0]) from error
         return {
-            SourcePartition(each.topic, each.partition): Commit.read(each.offset, each.metadata)
+            SourcePartition(each.topic, each.partition): SourceCommit.read(each.offset, each.metadata)
             for each in answers
             if each.offset >= 0
         }

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from spout_sdk.errors import TopicsError
-from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
+from spout_sdk.errors import TopicsError, UnsupportedVersionError
 from spout_sdk.records import Record
+from tuple_tree.commit_metadata import ATTEMPT, DONE, Commit, read_commit_metadata
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 
@@ -21,7 +23,6 @@ KEY_SHIFT: Final = 40  # a message is known by `number << KEY_SHIFT | offset`
 _OFFSET_MASK: Final = MAX_OFFSET - 1
 RESERVED: Final = 4  # attempts that an owner takes at once: the first delivery and three retries
 MOST_RESERVED: Final = 16  # attempts of an owner; further retries use its own again, whose trees have failed long ago
-_ATTEMPT: Final = "attempt"
 
 
 class SourcePartition(NamedTuple):
@@ -33,22 +34,33 @@ class SourcePartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """The commit of the group for a partition: everything before the offset is done."""
+class SourceCommit:
+    """The commit of the group for a partition: which messages are done, and how often open ones have failed."""
 
-    offset: int
+    done: DoneSet
     next_attempt: int | None = None
     """The first attempt that no owner of the partition has used; None where another program committed."""
 
     @property
-    def metadata(self) -> str:
-        return "" if self.next_attempt is None else commit_metadata(_ATTEMPT, str(self.next_attempt))
+    def offset(self) -> int:
+        """Everything before it is done."""
+        return self.done.offset
+
+    def made(self) -> Commit:
+        """The commit as Kafka takes it."""
+        texts = {} if self.next_attempt is None else {ATTEMPT: str(self.next_attempt)}
+        return Commit.of(self.done, texts)
 
     @classmethod
-    def read(cls, offset: int, metadata: str | None) -> "Commit":
-        """Reads a committed offset and its metadata."""
-        digits = read_commit_metadata(_ATTEMPT, offset, metadata) or ""
-        return cls(offset, int(digits) % MAX_ATTEMPTS if digits.isascii() and digits.isdigit() else None)
+    def read(cls, offset: int, metadata: str | None) -> "SourceCommit":
+        """Reads a committed offset and its metadata; raises `UnsupportedVersionError` for that of another version."""
+        try:
+            texts = read_commit_metadata(offset, metadata) or {}
+            done = DoneSet.read(offset, texts.get(DONE, ""))
+        except CommitError as error:
+            raise UnsupportedVersionError(str(error)) from error
+        digits = texts.get(ATTEMPT, "")
+        return cls(done, int(digits) % MAX_ATTEMPTS if digits.isascii() and digits.isdigit() else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
 
 
 def start_offset(
-    at: SourcePartition, strategy: str, committed: Commit | None, bounds: tuple[int, int]
+    at: SourcePartition, strategy: str, committed: SourceCommit | None, bounds: tuple[int, int]
 ) -> tuple[int, int]:
     """The offset to begin at, and how many messages, at most, were deleted between the committed one and it."""
     first, end = bounds
@@ -111,12 +123,26 @@ class OwnedPartition:
     """A source partition of a task: what is open, and which attempts may be used."""
 
     def __init__(
-        self, at: SourcePartition, number: int, spout: int, topic_key: int, start: int, first_attempt: int
+        self,
+        at: SourcePartition,
+        number: int,
+        spout: int,
+        topic_key: int,
+        start: int,
+        committed: SourceCommit | None,
+        *,
+        is_replayed: bool,
     ) -> None:
+        committed = committed or SourceCommit(DoneSet(start))
+        first_attempt = committed.next_attempt or 0
+        self._is_replayed = is_replayed
         self.at = at
         self.topic_key = topic_key
         self.key_base = number << KEY_SHIFT
-        self.offsets = OffsetManager()  # open ones
+        self.offsets = OffsetManager(start, committed.done.runs)
+        # Of open messages, by offset: under all owners, as committed, and under this one, which number its attempts.
+        self._failures = {at: count for at, count in committed.done.failures.items() if at >= start}
+        self._own_failures: dict[int, int] = {}
         self.read_to = start  # behind the last message that was emitted
         self.is_paused = False
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
@@ -130,10 +156,46 @@ class OwnedPartition:
         return (self._first_attempt + self._reserved) % MAX_ATTEMPTS
 
     @property
-    def commit(self) -> Commit:
-        """The offset to commit: everything before it is done, or was emitted if trees are not tracked."""
-        committable = self.offsets.committable
-        return Commit(self.read_to if committable is None else committable, self.next_attempt)
+    def commit(self) -> SourceCommit:
+        """What is done, or was emitted if trees are not tracked."""
+        offsets, next_attempt = self.offsets, self.next_attempt
+        if not self._is_replayed:
+            return SourceCommit(DoneSet(self.read_to), next_attempt)
+        committable: int = offsets.committable  # type: ignore[assignment]
+        return SourceCommit(DoneSet(committable, offsets.runs, failures=self._failures), next_attempt)
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether any open message has failed."""
+        return bool(self._failures)
+
+    def start(self, offset: int) -> bool:
+        """Opens a message; they must come in rising order. Returns False if it is done already."""
+        if self._failures and offset > self.read_to:
+            # Under an earlier owner these were in the log.
+            gone = range(self.read_to, offset)
+            for at in gone if len(gone) < len(self._failures) else [at for at in self._failures if at in gone]:
+                self._failures.pop(at, None)
+        self.read_to = offset + 1
+        return not self._is_replayed or self.offsets.start(offset)
+
+    def failed(self, offset: int) -> int:
+        """Counts a failure of a message, and returns how often it has failed, under earlier owners, too."""
+        self._own_failures[offset] = self.own_failures(offset) + 1
+        self._failures[offset] = failures = self._failures.get(offset, 0) + 1
+        return failures
+
+    def own_failures(self, offset: int) -> int:
+        """How often a message has failed under this owner."""
+        return self._own_failures.get(offset, 0)
+
+    def done(self, offset: int) -> None:
+        """Closes a message."""
+        if self._failures:
+            self._failures.pop(offset, None)
+            self._own_failures.pop(offset, None)
+        if self._is_replayed:
+            self.offsets.done(offset)
 
     def lacks_attempt(self, failures: int) -> bool:
         """Whether `reserve` must be called before a delivery after `failures` failures."""
@@ -178,7 +240,7 @@ class OwnedPartitions:
         return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
 
     def done(self, key: int) -> None:
-        self.numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+        self.numbered[key >> KEY_SHIFT].done(key & _OFFSET_MASK)
 
     def all_done(self, keys: Sequence[int]) -> None:
         for number, of_partition in groupby(sorted(keys), lambda key: key >> KEY_SHIFT):

@@ -33,15 +33,14 @@ class Replays:
         self._source = source
         self._reject = reject
         self._waiting: list[tuple[float, int]] = []  # a heap: when a message is due, and its key
-        self._failures: dict[int, int] = {}
         self._given_up: dict[int, str] = {}
         self._is_fetching = False
         self.ready: deque[tuple[int, Record]] = deque()
 
     def failed(self, key: int, failure: Failure, now: float) -> None:
         """A message has failed once more: it is due later, or given up."""
-        failures = self._failures.get(key, 0) + 1
-        self._failures[key] = failures
+        each, offset = self._partitions.at(key)
+        failures = each.failed(offset)
         delay = self._policy.delay(failures)
         if delay is None:
             message = f": {failure.message}" if failure.message else ""
@@ -53,15 +52,11 @@ class Replays:
 
     @property
     def is_empty(self) -> bool:
-        return not self._failures
+        return not any(each.has_failures for each in self._partitions)
 
     def done(self, key: int) -> None:
-        if self._failures:
-            self._failures.pop(key, None)
-            self._given_up.pop(key, None)
-
-    def failures(self, key: int) -> int:
-        return self._failures.get(key, 0)
+        self._given_up.pop(key, None)
+        self._partitions.done(key)
 
     def postpone(self, key: int, now: float) -> None:
         """A message that was ready cannot be emitted yet."""

@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
+from spout_sdk.kafka.left_out import LeftOut
 from spout_sdk.kafka_spout.partitions import (
-    Commit,
     OffsetOutOfRange,
     OwnedPartition,
     OwnedPartitions,
+    SourceCommit,
     SourcePartition,
     owned_numbers,
     start_offset,
@@ -27,6 +28,8 @@ from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
 from spout_sdk.spouts.spout_task import SpoutTask
+from tuple_tree.commit_metadata import Commit
+from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
@@ -79,6 +82,7 @@ class SourceTask(SpoutAdapter):
         self._by = f"{context.component}/{context.task}"
         self._partitions = OwnedPartitions()
         self._is_started = False
+        self._left_out = LeftOut(self._by, self._counters)
         self._look_at = self._commit_at = self._hold_until = 0.0
         self._refresh_at = self._clock() + _REFRESH_SECONDS
         # Each with the root of its tree; 0 where nothing is followed.
@@ -212,10 +216,10 @@ class SourceTask(SpoutAdapter):
             start, lost = start_offset(at, first_poll, found, self._source.bounds(at))
             if lost and found is not None:
                 self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
-            first_attempt = (found.next_attempt if found is not None else None) or 0
-            added[at] = OwnedPartition(at, number, self._number, keys[at.topic], start, first_attempt)
+            place = (at, number, self._number, keys[at.topic])
+            added[at] = OwnedPartition(*place, start, found, is_replayed=self.is_replayed)
         # Before anything is emitted: where it begins, and which attempts are taken.
-        if not self._source.commit_now({at: each.commit for at, each in added.items()}):
+        if not self._source.commit_now({at: each.commit.made() for at, each in added.items()}):
             return False
         for each in added.values():
             self._partitions.add(each)
@@ -246,11 +250,11 @@ class SourceTask(SpoutAdapter):
             ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
             for name, last in ends.items():
                 each = self._partitions.named[name]
-                self._held[each.at] = Commit(last + 1, each.next_attempt)
+                self._held[each.at] = SourceCommit(DoneSet(last + 1), each.next_attempt).made()
         return bool(records)
 
     def _room(self, of: OwnedPartition) -> int:
-        return self._most_uncommitted - of.offsets.uncommitted_count
+        return self._most_uncommitted - of.offsets.started_behind
 
     def _roots(self, records: Sequence[Record]) -> list[int]:
         """The root of each message's first delivery; all of a read at once, which is cheaper."""
@@ -283,15 +287,11 @@ class SourceTask(SpoutAdapter):
         offset: int = record.offset()  # type: ignore[assignment]
         if offset < each.read_to:
             return False
-        each.read_to = offset + 1
-        if not self.is_replayed:
-            return self._emit(record, each.key_base | offset, None)
-        if offset >= MAX_OFFSET:
+        if self.is_replayed and offset >= MAX_OFFSET:
             raise TopicsError(
                 str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
             )
-        each.offsets.start(offset)
-        return self._emit(record, each.key_base | offset, root)
+        return each.start(offset) and self._emit(record, each.key_base | offset, root if self.is_replayed else None)
 
     def _emit(self, record: Record, key: int, root: int | None) -> bool:
         """Emits a message; whether it did, and it did not become a dead letter or was skipped."""
@@ -343,10 +343,10 @@ class SourceTask(SpoutAdapter):
 
     def _emit_again(self, key: int, record: Record) -> bool:
         each, offset = self._partitions.at(key)
-        failures = self._replays.failures(key)
+        failures = each.own_failures(offset)
         if each.lacks_attempt(failures):
             each.reserve()
-            if not self._source.commit_now({each.at: each.commit}):
+            if not self._source.commit_now({each.at: each.commit.made()}):
                 each.unreserve()
                 self._replays.postpone(key, self._clock())
                 return False
@@ -361,11 +361,11 @@ class SourceTask(SpoutAdapter):
 
     def _done(self, key: int) -> None:
         self._replays.done(key)
-        if self.is_replayed:
-            self._partitions.done(key)
 
     def _commits(self) -> dict[SourcePartition, Commit]:
-        return {each.at: each.commit for each in self._partitions}
+        commits = {each.at: each.commit.made() for each in self._partitions}
+        self._left_out.note(commits.values())
+        return commits
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
         deleted = gap.first - gap.expected

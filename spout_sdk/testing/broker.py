@@ -12,9 +12,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk.errors import SpoutSdkError
-from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
 from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
+from tuple_tree.commit_metadata import LARGEST_METADATA
 from tuple_tree.manifest import TopicSpec
 
 LARGEST_BATCH: Final = 1_048_588

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.bolts.bolt_task import progress_metadata
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
 from spout_sdk.windows.bolt import WindowedBolt
 from spout_sdk.windows.fold import longest_progress
 from spout_sdk.windows.specs import WindowSpec
+from tuple_tree.commit_metadata import LARGEST_METADATA, read_metadata
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 
 logger = get_logger("spout_sdk.windows")
@@ -73,7 +72,7 @@ def _spec(name: str, bolt: Any) -> WindowSpec | None:
 def _check_metadata(bolt: BoltManifest, spec: WindowSpec) -> None:
     """Rejects windows whose state may not fit beside a committed offset."""
     sources = [(each.source, each.stream) for each in bolt.subscriptions]
-    size = len(progress_metadata(2**63 - 1, longest_progress(spec, sources)).encode())
+    size = len(read_metadata(2**63 - 1, longest_progress(spec, sources)).encode())
     if size > LARGEST_METADATA:
         raise TopologyError(
             f"bolt {bolt.name!r} with {spec} receives {len(sources)} streams: with exactly_once the metadata of its "

@@ -10,7 +10,6 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
-from spout_sdk.bolts.held_failures import reset_seconds
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
@@ -36,7 +35,7 @@ class WindowAdapter(BoltAdapter):
         super().__init__(bolt, task, collector, outcomes, options)
         context = task.context
         self._now = context.now
-        self._reset_every = reset_seconds(context.manifest)  # held trees: restarted after that, or twice that
+        self._reset_every = context.manifest.reset_seconds  # held trees: restarted after that, or twice that
         self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
         # Of its own: a call that returns says nothing about the windows.
         self._window_failures = ExecuteFailures(task, outcomes, options)

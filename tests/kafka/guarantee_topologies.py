@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ from spout_sdk import (
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.runtime import task_loop
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.manifest import Guarantee
 
 NAME: Final = "GUARANTEE_TEST_TOPOLOGY"
@@ -104,13 +105,13 @@ class KilledProducer(Producer):
 class KilledReader(KafkaReader):
     """A reader with the same steps without transactions."""
 
-    def commit(self, offsets: dict[int, int]) -> None:
+    def commit(self, commits: Mapping[int, Commit]) -> None:
         come_to("flushed")
-        super().commit(offsets)
+        super().commit(commits)
         come_to("committed")
 
-    def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
-        done = super().commit_now(offsets, seconds)
+    def commit_now(self, commits: Mapping[int, Commit], seconds: float) -> bool:
+        done = super().commit_now(commits, seconds)
         come_to("committed")
         return done
 

@@ -12,10 +12,11 @@ from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka.kafka_settings import consumer_settings
 from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, KafkaSource
-from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourceCommit, SourcePartition
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
 from tests.waiting import eventually
+from tuple_tree.done_sets import DoneSet
 
 
 class Topic:
@@ -154,10 +155,13 @@ def test_a_paused_partition_continues_at_its_position(topic: Topic, source: Kafk
 def test_the_group_keeps_offsets_and_attempts(topic: Topic, source: KafkaSource) -> None:
     topic.fill(1)
     assert source.committed([topic.at]) == {}
-    assert source.commit_now({topic.at: Commit(1, 8)})
-    assert source.committed([topic.at]) == {topic.at: Commit(1, 8)}
-    source.commit({topic.at: Commit(0)})
-    eventually(lambda: source.committed([topic.at]) == {topic.at: Commit(0)}, "the commit in the background")
+    commit = SourceCommit(DoneSet(1, [(2, 5)], failures={1: 3}), 8)
+    assert source.commit_now({topic.at: commit.made()})
+    assert source.committed([topic.at]) == {topic.at: commit}
+    source.commit({topic.at: SourceCommit(DoneSet(0)).made()})
+    eventually(
+        lambda: source.committed([topic.at]) == {topic.at: SourceCommit(DoneSet(0))}, "the commit in the background"
+    )
 
 
 def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, monkeypatch: pytest.MonkeyPatch) -> None:

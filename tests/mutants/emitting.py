@@ -56,14 +56,14 @@ def an_emit_may_be_anchored_to_a_settled_tuple(patches: Patches) -> None:
     @patches.wrap(OutputCollector, "emit")
     def emit(original: Any, collector: Any, values: Any, *, anchors: Any = None, **named: Any) -> Any:
         each = [anchors] if isinstance(anchors, Tuple) else [*(anchors or ())]
-        before = [anchor.settled for anchor in each]
+        before = [anchor.pack.settled[anchor.index] for anchor in each]
         for anchor in each:
-            anchor.settled = False
+            anchor.pack.settled[anchor.index] = 0
         try:
             return original(collector, values, anchors=anchors, **named)
         finally:
             for anchor, settled in zip(each, before, strict=True):
-                anchor.settled = settled
+                anchor.pack.settled[anchor.index] = settled
 
 
 @mutant("outbox", f"{_SDK}/test_write_order.py::test_children_are_in_the_log_before_the_ack_of_their_input[Batched]")

@@ -12,7 +12,6 @@ from spout_sdk.bolts.pending_writes import PendingWrites
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.emitting.task import Task
 from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.windows.fold import WindowFold
 from tests.mutants.patches import Patches, mutant
@@ -26,7 +25,7 @@ _SDK: Final = "tests/unit/sdk"
 def a_settled_tuple_is_acked_again(patches: Patches) -> None:
     @patches.wrap(Outcomes, "ack")
     def ack(original: Any, outcomes: Outcomes, tuple_: Tuple) -> None:
-        tuple_.settled = False
+        tuple_.pack.settled[tuple_.index] = 0
         original(outcomes, tuple_)
 
 
@@ -53,15 +52,21 @@ def a_delivery_report_is_handled_in_the_middle_of_a_call(patches: Patches) -> No
         writes.handle()
 
 
-@mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_with_exactly_once_records_are_settled_whole_and_in_order")
-def with_exactly_once_inputs_are_settled_as_they_end(patches: Patches) -> None:
-    @patches.wrap(AsyncAdapter, "__init__")
-    def init(original: Any, adapter: AsyncAdapter, bolt: Any, task: Task, *rest: Any) -> None:
-        context = task.context
-        manifest = context.manifest
-        context.manifest = manifest.model_copy(update={"guarantee": "at_least_once"})
-        original(adapter, bolt, task, *rest)
-        context.manifest = manifest
+@mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
+def inputs_are_acked_as_their_coroutines_begin(patches: Patches) -> None:
+    @patches.wrap(AsyncAdapter, "execute")
+    def execute(original: Any, adapter: AsyncAdapter, tuples: Sequence[Tuple]) -> None:
+        original(adapter, tuples)
+        for tuple_ in tuples:
+            if not (tuple_.is_tick or tuple_.settled):
+                adapter._outcomes.ack(tuple_)
+
+
+@mutant("commits", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
+def tuples_of_open_records_are_left_out_of_the_set(patches: Patches) -> None:
+    @patches.wrap(InputOffsets, "note_tuples")
+    def note_tuples(_original: Any, _inputs: InputOffsets) -> None:
+        """Notes nothing."""
 
 
 @mutant("offsets", f"{_CONTRACT}::test_a_record_is_committed_when_all_of_its_tuples_are_settled")

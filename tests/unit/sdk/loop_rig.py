@@ -40,6 +40,7 @@ class Consumer:
         self.position = self.refused = 0
         self.limits: list[int] = []
         self.commits: list[int] = []
+        self.kept: dict[int, TopicPartition] = {}  # partition → its last commit, with the metadata
         self.member: str | None = "member-1"
         self.assigned: list[int] = []
         self.is_paused = False
@@ -107,6 +108,10 @@ class Consumer:
             self.refused -= 1
             raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
         self.commits += [each.offset for each in offsets]
+        self.kept.update({each.partition: each for each in offsets})
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [self.kept.get(each.partition, each) for each in partitions]
 
     def close(self) -> None:
         self.on_revoke(self, self.partitions)

@@ -10,6 +10,7 @@ from typing import Any
 from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.records import Delivered, Headers, MadeRecord, Sending, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
@@ -108,6 +109,13 @@ class MemorySink:
 def open_pack(offset: int, size: int = 1) -> InputPack:
     """A record of so many tuples, none of them settled."""
     return InputPack(MadeRecord(), UNKNOWN_STREAM, offset, size)
+
+
+def opened(inputs: InputOffsets, pack: InputPack) -> InputPack:
+    """A record that is opened, as a task does that reads it."""
+    assert inputs.start(pack.offset)
+    inputs.open(pack)
+    return pack
 
 
 def execute(task: BoltTask, *records: MemoryRecord) -> None:

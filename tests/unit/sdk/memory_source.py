@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.kafka_spout.partitions import Commit, Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourceCommit, SourcePartition
 from spout_sdk.records import Headers, Record
 from spout_sdk.testing import MemoryRecord
 from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_key
@@ -22,7 +22,7 @@ class MemoryTopics:
             SourcePartition(topic, partition): {} for topic, count in partitions.items() for partition in range(count)
         }
         self.first: dict[SourcePartition, int] = defaultdict(int)
-        self.commits: dict[SourcePartition, Commit] = {}
+        self.commits: dict[SourcePartition, SourceCommit] = {}
         self.generation = 0
         self.is_down = False
         self.refuses_commits = False
@@ -103,7 +103,7 @@ class MemoryMember(GroupConsumer):
             return False
         for each in offsets:
             at = SourcePartition(each.topic, each.partition)
-            self._source.topics.commits[at] = Commit.read(each.offset, each.metadata)
+            self._source.topics.commits[at] = SourceCommit.read(each.offset, each.metadata)
         return True
 
 
@@ -131,10 +131,10 @@ class MemorySource(KafkaSource):
         self._ask()
         return self.topics.first[at], self.topics.end(at)
 
-    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
+    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, SourceCommit]:
         self._ask()
         return {
-            at: Commit.read(found.offset, found.metadata)
+            at: SourceCommit.read(found.offset, found.made().metadata)
             for at in of
             if (found := self.topics.commits.get(at)) is not None
         }

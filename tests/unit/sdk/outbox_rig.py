@@ -15,7 +15,7 @@ from spout_sdk.emitting.outbox import Joined, Outbox
 from spout_sdk.records import Headers, TaskEnvironment
 from spout_sdk.statistics.stats import Counters
 from tests.packs import tuples_of
-from tests.unit.sdk.memory import MemorySink, open_pack
+from tests.unit.sdk.memory import MemorySink, open_pack, opened
 from tuple_tree.anchors import Edges
 from tuple_tree.ids import random_ids
 from tuple_tree.input_batch import InputBatch
@@ -86,7 +86,7 @@ class OutboxRig:
     def read(self, *roots: int) -> None:
         """Reads and acks inputs, each alone in a record whose offset is its root."""
         for root in roots:
-            self.inputs.open(pack := open_pack(root))
+            pack = opened(self.inputs, open_pack(root))
             self.ack(root)
             self.outbox.covered.append(pack)
 

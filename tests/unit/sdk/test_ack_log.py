@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.unit.sdk.memory import MemorySink, open_pack
+from tests.unit.sdk.memory import MemorySink, open_pack, opened
 from tests.unit.sdk.outbox_rig import OutboxRig
 from tuple_tree.entries import LARGEST_BATCH
 from tuple_tree.input_batch import InputBatch
@@ -27,7 +27,7 @@ def test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered() -> N
 
 def test_a_record_is_done_when_all_sends_up_to_its_last_ack_are_delivered() -> None:
     rig = OutboxRig(partitions=2, sink=MemorySink(holds_back=True))
-    rig.inputs.open(pack := open_pack(0, 3))
+    pack = opened(rig.inputs, open_pack(0, 3))
     for root in (1, 2, 3):
         rig.ack(root)
         rig.outbox.flush()
@@ -38,7 +38,7 @@ def test_a_record_is_done_when_all_sends_up_to_its_last_ack_are_delivered() -> N
         assert rig.inputs.committable == 0
         rig.sink.reported[sent].deliver()
     assert rig.inputs.committable == 1
-    rig.inputs.open(pack := open_pack(1))
+    pack = opened(rig.inputs, open_pack(1))
     rig.outbox.covered.append(pack)
     rig.outbox.flush()
     assert rig.inputs.committable == 2
@@ -46,7 +46,7 @@ def test_a_record_is_done_when_all_sends_up_to_its_last_ack_are_delivered() -> N
 
 def test_a_batch_never_exceeds_the_size_limit_of_a_record() -> None:
     rig = OutboxRig(partitions=1)
-    rig.inputs.open(pack := open_pack(0))
+    pack = opened(rig.inputs, open_pack(0))
     batch = InputBatch()
     ids = np.arange(100_000, dtype=np.uint64)
     batch.add(ids, ids)

@@ -14,6 +14,8 @@ from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from tests.unit.sdk.loop_rig import Consumer, Message, Rig, Works, WorksInBatches, has_come
+from tuple_tree.commit_metadata import Commit
+from tuple_tree.done_sets import DoneSet
 
 
 @pytest.mark.parametrize("bolt", [Works, WorksInBatches])
@@ -138,13 +140,14 @@ def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: p
     assert max(rig.committed_at) > 200
     assert all(committed <= offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
     assert rig.consumer.commits[-1] == 700
+    assert rig.consumer.kept[0].metadata == Commit.of(DoneSet(700, [(701, 1_000)])).metadata
 
 
-def test_reading_is_paused_while_too_many_inputs_wait_behind_an_open_one(
+def test_reading_is_paused_while_too_many_inputs_are_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("spout_sdk.bolts.bolt_task._MOST_UNCOMMITTED", 50)
-    rig = Rig(monkeypatch, [1_000], guarantee="at_least_once", open_offsets=[0])
+    monkeypatch.setattr("spout_sdk.bolts.bolt_task._MOST_OPEN", 50)
+    rig = Rig(monkeypatch, [1_000], guarantee="at_least_once", open_offsets=range(100))
     rig.seconds = lambda _: 0.005
     rig.stopping = lambda: bool(rig.consumer.paused)
     rig.run()

@@ -18,11 +18,18 @@ from spout_sdk import (
     declare,
     tumbling,
 )
-from spout_sdk.kafka.kafka_reader import LARGEST_METADATA
 from spout_sdk.testing import MemoryBroker, SimulatedCluster
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.windows.fold import WindowFold, longest_progress
 from tests.unit.sdk.test_window_fold import SOURCES, Effects, tuples_of
+from tuple_tree.commit_metadata import (
+    LARGEST_METADATA,
+    READ,
+    commit_metadata,
+    read_commit_metadata,
+    read_metadata,
+)
+from tuple_tree.errors import CommitError
 from tuple_tree.manifest import Guarantee, TopicSpec
 
 EVENT_TIME = tumbling(seconds=5).with_timestamp_field("at").with_watermark_interval(0.1)
@@ -102,6 +109,19 @@ def test_progress_is_never_longer_than_its_bound() -> None:
             fold.take(tuple_, 10**15)
             fold.tick(10**16)
             assert len(fold.progress) <= len(longest_progress(spec, SOURCES))
+
+
+def test_foreign_metadata_is_skipped_and_that_of_other_versions_is_rejected() -> None:
+    windows = '{"last":[7,1],"latest":{"a/b":5}}'
+    assert read_commit_metadata(5, read_metadata(7, windows)) == {READ: f"7:{windows}"}
+    assert read_commit_metadata(5, commit_metadata({"attempt": "3", "done": "AQ=="})) == {
+        "attempt": "3",
+        "done": "AQ==",
+    }
+    for others in (None, "", "by hand", "2:other=3"):
+        assert read_commit_metadata(5, others) is None
+    with pytest.raises(CommitError, match=r"offset 5 has metadata of version 3, .* reads version 2: run"):
+        read_commit_metadata(5, "3:read=7:{}")
 
 
 @pytest.fixture

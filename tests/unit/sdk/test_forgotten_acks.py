@@ -67,4 +67,6 @@ def test_untracked_tuples_in_an_idle_window_are_not_settled(guarantee: Guarantee
         cluster.feed("numbers", (1_000,))
         cluster.feed("numbers", (10_000,))
         cluster.advance(2)
-        assert cluster.emitted("sums") == [(1_111,)], "all that is not committed is read again"
+        # Of a record of its own, the tuple whose tree has failed is done.
+        is_done = guarantee == "at_least_once" and pack_tuples == 1
+        assert cluster.emitted("sums") == [(11_101 if is_done else 1_111,)], "what is not done is read again"

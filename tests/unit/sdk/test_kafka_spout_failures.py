@@ -4,8 +4,9 @@ import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.kafka_spout.partitions import Commit, SourcePartition
+from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
+from tuple_tree.done_sets import DoneSet
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
 FOR_EVER = RetryPolicy(initial_delay=0, delay_period=0, max_retries=None)
@@ -150,7 +151,7 @@ def test_attempts_are_used_once_they_are_committed_and_never_by_two_owners() -> 
 
 def test_attempt_numbers_wrap_around() -> None:
     topics = filled(0)
-    topics.commits[SourcePartition("source", 0)] = Commit(0, 62)
+    topics.commits[SourcePartition("source", 0)] = SourceCommit(DoneSet(0), 62)
     rig = Rig(topics, retry=FOR_EVER)
     rig.work()
     for _ in range(20):
@@ -163,11 +164,41 @@ def test_attempt_numbers_wrap_around() -> None:
 
 
 def test_the_metadata_of_a_committed_offset_may_be_anything() -> None:
-    assert [Commit.read(5, metadata).next_attempt for metadata in ("1:attempt=7", "1:attempt=71")] == [7, 7]
-    for metadata in ("", None, "attempt=7", "1:attempt=", "1:attempt=-1", "1:notices=5", "1:attempt=²"):
-        assert Commit.read(5, metadata) == Commit(5, None)
-    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 2, .* reads version 1"):
-        Commit.read(5, "2:attempt=7")
+    assert [SourceCommit.read(5, metadata).next_attempt for metadata in ("2:attempt=7", "2:attempt=71")] == [7, 7]
+    for metadata in ("", None, "2:attempt=", "2:attempt=-1", "1:notices=5", "2:attempt=²"):
+        assert SourceCommit.read(5, metadata) == SourceCommit(DoneSet(5), None)
+    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 1, .* reads version 2"):
+        SourceCommit.read(5, "1:attempt=7")
+    with pytest.raises(UnsupportedVersionError, match="the commit at offset 5 has a set that cannot be read"):
+        SourceCommit.read(5, "2:attempt=7;done=AQ")
+
+
+def test_failures_of_a_message_that_compaction_deleted_between_two_owners_are_forgotten() -> None:
+    rig = Rig(filled(0, 1, 2, 3), retry=RetryPolicy(initial_delay=60))
+    rig.work()
+    rig.fail(0, 1, 3)
+    rig.work(2)
+    at = SourcePartition("source", 0)
+    assert rig.topics.commits[at].done == DoneSet(0, [], failures={0: 1, 1: 1, 3: 1})
+    rig.restart()
+    rig.topics.delete("source", 0, 1)
+    rig.work()
+    rig.notify(0)
+    rig.work(2)
+    assert rig.topics.commits[at].done == DoneSet(2, [], failures={3: 1})
+
+
+def test_a_limit_of_uncommitted_offsets_never_keeps_a_new_owner_from_reading_what_is_open() -> None:
+    rig = Rig(filled(*range(20)))
+    rig.work()
+    rig.notify(*range(1, 20))
+    rig.work(2)
+    rig = Rig(rig.topics, max_uncommitted_offsets=5)
+    rig.work()
+    assert rig.offsets() == [0]
+    rig.notify(0)
+    rig.work(2)
+    assert rig.topics.committed("source") == 20
 
 
 def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> None:

@@ -4,52 +4,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spout_sdk.emitting.input_offsets import InputOffsets
-from tests.unit.sdk.memory import open_pack
+from tests.unit.sdk.memory import open_pack, opened
 
 
 @given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "check"]), max_size=60))
-def test_traced_offsets_equal_a_plain_history(actions: list[str]) -> None:
-    emitted = reads = 0
-    inputs = InputOffsets(lambda: emitted)
-    history: list[tuple[str, int]] = []
-    unsettled: list[int] = []
+def test_what_is_sent_without_an_anchor_may_be_an_effect_of_each_open_input(actions: list[str]) -> None:
+    sent = reads = 0
+    inputs = InputOffsets(lambda: sent)
+    sent_at: dict[int, int] = {}  # offset of an open record → what was sent before it
     for action in actions:
         if action == "read":
-            inputs.open(open_pack(reads))
-            unsettled.append(reads)
-            history.append(("read", reads))
+            opened(inputs, open_pack(reads))
+            sent_at[reads] = sent
             reads += 1
         elif action == "send":
-            emitted += 1
-            history.append(("send", 0))
+            sent += 1
         elif action == "check":
-            assert inputs.is_repeatable == _expected(history, unsettled)
-        elif unsettled:
-            offset = unsettled.pop(0 if action == "settle" else -1)
+            assert inputs.is_repeatable == (set(sent_at.values()) <= {sent})
+        elif sent_at:
+            offset = min(sent_at) if action == "settle" else max(sent_at)
+            del sent_at[offset]
             inputs.settle([open_pack(offset)])
-            history.append(("settle", offset))
-    assert inputs.is_repeatable == _expected(history, unsettled)
+    assert inputs.is_repeatable == (set(sent_at.values()) <= {sent})
     if reads:
-        assert inputs.committable == min(unsettled, default=reads)
-
-
-def _expected(history: list[tuple[str, int]], unsettled: list[int]) -> bool:
-    if not unsettled:
-        return True
-    since = history.index(("read", unsettled[0]))
-    # An input that was settled before the oldest open one was read is none of these.
-    later = {offset for kind, offset in history[since:] if kind == "read"}
-    return not any(kind == "send" or (kind == "settle" and offset in later) for kind, offset in history[since:])
-
-
-def test_a_partly_settled_record_is_not_repeatable() -> None:
-    inputs = InputOffsets(lambda: 0)
-    packs = [open_pack(offset, 2) for offset in (7, 8)]
-    for pack in packs:
-        inputs.open(pack)
-    seen = [(inputs.is_repeatable, inputs.committable, inputs.weight)]
-    for left, done in ((1, []), (0, packs[:1])):
-        packs[0].left = left
-        inputs.settle(done)
-        seen.append((inputs.is_repeatable, inputs.committable, inputs.weight))
-    assert seen == [(True, 7, 4), (False, 7, 4), (True, 8, 2)]
+        assert inputs.committable == min(sent_at, default=reads)

@@ -9,7 +9,8 @@ from spout_sdk import HeldBackError
 from spout_sdk.delivery.delivery_guarantees import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.stats import Counters
-from tests.unit.sdk.memory import open_pack
+from tests.unit.sdk.memory import open_pack, opened
+from tuple_tree.commit_metadata import Commit
 
 
 class Transactions:
@@ -34,6 +35,14 @@ class Task:
     @property
     def committable(self) -> int | None:
         return self.inputs.committable
+
+    @property
+    def open_inputs(self) -> int:
+        return self.inputs.open_count
+
+    def commit(self, *, in_transaction: bool) -> Commit | None:
+        done = self.inputs.settled()
+        return None if done is None else Commit.of(done)
 
     def flush(self) -> None: ...
 
@@ -64,14 +73,14 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     if has_lost_a_task:
         # What waited in it does not count against the other one.
         inputs = process.assigned(0, lambda: 0)
-        inputs.open(pack := open_pack(0))
+        pack = opened(inputs, open_pack(0))
         inputs.settle([pack])
         guarantee.tick(1.0)
         process.lost(0)
         guarantee.flush(1.05)
     guarantee.tick(99.0)
     # A bolt has emitted while it holds an input.
-    process.assigned(1, lambda: transactions.emitted).open(open_pack(0))
+    opened(process.assigned(1, lambda: transactions.emitted), open_pack(0))
     transactions.emitted += 1
     guarantee.tick(100.0)
     guarantee.flush(103.9)

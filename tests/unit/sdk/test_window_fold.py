@@ -5,14 +5,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack, InputStream
-from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.kafka.kafka_reader import commit_metadata, read_commit_metadata
 from spout_sdk.records import MadeRecord
 from spout_sdk.windows.fold import WindowFold
 
@@ -22,6 +19,10 @@ SOURCES = [(stream.component, stream.stream) for stream in STREAMS]
 SIZES = st.integers(1, 9)
 
 Calls = list[tuple[str, Any]]
+
+
+def settle(tuple_: Tuple) -> None:
+    tuple_.pack.settled[tuple_.index] = 1
 
 
 @dataclass
@@ -40,15 +41,15 @@ class Effects:
 
     def ack(self, tuple_: Tuple) -> None:
         assert not tuple_.settled
-        tuple_.settled = True
+        settle(tuple_)
         self.calls.append(("ack", tuple_["n"]))
 
     def late(self, tuple_: Tuple) -> None:
-        tuple_.settled = True
+        settle(tuple_)
         self.calls.append(("late", tuple_["n"]))
 
     def skip(self, tuple_: Tuple) -> None:
-        tuple_.settled = True
+        settle(tuple_)
         self.skipped.append(tuple_["n"])
 
     def of(self, kind: str) -> list[Any]:
@@ -182,7 +183,7 @@ def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int)
         if "crash" in step:
             tuples, effects = tuples_of(times, streams), Effects()
             for each in tuples:
-                each.settled = each.offset < offset
+                each.pack.settled[each.index] = each.offset < offset
             made = fold(spec, effects, streams)
             made.resume(progress, offset, now)
             at = sum(each.settled for each in tuples)
@@ -224,12 +225,3 @@ def test_changed_windows_begin_without_the_committed_progress() -> None:
     anew = fold(tumbling(count=3), Effects())
     anew.resume(made.progress, 10, 0)
     assert anew.progress == ""
-
-
-def test_foreign_metadata_is_skipped_and_later_versions_are_rejected() -> None:
-    progress = '7:{"last":[7,1]}'
-    assert read_commit_metadata("read", 5, commit_metadata("read", progress)) == progress
-    for others in (None, "", "by hand", "2:attempt=3"):
-        assert read_commit_metadata("read", 5, others) is None
-    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 2, .* reads version 1: run"):
-        read_commit_metadata("read", 5, "2:read=7:{}")

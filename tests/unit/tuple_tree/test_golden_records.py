@@ -15,9 +15,11 @@ from confluent_kafka import TopicPartition
 from acker_worker.progress import Progress
 from inspection.dead_letters import DeadLetter, Replay, parse
 from spark_jobs.spout_loop import mark_of
-from spout_sdk.kafka_spout.partitions import Commit
+from spout_sdk.kafka_spout.partitions import SourceCommit
 from spout_sdk.records import MadeRecord
 from tests.packs import tuples_of
+from tuple_tree.commit_metadata import DONE, read_commit_metadata
+from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
 from tuple_tree.streams import Field, Stream
@@ -37,6 +39,10 @@ def headers_of(record: dict[str, Any]) -> list[tuple[str, Any]]:
 def stream_of(codec: Any) -> Stream:
     fields = tuple(Field(name=name, type=type_) for name, type_ in STREAMS[codec]["fields"])
     return Stream(name=codec, codec=codec, fields=fields)
+
+
+def runs_of(found: list[list[int]]) -> list[tuple[int, int]]:
+    return [(begin, end) for begin, end in found]
 
 
 def values_of(texts: list[str]) -> list[Any]:
@@ -93,6 +99,20 @@ def test_commits() -> None:
         golden["opened"],
     )
     for each in GOLDEN["spout_commits"]:
-        assert Commit.read(each["offset"], each["metadata"]) == Commit(each["offset"], each["next_attempt"])
+        done = DoneSet(each["offset"], runs_of(each["runs"]), failures=dict(each["failures"]))
+        commit = SourceCommit(done, each["next_attempt"])
+        found = SourceCommit.read(each["offset"], each["metadata"])
+        assert (found.next_attempt, [*found.done.runs], found.done.failures) == (
+            each["next_attempt"],
+            done.runs,
+            done.failures,
+        )
+        assert each["next_attempt"] is None or commit.made().metadata == each["metadata"]
+    golden = GOLDEN["bolt_commit"]
+    tuples = {at: runs_of(runs) for at, runs in golden["tuples"]}
+    texts = read_commit_metadata(golden["offset"], golden["metadata"])
+    assert texts is not None
+    bolt_done = DoneSet(golden["offset"], runs_of(golden["runs"]), tuples)
+    assert DoneSet.read(golden["offset"], texts[DONE]) == bolt_done
     golden = GOLDEN["spark_spout_commit"]
     assert mark_of(TopicPartition("source", 0, golden["offset"], golden["metadata"])) == golden["mark"]

@@ -1,9 +1,11 @@
-"""The offset manager: Storm's case, and any order against a naive model."""
+"""The offset manager: any order of outcomes, and owners that continue from a commit, against a naive model."""
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
 from tuple_tree.offsets import OffsetManager
 
 
@@ -32,8 +34,17 @@ def test_offsets_done_before_the_oldest_open_one_change_nothing() -> None:
     assert manager.open_count == 0
 
 
+def test_one_offset_that_stays_open_costs_one_interval() -> None:
+    manager = _started(0)
+    for offset in range(1, 100_000):
+        manager.start(offset)
+        manager.done(offset)
+    assert (manager.committable, manager.runs, manager.open_count) == (0, [(1, 100_000)], 1)
+    assert len(manager._begins) == 1
+
+
 class OffsetMachine(RuleBasedStateMachine):
-    """Offsets with gaps, done in any order, some of them twice."""
+    """Offsets with gaps, done in any order, some of them twice; and owners that continue from what is committed."""
 
     @initialize(first=st.integers(0, 50))
     def begin(self, first: int) -> None:
@@ -41,13 +52,17 @@ class OffsetMachine(RuleBasedStateMachine):
         self.next = first
         self.started: list[int] = []
         self.done_: set[int] = set()
+        self.unread: list[int] = []  # of the log, from the committed offset on, by a new owner
 
     @rule(gap=st.integers(0, 3))
     def start(self, gap: int) -> None:
-        offset = self.next + gap
-        self.manager.start(offset)
+        if self.unread:
+            offset = self.unread.pop(0)
+        else:
+            offset = self.next + gap
+            self.next = offset + 1
+        assert self.manager.start(offset) is (offset not in self.done_)
         self.started.append(offset)
-        self.next = offset + 1
 
     @precondition(lambda self: self.started)
     @rule(data=st.data(), in_order=st.booleans())
@@ -57,27 +72,72 @@ class OffsetMachine(RuleBasedStateMachine):
         self.done_.update(offsets)
 
     @precondition(lambda self: self.started)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from(self.started))
+        self.manager.done(offset)
+        self.done_.add(offset)
+
+    @precondition(lambda self: self.started)
     @rule(count=st.integers(1, 8))
     def the_next_are_all_done(self, count: int) -> None:
         offsets = [offset for offset in self.started if offset not in self.done_][:count]
         self.manager.all_done(offsets)
         self.done_.update(offsets)
 
+    @precondition(lambda self: self.started)
+    @rule(most=st.sampled_from([0, 4, 8, 16, 100]))
+    def another_owner_continues(self, most: int) -> None:
+        assert self.manager.committable is not None
+        done = DoneSet(self.manager.committable, self.manager.runs)
+        kept = DoneSet.read(done.offset, done.fitted(most).text)
+        self.manager = OffsetManager(kept.offset, kept.runs)
+        log = sorted({*self.started, *self.unread})
+        self.unread = [offset for offset in log if offset >= kept.offset]
+        self.started = [offset for offset in log if offset < kept.offset]
+        in_runs = {offset for begin, end in kept.runs for offset in range(begin, end)}
+        assert self.done_.issuperset(in_runs.intersection(log))
+        self.done_ = {offset for offset in self.started if offset in self.done_} | in_runs.intersection(log)
+
     @invariant()
-    def commits_one_after_the_done_prefix(self) -> None:
-        if not hasattr(self, "manager"):
+    def commits_what_is_done(self) -> None:
+        if not hasattr(self, "manager") or not (self.started or self.unread):
             return
-        prefix: list[int] = []
-        for offset in self.started:
-            if offset not in self.done_:
-                break
-            prefix.append(offset)
-        if prefix:
-            assert self.manager.committable == prefix[-1] + 1
-        else:
-            assert self.manager.committable == (self.started[0] if self.started else None)
-        assert self.manager.open_count == len(self.started) - len(self.done_)
-        assert self.manager.uncommitted_count == len(self.started) - len(prefix)
+        open_ = [offset for offset in self.started if offset not in self.done_]
+        committable = self.manager.committable
+        assert committable is not None
+        assert not open_ or committable <= open_[0]
+        assert all(offset in self.done_ for offset in self.started if offset < committable)
+        assert not [offset for offset in self.unread if offset < committable and offset not in self.done_]
+        behind = {offset for begin, end in self.manager.runs for offset in range(begin, end)}
+        log = {*self.started, *self.unread}
+        assert behind.intersection(log) == {offset for offset in self.done_ if offset > committable}
+        if self.started and not self.unread:
+            assert self.manager.open_to(self.started[-1]) == open_
+            assert self.manager.open_count == len(open_)
+            assert committable == (open_[0] if open_ else self.started[-1] + 1)
 
 
 TestOffsets = OffsetMachine.TestCase
+
+
+@pytest.mark.parametrize("most", [4_096, 40])
+@pytest.mark.parametrize("offset", [0, 2**40])
+def test_a_set_is_read_as_it_was_written_and_loses_the_shortest_runs(most: int, offset: int) -> None:
+    runs = [(offset + 1_000 * at, offset + 1_000 * at + at + 1) for at in range(1, 100)]
+    tuples = {offset: [(0, 3), (7, 8)], offset + 999: [(5, 6)]}
+    done = DoneSet(offset, runs, tuples, {offset: 3, offset + 17: 200})
+    fitted = done.fitted(most)
+    assert len(fitted.text) <= most
+    assert DoneSet.read(offset, fitted.text) == fitted
+    if most > 1_000:
+        assert fitted == done
+    else:
+        assert 0 < len(fitted.runs) < 99
+        assert [*fitted.runs] == runs[-len(fitted.runs) :]
+
+
+@pytest.mark.parametrize("text", ["AQ", "AQ==", "gA==", "AAAAAA==", "not base 64"])
+def test_a_broken_set_is_an_error(text: str) -> None:
+    with pytest.raises(CommitError, match="the commit at offset 7 has a set that cannot be read"):
+        DoneSet.read(7, text)

@@ -1,4 +1,4 @@
-"""With `exactly_once`: a failure behind an input that is held waits for it, and nothing happens twice."""
+"""Inputs that stay open: what is done around them is committed, and nothing that is done happens twice."""
 
 import asyncio
 import math
@@ -17,7 +17,6 @@ from spout_sdk import (
     OutputCollector,
     TaskContext,
     Tuple,
-    TupleAlreadyDoneError,
     declare,
 )
 from spout_sdk.testing import MemoryRecord
@@ -25,6 +24,8 @@ from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Split, rig
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.commit_metadata import Commit
+from tuple_tree.done_sets import DoneSet
 from tuple_tree.payloads import encode_tuples, payload_codec
 
 
@@ -71,6 +72,13 @@ def dead_letters(bench: Bench) -> int:
     return len(bench.sink.to(".dead-letters"))
 
 
+def deliver(bench: Bench) -> None:
+    """Reports what was held back."""
+    for sent in bench.sink.reported:
+        sent.deliver()
+        sent.on_delivery = None
+
+
 def outputs(bench: Bench) -> Counter[int]:
     return Counter(root for sent in bench.sink.to(".count") for root in sent.edges)
 
@@ -85,37 +93,80 @@ def outputs(bench: Bench) -> Counter[int]:
     ],
 )
 @pytest.mark.parametrize("in_one_record", [False, True])
-def test_a_failure_waits_for_the_inputs_that_are_held_before_it(line: str, reason: str, in_one_record: bool) -> None:
+def test_a_failure_is_committed_although_an_older_input_is_held(line: str, reason: str, in_one_record: bool) -> None:
     bench, task, _ = rig(Collects, guarantee="exactly_once")
     if in_one_record and line != "unreadable":  # one tuple of a record that cannot be read makes all of it unreadable
         execute(task, pack(bench, {1: "a", 2: line, 3: "b"}))
+        done = DoneSet(0, tuples={0: [(1, 2)]})
     else:
         execute(task, *(pack(bench, {root: each}) for root, each in enumerate(("a", line, "b"), 1)))
-    task.flush()
-    assert (bench.sink.failed(), dead_letters(bench), task.committable, task.inputs.is_repeatable) == ({}, 0, 0, True)
-    timeout = bench.topology.manifest.spouts[0].timeout_ms / 1000
-    for _ in range(2):
-        task.tick(bench.clock.advance(timeout / 3 + 0.1))
-    task.flush()
-    resets = Counter(root for batch in bench.sink.batches for root in batch.reset_roots.tolist())
-    assert (resets, task.inputs.is_repeatable) == ({2: 2}, True)
-    execute(task, pack(bench, {4: "go"}))
+        done = DoneSet(0, [(1, 2)])
     task.flush()
     assert bench.sink.failed().keys() == {2}
     assert bench.sink.failed()[2].startswith(reason) or "dead letter" in bench.sink.failed()[2]
-    assert dead_letters(bench) == (line == "unreadable")
-    assert (task.committable, task.inputs.is_repeatable) == (task.inputs.last_started + 1, True)
-    assert outputs(bench) == {1: 1, 3: 1, 4: 1}
+    assert (dead_letters(bench), outputs(bench)) == (line == "unreadable", {})
+    assert task.inputs.is_repeatable
+    assert task.commit(in_transaction=True) == Commit.of(done)
 
 
-def test_a_dead_letter_of_an_exception_waits_as_well() -> None:
-    bench, task, _ = rig(Collects, guarantee="exactly_once", on_exception="dead_letter")
-    execute(task, *(pack(bench, {root: line}) for root, line in enumerate(("a", "raise", "raise"), 1)))
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_dead_letter_is_done_when_it_is_delivered(guarantee: Any) -> None:
+    bench, task, _ = rig(Collects, guarantee=guarantee, on_exception="dead_letter")
+    bench.sink.holds_back = True
+    execute(task, *(pack(bench, {root: line}) for root, line in enumerate(("a", "raise", "unreadable"), 1)))
+    task.note_done()
+    assert (dead_letters(bench), task.commit()) == (2, Commit(0, ""))
+    deliver(bench)
+    task.note_done()
+    deliver(bench)
+    assert task.commit() == Commit.of(DoneSet(0, [(1, 3)]))
+
+
+def test_acks_of_tuples_whose_record_is_open_are_committed_when_they_are_delivered() -> None:
+    bench, task, bolt = rig(Collects)
+    execute(task, pack(bench, dict.fromkeys(range(6), "a")))
+    bench.sink.holds_back = True
+    bolt.collector.ack_all(bolt.held[2:4])
+    task.note_done()
+    bolt.collector.ack(bolt.held[0])
     task.flush()
-    assert (dead_letters(bench), task.committable, task.inputs.is_repeatable) == (0, 0, True)
-    execute(task, pack(bench, {4: "go"}))
+    assert task.commit() == Commit(0, "")
+    deliver(bench)
+    assert task.commit() == Commit.of(DoneSet(0, tuples={0: [(2, 4)]})), "the ack of the first was sent after that"
+    task.note_done()
+    assert task.commit() == Commit.of(DoneSet(0, tuples={0: [(0, 1), (2, 4)]}))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_what_is_done_is_not_executed_again(columns: bool) -> None:
+    bench, task, _ = rig(Collects)
+    task.resume(0, Commit.of(DoneSet(0, [(1, 2)], {0: [(0, 2), (3, 4)]})).metadata)
+    records = [pack(bench, {root: f"line {root}" for root in roots}) for roots in (range(5), range(5, 6), range(6, 7))]
+    if columns:
+        read = [[] if rows is None else [row[0] for row in rows] for rows in map(task.read_columns, records)]
+    else:
+        read = [[tuple_[0] for tuple_ in task.read(record)] for record in records]
+    assert read == [["line 2", "line 4"], [], ["line 6"]]
+    assert task.commit() == Commit.of(DoneSet(0, [(1, 2)])), "tuples are noted again before the next commit"
+    task.note_done()
+    assert task.commit() == Commit.of(DoneSet(0, [(1, 2)], {0: [(0, 2), (3, 4)]}))
+
+
+def test_a_transaction_waits_for_an_open_input_that_has_emitted() -> None:
+    bench, task, bolt = rig(Collects, guarantee="exactly_once")
+    execute(task, *(pack(bench, {root: "a"}) for root in range(3)))
+    bolt.collector.emit(("child",), anchors=bolt.held[1])
     task.flush()
-    assert (dead_letters(bench), task.committable, bench.sink.failed()) == (2, 4, {})
+    assert not task.inputs.is_repeatable
+    bolt.collector.ack(bolt.held[1])
+    task.flush()
+    assert task.inputs.is_repeatable
+    assert task.commit(in_transaction=True) == Commit.of(DoneSet(0, [(1, 2)]))
+    bolt.collector.emit(("alone",), anchors=())
+    assert not task.inputs.is_repeatable, "it may have been emitted for an input that is open"
+    bolt.collector.ack_all([bolt.held[0], bolt.held[2]])
+    task.flush()
+    assert (task.inputs.is_repeatable, task.committable) == (True, 3)
 
 
 class Writes(Collects):
@@ -126,8 +177,7 @@ class Writes(Collects):
 
 
 @pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
-def test_a_record_that_was_written_for_a_failure_that_waits_is_not_committed(on_exception: str) -> None:
-    """The input is read again, and the record would be written twice."""
+def test_a_record_that_was_written_while_an_input_is_open_is_not_committed(on_exception: str) -> None:
     bench, task, _ = rig(Writes, guarantee="exactly_once", on_exception=on_exception)
     execute(task, pack(bench, {1: "a"}), pack(bench, {2: "raise"}))
     task.flush()
@@ -137,16 +187,7 @@ def test_a_record_that_was_written_for_a_failure_that_waits_is_not_committed(on_
     assert (task.committable, task.inputs.is_repeatable, dead_letters(bench)) == (3, True, on_exception != "fail")
 
 
-def test_a_failure_whose_record_expires_is_settled() -> None:
-    bench, task, _ = rig(Collects, guarantee="exactly_once", on_exception="dead_letter")
-    execute(task, pack(bench, {1: "a"}), pack(bench, {2: "raise"}))
-    for _ in range(3):
-        task.tick(bench.clock.advance(2 * bench.topology.manifest.max_tree_age_ms / 1000))
-    task.flush()
-    assert (dead_letters(bench), task.open_inputs, task.committable) == (1, 0, 2)
-
-
-def test_a_failure_of_an_input_that_has_expired_waits_for_nothing() -> None:
+def test_a_failure_of_an_input_that_has_expired_is_sent() -> None:
     bench, task, bolt = rig(Collects, guarantee="exactly_once")
     execute(task, pack(bench, {1: "a"}))
     for _ in range(3):
@@ -154,15 +195,7 @@ def test_a_failure_of_an_input_that_has_expired_waits_for_nothing() -> None:
     execute(task, pack(bench, {2: "b"}))
     bolt.collector.fail(bolt.held[0], "too late")
     task.flush()
-    assert (bench.sink.failed(), list(task.outcomes.held)) == ({1: "too late"}, [])
-    assert (task.committable, task.inputs.is_repeatable) == (1, True)
-
-
-@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
-def test_failures_wait_for_nothing_with_other_guarantees(guarantee: Any) -> None:
-    bench, task, _ = rig(Collects, guarantee=guarantee)
-    execute(task, pack(bench, {1: "a", 2: "raise"}), pack(bench, {3: "unreadable"}))
-    assert (dead_letters(bench), bench.counters.errors, sum(bench.counters.failed.values())) == (1, 1, 1)
+    assert (bench.sink.failed(), task.committable, task.inputs.is_repeatable) == ({1: "too late"}, 1, True)
 
 
 class Coroutines(AsyncBolt):
@@ -237,7 +270,8 @@ class World:
 
     def commit(self) -> None:
         self.task.flush()
-        if not self.task.inputs.is_repeatable or self.task.committable is None:
+        commit = self.task.commit(in_transaction=True)
+        if not self.task.inputs.is_repeatable or commit is None or commit.left_out:
             return
         sink = self.bench.sink
         for batch in sink.batches:
@@ -247,7 +281,7 @@ class World:
         self.letters += dead_letters(self.bench)
         sink.tuples.clear()
         sink.reported.clear()
-        self.committed = self.task.committable, self.task.progress
+        self.committed = commit.offset, commit.metadata
 
     def stop(self) -> None:
         self.task.cleanup()
@@ -298,18 +332,3 @@ def test_each_input_is_settled_once_whatever_dies_stops_and_raises(bolt: Any, on
         assert settled == dict.fromkeys(range(world.roots), 1), f"seed {seed}"
         assert set(world.emits.values()) <= {1}, f"seed {seed}: emitted twice"
         assert not world.emits.keys() & world.fails.keys(), f"seed {seed}: emitted and failed"
-
-
-def test_an_emit_that_is_anchored_to_a_failed_input_does_not_send_its_fail_earlier() -> None:
-    bench, task, bolt = rig(Collects, guarantee="exactly_once")
-    execute(task, pack(bench, {1: "held"}))
-    (failed,) = task.read(pack(bench, {2: "fail"}))
-    assert task.execute(iter([failed]), math.inf)
-    with pytest.raises(TupleAlreadyDoneError):
-        bolt.collector.emit(("late",), anchors=failed)
-    task.flush()
-    assert not bench.sink.batches
-    execute(task, pack(bench, {3: "go"}))
-    task.flush()
-    assert bench.sink.failed() == {2: "no use"}
-    assert outputs(bench) == {1: 1, 3: 1}

@@ -1,0 +1,72 @@
+"""What a bolt or a spout commits: an offset, and metadata, such as `2:attempt=4;done=AQEBAAA=`, with texts by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
+
+LARGEST_METADATA: Final = 4_096
+"""Bytes that a broker takes: its `offset.metadata.max.bytes`, unless set otherwise."""
+
+ATTEMPT: Final = "attempt"
+"""Of a spout: the first attempt that no owner of the partition has used."""
+DONE: Final = "done"
+"""The text of a `DoneSet`."""
+READ: Final = "read"
+"""Of a bolt with windows: the last offset that was read, a colon, and the state of its windows."""
+
+_VERSION: Final = "2"
+_NAMES: Final = frozenset((ATTEMPT, DONE, READ))
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit of a partition.
+
+    Attributes:
+        offset: everything before it is done.
+        metadata: of Kafka's commit; it has what is done behind the offset.
+        left_out: how many offsets and tuples that are done behind the offset did not fit into the metadata.
+    """
+
+    offset: int
+    metadata: str
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, done: DoneSet, texts: Mapping[str, str] = MappingProxyType({})) -> "Commit":
+        """A commit of what is done, with other texts by name, in metadata of `LARGEST_METADATA` bytes at most."""
+        room = LARGEST_METADATA - len(commit_metadata({**texts, DONE: "="}))
+        fitted = done.fitted(room)
+        return cls(done.offset, commit_metadata({**texts, DONE: fitted.text}), done.size - fitted.size)
+
+
+def commit_metadata(texts: Mapping[str, str]) -> str:
+    """The metadata with these texts by name; empty ones are left out."""
+    named = ";".join(f"{name}={text}" for name, text in texts.items() if text)
+    return named and f"{_VERSION}:{named}"
+
+
+def read_metadata(read: int, windows: str) -> str:
+    """The metadata of a bolt with windows: the last offset that was read, and the state of its windows."""
+    return commit_metadata({READ: f"{read}:{windows}"})
+
+
+def read_commit_metadata(offset: int, metadata: str | None) -> Mapping[str, str] | None:
+    """The texts of the metadata of a committed offset, by name; None where another program has committed.
+
+    Raises `CommitError` if another version has.
+    """
+    version, _, named = (metadata or "").partition(":")
+    texts = {name: text for name, _, text in (each.partition("=") for each in named.split(";"))}
+    if _NAMES.isdisjoint(texts):
+        return None
+    if version != _VERSION:
+        raise CommitError(
+            f"the commit at offset {offset} has metadata of version {version}, and this program reads version "
+            f"{_VERSION}: run the version that committed it, or reset the offsets of its group"
+        )
+    return texts
