@@ -158,10 +158,13 @@ class RunningTopology:
 
 
 @contextlib.contextmanager
-def running_topology(topics: Topics, reference: str, variables: Mapping[str, str]) -> Iterator[RunningTopology]:
-    """Makes the topics of a topology, and runs all its components, one process each, and an acker worker for trees.
+def running_topology(
+    topics: Topics, reference: str, variables: Mapping[str, str], processes: Mapping[str, int] | None = None
+) -> Iterator[RunningTopology]:
+    """Makes the topics of a topology, and runs all its components, and an acker worker for trees.
 
-    `variables` are of the environment of its processes; yields when all are ready.
+    `variables` are of the environment of its processes, and components have one process unless `processes` has another
+    number; yields when all are ready.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, variables))
@@ -171,7 +174,7 @@ def running_topology(topics: Topics, reference: str, variables: Mapping[str, str
         if manifest.acking:
             # First: trees that wait for the acker's start would show how it starts, and not what it does.
             pool = stack.enter_context(running_ackers(topics, manifest.topology, manifest.ack_partitions))
-        runner = stack.enter_context(TopologyRunner(reference, topics.kafka, restart=False))
+        runner = stack.enter_context(TopologyRunner(reference, topics.kafka, processes, restart=False))
         if not runner.wait_ready(_READY_SECONDS):
             raise BenchmarkError(f"the topology {manifest.topology} was not ready within {_READY_SECONDS:g} s")
         yield RunningTopology(runner, pool)

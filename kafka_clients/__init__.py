@@ -10,7 +10,8 @@
 - `loop_runner`: runs the loop of a process, and reports how it does.
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.
-- `metrics`: statistics for Prometheus; `stats_publisher`: sends a process's statistics to `{topology}.stats`.
+- `metrics`: statistics for Prometheus; `stats_publisher`: sends a process's statistics to `{topology}.stats`;
+  `stats_reader`: reads those of other processes.
 - `supervision`: keeps processes running; both sides of the pipes between.
 - `errors`: the hierarchy.
 """

@@ -182,7 +182,8 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
     if target is not None:
         uses[target] += _WRITES
     permissions = [Permission("topic", topic, tuple(dict.fromkeys(each))) for topic, each in uses.items()]
-    permissions.append(_stats(topology))
+    shuffles = bool(manifest.shuffled_to(name)) and not component.external
+    permissions.append(_stats(topology, *(_READS if shuffles else ())))
     permissions.append(Permission("group", component_group(topology, name), _READS))
     if manifest.guarantee == "exactly_once" and not is_spout and not component.external:
         # Each of its processes has an id of its own.
@@ -191,9 +192,9 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
     return Role(name, title, tuple(permissions), is_component=True, note=note)
 
 
-def _stats(topology: str) -> Permission:
+def _stats(topology: str, *more: Operation) -> Permission:
     # A topology works without its statistics.
-    return Permission("topic", stats_topic(topology), _WRITES, optional=True)
+    return Permission("topic", stats_topic(topology), (*more, *_WRITES), optional=True)
 
 
 def remedy(role: str | None = None) -> str:

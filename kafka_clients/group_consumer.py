@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_clients.client_settings import INSTANCE, new_client
 from kafka_clients.errors import GONE, REFUSED, BrokerError, access_refused
-from kafka_clients.librdkafka_bugs import HANG_SECONDS, LOST, BrokerMonitor, bounded
+from kafka_clients.librdkafka_bugs import HANG_SECONDS, LOST, STATISTICS_MS, BrokerMonitor, bounded
 from kafka_clients.repeated_lines import get_logger
 
 logger = get_logger(__name__)
@@ -42,6 +42,7 @@ class GroupConsumer:
         on_error: called with what came in place of a record; returns whether it was handled.
         on_commit: called with the answer to a commit in the background.
         recoverable: exceptions of callbacks that do not end the process; another one replaces them.
+        statistics_ms: milliseconds after which it is known anew how many records are unread.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class GroupConsumer:
         on_error: Callable[[Message, KafkaError], bool] = lambda _message, _error: False,
         on_commit: Callable[[KafkaError | None, Sequence[TopicPartition]], None] = lambda _error, _partitions: None,
         recoverable: tuple[type[Exception], ...] = (),
+        statistics_ms: int = STATISTICS_MS,
     ) -> None:
         self._name = name
         self._group = str(settings.get("group.id"))
@@ -64,7 +66,7 @@ class GroupConsumer:
         # Offset and metadata of the last commit of each partition, unless one has failed since.
         self._last_commits: dict[tuple[str, int], tuple[int, str | None]] = {}
         self._raised: Exception | None = None
-        self._monitor = BrokerMonitor()
+        self._monitor = BrokerMonitor(statistics_ms)
         # A dynamic member leaves when it is closed; a user who has set another instance wants its place to be kept.
         self._leaves = instance is not None and settings[INSTANCE] == instance
         self.client = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
@@ -76,8 +78,13 @@ class GroupConsumer:
 
     @property
     def unread(self) -> int:
-        """Records that wait to be read, as far as was known up to five seconds ago."""
-        return self._monitor.unread
+        """Records that wait to be read, as far as was known when the client last reported."""
+        return sum(self._monitor.unread.values())
+
+    def unread_of(self, topic: str, partition: int, *, is_paused: bool) -> int:
+        """The same of one partition."""
+        known = self._monitor.unused if is_paused else self._monitor.unread
+        return known.get((topic, partition), 0)
 
     def subscribe(self, topic: str, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
         """Joins the group; the callbacks are called while the consumer is read or closed."""

@@ -110,37 +110,48 @@ LOST: Final = (
     "is lost: start it again"
 )
 
-_STATISTICS_MS: Final = 5_000
-_SURE: Final = 2  # statistics in a row: between forgetting all and beginning again there is a moment without any
+STATISTICS_MS: Final = 5_000
+_SURE: Final = 2  # of them: between forgetting all and beginning again there is a moment without any broker
 _NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are no brokers, such as the coordinator's role
 
 
 class BrokerMonitor:
-    """Whether the metadata of one client, which has to be polled, still have a broker, reachable or not."""
+    """Whether the metadata of one client, which has to be polled, still have a broker, reachable or not.
 
-    def __init__(self) -> None:
+    Attributes:
+        unread: topic and partition → records that wait to be read, as far as it knows.
+        unused: the same of a partition that is paused, whose fetched records the client has dropped; those behind the
+            last record that was read, and transaction markers.
+    """
+
+    def __init__(self, statistics_ms: int = STATISTICS_MS) -> None:
+        self._statistics_ms = statistics_ms
         self._without = 0
-        self.unread = 0  # records of its partitions that wait to be read, as far as it knows
+        self.unread: dict[tuple[str, int], int] = {}
+        self.unused: dict[tuple[str, int], int] = {}
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"statistics.interval.ms": _STATISTICS_MS, "stats_cb": self.on_stats}
+        return {"statistics.interval.ms": self._statistics_ms, "stats_cb": self.on_stats}
 
     @property
     def lost(self) -> bool:
-        return self._without >= _SURE
+        return self._without * self._statistics_ms >= _SURE * STATISTICS_MS
 
     def on_stats(self, statistics: str) -> None:
         values = json.loads(statistics)
         known = [broker for broker in values["brokers"].values() if broker["source"] not in _NO_BROKERS]
         self._without = 0 if known else self._without + 1
-        read = [part for topic in values.get("topics", {}).values() for part in topic["partitions"].values()]
-        # By what it fetches next, not by what was read last: behind that there may be only transaction markers.
-        self.unread = sum(
-            part["fetchq_cnt"] + (max(0, part["ls_offset"] - part["next_offset"]) if part["next_offset"] >= 0 else 0)
-            for part in read
-            if part["fetch_state"] == "active"
-        )
+        unread, unused = {}, {}
+        for name, topic in values.get("topics", {}).items():
+            for part in topic["partitions"].values():
+                if part["fetch_state"] == "active":
+                    place, end = (name, part["partition"]), part["ls_offset"]
+                    # By what it fetches next, not by what was read last: behind that there may be only markers.
+                    unread[place] = part["fetchq_cnt"] + (max(0, end - at) if (at := part["next_offset"]) >= 0 else 0)
+                    unused[place] = max(0, end - at) if (at := part["app_offset"]) >= 0 else 0
+        # Another thread may read them.
+        self.unread, self.unused = unread, unused
 
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@
   ack batches as columns, and their shares among the partitions.
 - `names`: what topologies, components and topics may be called.
 - `manifest`: what a topology is, as published in `acker.topologies`, and its topics.
-- `routing`: which acker partition owns a root, which tasks receive which tuples.
+- `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs, packs among them.
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a
   partition; `done_sets`: what is done of it, as `commit_metadata` has it.

@@ -34,6 +34,7 @@ Grouping = Literal["shuffle", "local_or_shuffle", "none", "fields", "partial_key
 recipient's topic, so no task is nearer than another. `custom` is code of the component that emits."""
 
 KEYED: Final = ("fields", "partial_key")  # groupings by fields; the record's key holds them
+SHUFFLES: Final = ("shuffle", "local_or_shuffle", "none")  # groupings for which any task will do
 NEED_CODE: Final = ("custom", "direct", "partial_key")
 """Groupings that only code of the emitting component can follow: its own, or what it remembers of its emits."""
 
@@ -196,6 +197,16 @@ class Manifest(_Frozen):
             ahead += sources - seen
             seen |= sources
         return [spout for spout in self.spouts if spout.name in seen]
+
+    def shuffled_to(self, name: str) -> list[BoltManifest]:
+        """The bolts with several tasks, run by the SDK, to which a component emits by a shuffle grouping."""
+        return [
+            bolt
+            for bolt in self.bolts
+            if bolt.tasks > 1
+            and not bolt.external
+            and any(each.source == name and each.grouping in SHUFFLES for each in bolt.subscriptions)
+        ]
 
     def component(self, name: str) -> Component:
         """The component of that name. Raises `ValueError` if there is none, naming the known ones."""

@@ -6,8 +6,6 @@ whole columns choose the same tasks for the same fields; those that are free to 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import cycle, islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +15,7 @@ from tuple_tree.anchors import Rows
 from tuple_tree.fields import plain
 from tuple_tree.manifest import Subscription
 from tuple_tree.payloads import PackCodec
+from tuple_tree.shuffle import SetShares, Share, Shuffle
 
 HASH_SEED: Final = 42
 _SECOND_SEED: Final = 43
@@ -106,7 +105,6 @@ CustomFactory = Callable[[], CustomGrouping]
 CustomGroupings = Mapping[tuple[str, str, str], CustomFactory]
 """Custom groupings by emitting component, stream and receiving bolt."""
 
-Share = tuple[int, Rows | slice]  # a task, and the rows that it receives
 Receivers = Callable[[Sequence[int]], Any]
 """Makes of tasks, by their numbers, what stands for them where tuples are emitted."""
 Choose = Callable[[Sequence[Any]], Any]
@@ -122,11 +120,13 @@ class Chooser(NamedTuple):
         choose: the receivers of a copy, by the values of a tuple.
         choose_rows: the rows of each task, for a record batch of a stream with the codec.
         key_of: the key of a record of one tuple, of its grouping fields; None if it is not grouped by fields.
+        set_shares: sets the shares of the tasks; None if it is no shuffle.
     """
 
     choose: Choose
     choose_rows: ChooseRows
     key_of: KeyOf | None = None
+    set_shares: SetShares | None = None
 
 
 def chooser(
@@ -146,7 +146,8 @@ def chooser(
     each = [receivers((task,)) for task in range(tasks)]  # made once: most groupings choose one task
     match subscription.grouping:
         case "shuffle" | "local_or_shuffle" | "none":
-            return _shuffle(each, start % tasks)
+            shuffle = Shuffle(each, start % tasks)
+            return Chooser(shuffle.choose, shuffle.choose_rows, set_shares=shuffle.set_shares)
         case "fields":
             return _fields(each, positions)
         case "partial_key":
@@ -164,23 +165,6 @@ def chooser(
                 raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
             choose = _custom(custom(), tasks, field_names)
             return Chooser(lambda values: receivers(choose(values)), _row_by_row(choose))
-
-
-def _shuffle(receivers: Sequence[Any], start: int) -> Chooser:
-    """The tasks in turn; of a batch, runs of rows, as long as each other to within a row."""
-    turn, tasks = start, len(receivers)
-
-    def choose_rows(_codec: PackCodec, batch: Any) -> list[Share]:
-        nonlocal turn
-        rows = batch.num_rows
-        parts = min(tasks, rows)
-        bounds = [rows * part // parts for part in range(parts + 1)] if parts else [0]
-        shares: list[Share] = [((turn + part) % tasks, slice(bounds[part], bounds[part + 1])) for part in range(parts)]
-        turn = (turn + parts) % tasks
-        return shares
-
-    # The second argument of a call of `next` is what it returns at the end, and there is none.
-    return Chooser(partial(next, islice(cycle(receivers), start, None)), choose_rows)
 
 
 def _fields(receivers: Sequence[Any], positions: tuple[int, ...]) -> Chooser:

@@ -63,6 +63,7 @@ class Topology:
         kafka_targets: `KafkaBolt` → the topic that it writes to, unless a function of the tuple names it.
         pack_tuples: how many tuples a record carries at most.
         acks_ahead: whether a bolt sends the entries of children before that of their input.
+        even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.
     """
 
     manifest: Manifest
@@ -74,6 +75,7 @@ class Topology:
     kafka_targets: Mapping[str, str] = field(default_factory=dict)
     pack_tuples: int = MAX_ROWS
     acks_ahead: bool = False
+    even_shuffles: frozenset[tuple[str, str, str]] = frozenset()
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
+from tuple_tree.shuffle import SetShares
 from tuple_tree.streams import Stream
 
 Targets = tuple[tuple[OpenPack, ...], tuple[TaskId, ...]]
@@ -24,6 +25,7 @@ class Route(NamedTuple):
     tasks: tuple[TaskId, ...]
     choose: Choose
     choose_rows: ChooseRows
+    set_shares: SetShares | None  # of a shuffle that follows the load of the tasks
 
     def targets(self, tasks: Sequence[int]) -> Targets:
         """The receivers with these numbers."""
@@ -76,6 +78,12 @@ class EmitPlan:
         known = ", ".join(f"{route.tasks[0]} to {route.tasks[-1]}" for route in self.routes) or "none"
         raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
 
+    def set_shares(self, bolt: str, shares: Sequence[float]) -> None:
+        """Sets the shares of a bolt's tasks in shuffle groupings that follow the load."""
+        for route in self.routes:
+            if route.set_shares is not None and route.tasks[0].component == bolt:
+                route.set_shares(shares)
+
     def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
         """The error of values that a grouping has refused."""
         if isinstance(error, TypeError):  # whose text says all
@@ -125,7 +133,8 @@ def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -
                 made = chooser(subscription, bolt.tasks, stream.field_names, begin, custom, receivers)
                 has_key = made.key_of is not None and codec.max_rows == 1
                 choose = _with_key(made.choose, made.key_of) if has_key else made.choose  # type: ignore[arg-type]
-                routes.append(Route(packs, ids, choose, made.choose_rows))
+                is_even = (component, stream.name, bolt.name) in topology.even_shuffles
+                routes.append(Route(packs, ids, choose, made.choose_rows, None if is_even else made.set_shares))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 
 from kafka_clients.group_consumer import GroupConsumer
+from kafka_clients.librdkafka_bugs import STATISTICS_MS
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import RolledBackError
@@ -19,6 +20,8 @@ ANSWER_SECONDS: Final = 10.0
 # What is fetched ahead of a partition. A pause drops it, and it is fetched again: by default 64 MB. With 8 MB a fast
 # bolt reads as fast, since a client with a full queue looks again after 50 ms.
 _AHEAD: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8_192}
+
+_INBOX_STATISTICS_MS: Final = 1_000  # between two reports of what is unread, which shuffle groupings follow
 
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
@@ -48,12 +51,14 @@ class KafkaReader:
         instance: str | None = None,
     ) -> None:
         settings = {**_AHEAD, **consumer_settings(kafka, group, instance)}
-        self.member = GroupConsumer(settings, topic, instance, recoverable=(RolledBackError,))
+        every = STATISTICS_MS if from_end else _INBOX_STATISTICS_MS
+        self.member = GroupConsumer(settings, topic, instance, recoverable=(RolledBackError,), statistics_ms=every)
         self._client = self.member.client
         self.leave, self.close, self.read = self.member.leave, self.member.close, self.member.read
         self._topic = topic
         self._group = group
         self._from_end = from_end
+        self._paused: set[int] = set()
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost
@@ -111,10 +116,12 @@ class KafkaReader:
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Reads nothing more of partitions until `resume`, or until they are revoked and assigned again."""
-        self._client.pause(self._places(partitions))
+        self._client.pause(self._places(numbers := [*partitions]))
+        self._paused.update(numbers)
 
     def resume(self, partitions: Iterable[int]) -> None:
-        self._client.resume(self._places(partitions))
+        self._client.resume(self._places(numbers := [*partitions]))
+        self._paused.difference_update(numbers)
 
     def rewind(self, partitions: Sequence[int], offsets: Mapping[int, int]) -> None:
         """Reads assigned partitions again, from these offsets, or from the committed ones."""
@@ -124,11 +131,16 @@ class KafkaReader:
             each.offset = offsets.get(each.partition, OFFSET_INVALID)
         self._client.incremental_assign(held)
         self._client.resume(held)
+        self._paused.difference_update(partitions)
 
     @property
     def unread(self) -> int:
-        """Records that wait to be read, as far as was known up to five seconds ago."""
+        """Records that wait to be read, as far as was known when the client last reported, a second ago at most."""
         return self.member.unread
+
+    def unread_of(self, partition: int) -> int:
+        """The same of one partition."""
+        return self.member.unread_of(self._topic, partition, is_paused=partition in self._paused)
 
     def _assign(self, partitions: list[TopicPartition]) -> None:
         if self._from_end:
@@ -138,6 +150,7 @@ class KafkaReader:
         self._client.incremental_assign(partitions)
         # What was paused when it was revoked would come back paused.
         self._client.resume(partitions)
+        self._paused.difference_update(partition.partition for partition in partitions)
         self._on_assigned([partition.partition for partition in partitions])
 
     def _revoke(self, partitions: list[TopicPartition]) -> None:

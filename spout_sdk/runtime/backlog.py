@@ -1,10 +1,13 @@
 """Records and tuples that a bolt's process has read and not executed yet."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Sized
-from typing import Any
+from operator import length_hint
+from typing import Any, Final
 
 from confluent_kafka import Message
+
+_RECENT: Final = 0.5  # how much of the tuples and records of one count is left in the next
 
 
 class Backlog:
@@ -17,6 +20,8 @@ class Backlog:
     def __init__(self) -> None:
         self.begun: dict[int, Any] = {}
         self._records: defaultdict[int, deque[Message]] = defaultdict(deque)
+        self._taken: Counter[int] = Counter()  # records that were begun
+        self._sizes: dict[int, tuple[int, int, float, float]] = {}
 
     def add(self, records: Iterable[Message]) -> None:
         for record in records:
@@ -34,6 +39,7 @@ class Backlog:
     def next_record(self, partition: int) -> Message:
         records = self._records[partition]
         record = records.popleft()
+        self._taken[partition] += 1
         if not records:
             del self._records[partition]
         return record
@@ -43,10 +49,27 @@ class Backlog:
         wanted = [*self._records] if partitions is None else partitions
         return [record for partition in wanted for record in self._records.pop(partition, ())]
 
+    def waiting(self, partition: int, executed: int, unread: int) -> int:
+        """Tuples of a partition that are not executed, given how many were, and how many records are not read.
+
+        Records have as many tuples as those that were begun since the last calls.
+        """
+        begun = length_hint(self.begun.get(partition, ()))
+        tuples, records = executed + begun, self._taken[partition]
+        tuples_before, records_before, of_tuples, of_records = self._sizes.get(partition, (executed, 0, 0.0, 0.0))
+        of_tuples = _RECENT * of_tuples + max(0, tuples - tuples_before)
+        of_records = _RECENT * of_records + max(0, records - records_before)
+        self._sizes[partition] = tuples, records, of_tuples, of_records
+        size = of_tuples / of_records if of_records else 1.0
+        return begun + round(size * (unread + len(self._records.get(partition, ()))))
+
     def drop(self, partitions: Iterable[int]) -> tuple[list[Message], int]:
         """Forgets all of some partitions; returns the records that were not begun, and how many tuples were left."""
         dropped = [*partitions]
         rests = [self.begun.pop(partition) for partition in dropped if partition in self.begun]
+        for partition in dropped:
+            self._taken.pop(partition, None)
+            self._sizes.pop(partition, None)
         return self.take(dropped), sum(map(_count, rests))
 
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Final
 
 from confluent_kafka import Producer
@@ -20,6 +20,7 @@ from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.execute_watch import ExecuteWatch, Limits, end_process
+from spout_sdk.runtime.share_watch import ShareWatch
 from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.runtime.timeout_resets import TimeoutResets
@@ -74,9 +75,10 @@ class ComponentRunner:
         self._runner = LoopRunner(on_stats or (lambda _stats: None), clock)
         self._process = ComponentProcess(
             *(topology, component, checked(kafka), clock, entropy, Counters()),
-            *(self._runner.tick, lambda: self._runner.stopping, slot),
+            *(self._tick, lambda: self._runner.stopping, slot),
         )
         self._on_hanging = on_hanging
+        self._shares: ShareWatch | None = None
 
     def run(self) -> None:
         """Works until `stop` is called; then everything is flushed, committed and given back.
@@ -99,8 +101,9 @@ class ComponentRunner:
                 *(topology.name, "component", component), *(Producer(producer_settings(kafka)), admin, process.clock())
             )
             loop = component_loop(process, self._slot)
+            self._shares = ShareWatch(topology, component, kafka, loop.set_shares)
             logger.info("%s of %s started", component, topology.name)
-            with self._watched(loop):
+            with closing(self._shares), self._watched(loop):
                 self._runner.run(loop, TopicWatch(admin, list(uses)), publisher)
 
     def stop(self) -> None:
@@ -111,6 +114,11 @@ class ComponentRunner:
     def stats(self) -> Stats:
         """Statistics so far; exact only in the thread of `run`."""
         return self._runner.stats or Stats(self._process.component, (os.getpid(),))
+
+    def _tick(self, now: float) -> None:
+        self._runner.tick(now)
+        if self._shares is not None:
+            self._shares.look(now)
 
     def _watched(self, loop: SpoutLoop | BoltLoop) -> AbstractContextManager[object]:
         """Watches the calls of a bolt inside the block."""

@@ -82,6 +82,12 @@ class TaskLoop(Loop, Generic[T]):
         """Prepares the tasks that the group assigns at once, and does nothing else; for the testing kit."""
         self._reader.read(0)
 
+    def set_shares(self, bolt: str, shares: Sequence[float]) -> None:
+        """Sets the shares of a bolt's tasks in the shuffle groupings by which this process emits to it."""
+        for task in self.tasks.values():
+            for plan in task.plans.values():
+                plan.set_shares(bolt, shares)
+
     @abstractmethod
     def flush(self) -> None:
         """Flushes all tasks, as their input is idle; after a tick, whose tuples and acks are sent with the others."""

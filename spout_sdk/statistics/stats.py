@@ -116,9 +116,11 @@ class Stats(Counts):
         tasks: that they own now.
         task_executed: of a bolt, task → tuples that it executed.
         task_busy_ms: of a bolt, task → milliseconds for which it executed tuples.
+        task_waiting: of a bolt, task that the process owns → tuples of its inbox that it has not executed, as far as
+            is known: records that are not read count as those before. Shuffle groupings follow it.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
-        unread: of a bolt, records of its inbox that it has not read, as the client knew up to five seconds ago. Records
+        unread: of a bolt, records of its inbox that it has not read, as the client knew up to a second ago. Records
             that the bolt holds are part of the lag of its group, and not of this.
         oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
             committed offset. Empty if none is open.
@@ -136,6 +138,7 @@ class Stats(Counts):
     tasks: tuple[int, ...] = shown(f"{PREFIX}tasks_owned", "Tasks that these processes own.", default=())
     task_executed: Mapping[str, int] = field(default_factory=dict)
     task_busy_ms: Mapping[str, int] = field(default_factory=dict)
+    task_waiting: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     pending: int = shown(
         f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
@@ -168,6 +171,7 @@ class Stats(Counts):
             "counters",
             "task_executed",
             "task_busy_ms",
+            "task_waiting",
         )
         return replace(
             self,
@@ -183,7 +187,7 @@ class Stats(Counts):
 
     def retired(self) -> "Stats":
         """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
-        ended = replace(self, pids=(), tasks=(), pending=0, unread=0)
+        ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:

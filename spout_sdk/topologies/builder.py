@@ -55,15 +55,26 @@ class BoltDeclarer:
     Attributes:
         subscriptions: what was declared so far.
         groupings: the custom ones of them.
+        even_shuffles: shuffle groupings that do not follow the load: emitting component, stream and bolt.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.subscriptions: tuple[Subscription, ...] = ()
         self.groupings: dict[tuple[str, str, str], CustomFactory] = {}
+        self.even_shuffles: set[tuple[str, str, str]] = set()
 
-    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Spreads the tuples of a stream evenly over the bolt's tasks."""
+    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM, *, load_aware: bool = True) -> "BoltDeclarer":
+        """Spreads the tuples of a stream over the bolt's tasks: evenly, unless the load of the tasks differs.
+
+        Args:
+            source: the component that emits.
+            stream: one of its streams.
+            load_aware: whether slow tasks receive less, by the statistics that tasks publish; False for a round robin
+                in any case. A component in Spark spreads evenly.
+        """
+        if not load_aware:
+            self.even_shuffles.add((source, stream, self._name))
         return self._subscribe(source, stream, "shuffle")
 
     def fields_grouping(self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
@@ -302,6 +313,7 @@ class TopologyBuilder:
             raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
         bolts = []
         groupings: dict[tuple[str, str, str], CustomFactory] = {}
+        even_shuffles: set[tuple[str, str, str]] = set()
         for bolt, declarer in self._bolts:
             if not declarer.subscriptions:
                 raise TopologyError(
@@ -310,6 +322,7 @@ class TopologyBuilder:
                 )
             bolts.append(bolt.model_copy(update={"subscriptions": declarer.subscriptions}))
             groupings |= declarer.groupings
+            even_shuffles |= declarer.even_shuffles
         slowest = max(spout.timeout_ms for spout in self._spouts)
         with as_topology_error():
             manifest = Manifest.of(
@@ -335,6 +348,7 @@ class TopologyBuilder:
             {name: topic for name, topic in targets.items() if isinstance(topic, str)},
             self._pack_tuples,
             acks_ahead,
+            frozenset(even_shuffles),
         )
 
     def _add(

@@ -28,7 +28,7 @@ def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(
 
     def on_stats(statistics: str) -> None:
         monitor.on_stats(statistics)
-        unread.append(monitor.unread)
+        unread.append(sum(monitor.unread.values()))
 
     settings = {**monitor.settings, "statistics.interval.ms": 20, "stats_cb": on_stats, "group.id": topic}
     consumer = Consumer({**kafka, **settings, "enable.auto.commit": False})

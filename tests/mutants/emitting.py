@@ -12,7 +12,9 @@ from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.emitting.task import Task
+from spout_sdk.statistics import task_shares
 from tests.mutants.patches import Patches, mutant
+from tuple_tree import shuffle
 from tuple_tree.anchors import AnchorColumns, Columns
 from tuple_tree.input_batch import InputBatch
 
@@ -184,3 +186,18 @@ class _Sink:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sink, name)
+
+
+@mutant("shuffle", "tests/unit/tuple_tree/test_shuffle.py::test_a_round_has_the_shares_of_the_tasks_and_a_turn_of_each")
+def a_slow_task_has_no_turn(patches: Patches) -> None:
+    @patches.wrap(shuffle, "turns_of")
+    def turns_of(original: Any, shares: Sequence[float]) -> list[int] | None:
+        turns: list[int] | None = original(shares)
+        return turns and [turn - (turn == 1) for turn in turns]
+
+
+@mutant("shuffle", f"{_SDK}/test_task_shares.py::test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing")
+def stale_statistics_count(patches: Patches) -> None:
+    @patches.wrap(task_shares._Task, "load")
+    def load(original: Any, task: Any, _now: float) -> Any:
+        return original(task, task._at)

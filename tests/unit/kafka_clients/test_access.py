@@ -14,7 +14,7 @@ from kafka_clients.access import (
 )
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
-from tuple_tree.manifest import Guarantee, Manifest
+from tuple_tree.manifest import BoltManifest, Grouping, Guarantee, Manifest, Subscription
 from tuple_tree.names import transactional_id
 from tuple_tree.streams import declare
 
@@ -125,3 +125,22 @@ def test_missing_acls_are_described() -> None:
         assert shortfall(needed, allowed) == message
     assert remedy("split") == "allow it with what acker topics acls MODULE:TOPOLOGY --role split prints"
     assert "--role" not in remedy()
+
+
+def test_a_component_of_the_sdk_reads_the_statistics_of_the_tasks_that_share_a_shuffle() -> None:
+    cases: tuple[tuple[int, Grouping, bool, str], ...] = (
+        (2, "shuffle", False, "rw"),
+        (2, "none", False, "rw"),
+        (2, "local_or_shuffle", False, "rw"),
+        (1, "shuffle", False, "w"),
+        (2, "global", False, "w"),
+        (2, "shuffle", True, "w"),
+    )
+    for tasks, grouping, external, uses_of_stats in cases:
+        receives = Subscription(source="a", stream="default", grouping=grouping)
+        receiver = BoltManifest(name="b", tasks=tasks, subscriptions=(receives,))
+        made = manifest_of(spout("a", external=external), receiver, topology="t")
+        role = component_role(made, "a")
+        assert uses(role)["topic:t.stats"] == uses_of_stats
+        assert "t.stats" not in role.needed_topics
+        assert uses(component_role(made, "b"))["topic:t.stats"] == "w"

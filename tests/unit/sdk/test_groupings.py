@@ -17,7 +17,7 @@ FIELDS = ("word", "n", "ok")
 
 def choosing(grouping: Grouping, *fields: str, tasks: int = 4, start: int = 0, custom: Any = None) -> Any:
     subscription = Subscription(source="lines", stream="default", grouping=grouping, fields=fields)
-    choose, _, key_of = chooser(subscription, tasks, FIELDS, start, custom)
+    choose, _, key_of, _ = chooser(subscription, tasks, FIELDS, start, custom)
     return choose if key_of is None else lambda values: (key_of(values), choose(values))
 
 

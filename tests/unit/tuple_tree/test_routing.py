@@ -91,7 +91,7 @@ def _compare(stream: Stream, rows: list[tuple[Any, ...]], fields: list[str], tas
     """The rows of each task, as columns, as tuples, and by XXH64 of the documented key."""
     subscription = Subscription(source="lines", stream="default", grouping="fields", fields=tuple(fields))
     codec = PackCodec(stream)
-    choose, choose_rows, _ = chooser(subscription, tasks, stream.field_names, 0)
+    choose, choose_rows, *_ = chooser(subscription, tasks, stream.field_names, 0)
     columns = zip(*rows, strict=True) if rows else [()] * len(codec.schema)
     arrays = [pa.array(list(values), type_) for values, type_ in zip(columns, codec.schema.types, strict=True)]
     batch = codec.batch(pa.Table.from_arrays(arrays, schema=codec.schema))
