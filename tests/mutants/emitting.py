@@ -196,7 +196,9 @@ def a_slow_task_has_no_turn(patches: Patches) -> None:
         return turns and [turn - (turn == 1) for turn in turns]
 
 
-@mutant("shuffle", f"{_SDK}/test_task_shares.py::test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing")
+@mutant(
+    "shuffle", f"{_SDK}/test_task_shares.py::test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing"
+)
 def stale_statistics_count(patches: Patches) -> None:
     @patches.wrap(task_shares._Task, "load")
     def load(original: Any, task: Any, _now: float) -> Any:
