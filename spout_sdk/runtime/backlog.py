@@ -1,11 +1,13 @@
 """Records and tuples that a bolt's process has read and not executed yet."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from operator import length_hint
 from typing import Any, Final
 
 from confluent_kafka import Message
+
+from spout_sdk.statistics.stats import Counters
 
 _RECENT: Final = 0.5  # how much of the tuples and records of one count is left in the next
 
@@ -49,11 +51,14 @@ class Backlog:
         wanted = [*self._records] if partitions is None else partitions
         return [record for partition in wanted for record in self._records.pop(partition, ())]
 
-    def waiting(self, partition: int, executed: int, unread: int) -> int:
-        """Tuples of a partition that are not executed, given how many were, and how many records are not read.
+    def waiting(self, partitions: Iterable[int], counters: Counters, unread: Callable[[int], int]) -> dict[str, int]:
+        """Partition → tuples that are not executed; `unread` returns how many of its records are not read.
 
         Records have as many tuples as those that were begun since the last calls.
         """
+        return {str(each): self._waiting(each, counters.load(each).executed, unread(each)) for each in partitions}
+
+    def _waiting(self, partition: int, executed: int, unread: int) -> int:
         begun = length_hint(self.begun.get(partition, ()))
         tuples, records = executed + begun, self._taken[partition]
         tuples_before, records_before, of_tuples, of_records = self._sizes.get(partition, (executed, 0, 0.0, 0.0))

@@ -65,14 +65,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         # Another thread may ask, while tasks come and go.
         seconds, oldest = max((task.oldest_input(now) for task in list(self.tasks.values())), default=NO_INPUT)
         shown = replace(super().stats(stalled), oldest_input=oldest, oldest_input_seconds=seconds)
-        return replace(shown, unread=self._reader.unread, task_waiting=self._waiting())
-
-    def _waiting(self) -> dict[str, int]:
-        backlog, reader, counters = self._backlog, self._reader, self._environment.counters
-        return {
-            str(task): backlog.waiting(task, counters.load(task).executed, reader.unread_of(task))
-            for task in list(self.tasks)
-        }
+        waiting = self._backlog.waiting([*self.tasks], self._environment.counters, self._reader.unread_of)
+        return replace(shown, unread=self._reader.unread, task_waiting=waiting)
 
     @property
     def has_work(self) -> bool:

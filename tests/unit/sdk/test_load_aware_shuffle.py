@@ -14,6 +14,7 @@ from kafka_clients.librdkafka_bugs import BrokerMonitor
 from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, TopologyBuilder, Tuple
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.share_watch import ShareWatch, shuffled_bolts
+from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines, Sink
 from tests.unit.sdk.loop_rig import Rig
@@ -65,21 +66,26 @@ def test_tuples_that_wait_are_counted_by_the_records_that_were_begun() -> None:
     def messages(partition: int, count: int) -> list[Any]:
         return [MemoryRecord("words.tuples.b", partition, offset) for offset in range(count)]
 
-    backlog = Backlog()
+    backlog, counters = Backlog(), Counters()
+
+    def waiting(executed: int, unread: int) -> int:
+        counters.load(3).executed = executed
+        return backlog.waiting([3], counters, lambda _: unread)["3"]
+
     backlog.add(messages(3, 4))
-    assert backlog.waiting(3, executed=70, unread=6) == 10, "before a record is begun each counts as one tuple"
+    assert waiting(70, 6) == 10, "before a record is begun each counts as one tuple"
     backlog.next_record(3)
     backlog.begun[3] = iter([0] * 50)
     next(backlog.begun[3])
-    assert backlog.waiting(3, executed=71, unread=6) == 49 + 50 * 9
-    assert backlog.waiting(3, executed=71, unread=6) == 49 + 50 * 9, "asked again, it is the same"
+    assert waiting(71, 6) == 49 + 50 * 9
+    assert waiting(71, 6) == 49 + 50 * 9, "asked again, it is the same"
     backlog.begun[3] = [0] * 10
-    assert backlog.waiting(3, executed=110, unread=6) == 10 + 50 * 9
+    assert waiting(110, 6) == 10 + 50 * 9
     backlog.next_record(3)
     del backlog.begun[3]
-    assert backlog.waiting(3, executed=130, unread=0) < 50 * 2, "the latest record was smaller"
+    assert waiting(130, 0) < 50 * 2, "the latest record was smaller"
     backlog.drop([3])
-    assert backlog.waiting(3, executed=130, unread=0) == 0
+    assert waiting(130, 0) == 0
 
 
 def statistics(*parts: tuple[int, int, int, int, int]) -> str:
