@@ -4,7 +4,8 @@
   `adapters`: call a bolt, by its kind; `execute_failures`: what follows when it raises; `running_call`: the call that
   has not returned.
 - `outcomes`: acks, fails and dead letters of inputs.
-- `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of a `BasicBolt` and of an `ArrowBolt`.
+- `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of an `ArrowBolt`, and of a `BasicBolt`
+  with what calls it.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
 - `async_bolt`: `AsyncBolt`; `async_adapter`: its event loop, registered here; `kafka_bolt`: `KafkaBolt`.
 """

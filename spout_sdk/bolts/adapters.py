@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any, Literal
 
-from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt
+from spout_sdk.api.components import ArrowBolt, BatchBolt, Bolt
 from spout_sdk.api.topology import BoltOptions
-from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
+from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, check_packed
-from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.outcomes import Outcomes
@@ -118,51 +117,6 @@ class BoltAdapter:
                 failures.handle((tuple_,), error)
             else:
                 failures.in_a_row = 0
-
-
-@adapter_of.register(BasicBolt)
-class BasicAdapter(BoltAdapter):
-    """Anchors what a `BasicBolt` emits to the input, and acks the inputs of a call together."""
-
-    records_acks = True
-    times_acks = False
-
-    def __init__(self, bolt: BasicBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
-        super().__init__(bolt, task, collector, *rest)
-        self._basic = BasicCollector(task, collector)
-
-    def prepare(self) -> None:
-        self._bolt.prepare(self._task.context)
-
-    def execute(self, tuples: Sequence[Tuple]) -> None:
-        execute, basic, failures = self._bolt.execute, self._basic, self._failures
-        pack = tuples[0].pack
-        # Emits need nothing of the input but its place, where each has one.
-        has_places = pack.starts is None and pack.offset != NO_OFFSET
-        basic._batch = pack.batch if has_places else None
-        done: list[Tuple] = []
-        failed_at = 0
-        try:
-            for tuple_ in tuples:
-                basic.input = tuple_
-                try:
-                    execute(tuple_, basic)
-                except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-                    if len(done) > failed_at:
-                        failures.in_a_row = 0
-                    failed_at = len(done)
-                    failures.handle((tuple_,), error)
-                else:
-                    done.append(tuple_)
-            if len(done) > failed_at:
-                failures.in_a_row = 0
-        finally:
-            basic.input = basic._batch = None
-            self._outcomes.ack_together(done)
-
-    @property
-    def input(self) -> Tuple | None:  # type: ignore[override]
-        return self._basic.input
 
 
 @adapter_of.register(BatchBolt)

@@ -1,49 +1,32 @@
-"""The collector of a `BasicBolt`: emits are anchored to the input."""
+"""Calls a `BasicBolt`, and its collector: emits are anchored to the input, which is acked when `execute` returns."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from spout_sdk.api.components import BasicBolt
 from spout_sdk.api.context import EmitInfo, TaskId
-from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.api.tuples import NO_OFFSET, NO_TREES, Tuple
+from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
+from spout_sdk.bolts.collectors import OutputCollector, places_of
+from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.task import Task
-from spout_sdk.statistics.stats import Counters
-from tuple_tree.input_batch import InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
 
 
-class BasicCollector:
+class BasicCollector(Emitter):
     """The collector of a `BasicBolt`.
 
     Attributes:
         input: the tuple that is being executed.
     """
 
-    __slots__ = ("_batch", "_collector", "_emit", "_hooks", "_task", "input")
+    input: Tuple | None = None
 
-    def __init__(self, task: Task, collector: OutputCollector) -> None:
-        self.input: Tuple | None = None
-        self._collector = collector
-        self._batch: InputBatch | None = None
-        self._task, self._hooks = task, task.context.hooks
-        self._emit = collector._emit
-
-    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
-        """Sends a tuple, anchored to the input, to every subscriber of a stream.
-
-        Returns:
-            The tasks that receive a copy.
-
-        Raises:
-            EmitError: if the stream is unknown or direct, or the values do not fit it.
-        """
-        if (batch := self._batch) is None:
-            return self._collector.emit(values, anchors=self.input or (), stream=stream)
-        input_: Any = self.input  # there is one
-        tasks = self._emit(values, stream, batch, input_.place)
-        if self._hooks:
-            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(input_,)))
-        return tasks
+    def __init__(self, task: Task, outcomes: Outcomes) -> None:
+        super().__init__(task)
+        self._outcomes = outcomes
+        self._emit_hooks = task.context.hooks
 
     def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
@@ -54,18 +37,69 @@ class BasicCollector:
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it.
         """
-        return self._collector.emit_direct(task, values, anchors=self.input or (), stream=stream)
-
-    def report_error(self, error: BaseException) -> None:
-        """Reports an error after which the task continues: it is logged, counted and shown in the stats."""
-        self._collector.report_error(error)
-
-    @property
-    def metrics(self) -> Counters:
-        """Live counters of the tasks of this process; read-only."""
-        return self._collector.metrics
+        self._receiver = task
+        try:
+            return self._emit(values, stream=stream)
+        finally:
+            self._receiver = None
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
         if self.input is not None:
-            self._collector.reset_timeout(self.input)
+            self._outcomes.reset_timeout(self.input)
+
+    def _emitted(self, values: Sequence[Any], stream: str, tasks: tuple[TaskId, ...]) -> None:
+        anchors = () if self.input is None else (self.input,)
+        self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
+
+
+@adapter_of.register(BasicBolt)
+class BasicAdapter(BoltAdapter):
+    """Anchors what a `BasicBolt` emits to the input, and acks the inputs of a call together."""
+
+    records_acks = True
+    times_acks = False
+
+    def __init__(self, bolt: BasicBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
+        super().__init__(bolt, task, collector, *rest)
+        self._basic = BasicCollector(task, self._outcomes)
+
+    def prepare(self) -> None:
+        self._bolt.prepare(self._task.context)
+
+    def execute(self, tuples: Sequence[Tuple]) -> None:
+        execute, basic, failures = self._bolt.execute, self._basic, self._failures
+        pack = tuples[0].pack
+        # Emits need nothing of an input but its place, where each has one.
+        has_places = pack.starts is None and pack.offset != NO_OFFSET
+        basic._batch, basic._several = pack.batch, None
+        failed: list[Tuple] = []
+        reached = len(tuples)
+        try:
+            for tuple_ in tuples:
+                basic.input = tuple_
+                if has_places:
+                    basic._place = tuple_.place
+                else:
+                    basic._batch, basic._place, basic._several = places_of((tuple_,), self._outcomes)
+                try:
+                    execute(tuple_, basic)
+                except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+                    at = tuples.index(tuple_)
+                    if at and failed[-1:] != tuples[at - 1 : at]:
+                        failures.in_a_row = 0
+                    failed.append(tuple_)
+                    failures.handle((tuple_,), error)
+            if not failed or failed[-1] is not tuples[-1]:
+                failures.in_a_row = 0
+        except BaseException:
+            reached = tuples.index(basic.input)  # what follows was not executed
+            raise
+        finally:
+            basic.input, basic._batch, basic._place = None, NO_TREES, 0
+            done = [each for each in tuples[:reached] if each not in failed] if failed else tuples[:reached]
+            self._outcomes.ack_together(done)
+
+    @property
+    def input(self) -> Tuple | None:  # type: ignore[override]
+        return self._basic.input

@@ -47,7 +47,8 @@ class OutputCollector(Emitter):
                 unless they were acked already.
         """
         if anchors.__class__ is Tuple and anchors.place >= 0 and not anchors.pack.settled[anchors.index]:
-            tasks = self._emit(values, stream, anchors.pack.batch, anchors.place)
+            self._batch, self._place = anchors.pack.batch, anchors.place
+            tasks = self._emit(values, stream=stream)
             if self._hooks:
                 self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))
             return tasks
@@ -151,29 +152,15 @@ class OutputCollector(Emitter):
         if anchors is None:
             self._warn_of_no_anchors()
         anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors or ())
-        tasks = self._emit(values, stream, *self._joined(anchors), task=task)
+        self._batch, self._place, self._several = places_of(anchors, self._outcomes)
+        self._receiver = task
+        try:
+            tasks = self._emit(values, stream=stream)
+        finally:
+            self._receiver = None
         if self._hooks:
             self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
         return tasks
-
-    def _joined(self, anchors: Sequence[Tuple]) -> tuple[InputBatch | None, int, Joined | None]:
-        """Batch and place of what is anchored to one; or the last of several places, and all of them."""
-        found: dict[int, tuple[InputBatch, int]] = {}
-        context: Headers = []
-        for anchor in anchors:
-            if anchor.settled:
-                raise self._outcomes.too_late("emit anchored to", anchor)
-            batch = anchor.pack.batch
-            context = context or batch.trace_context
-            for place in anchor.pack.places(anchor.index):
-                # One edge is that of the tuple in all its trees: of several anchors in a tree, one gets it.
-                found.setdefault(int(batch.roots[place]), (batch, place))
-        places = tuple(found.values())
-        if not places:
-            return InputBatch(context, is_tracked=False) if context else NO_TREES, 0, None
-        if len(places) == 1 and places[0][0].trace_context == context:
-            return *places[0], None
-        return None, places[-1][1], Joined(places, context)
 
     def _warn_of_no_anchors(self) -> None:
         # A forgotten anchor loses tuples silently: a failure downstream is not replayed.
@@ -184,3 +171,23 @@ class OutputCollector(Emitter):
                 "anchors=tuple_ to track them, or anchors=() if that is meant"
             )
             logger.warning(text, self._component, self._task.context.task)
+
+
+def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch | None, int, Joined | None]:
+    """Batch and place of what is anchored to one; or the last of several places, and all of them."""
+    found: dict[int, tuple[InputBatch, int]] = {}
+    context: Headers = []
+    for anchor in anchors:
+        if anchor.settled:
+            raise outcomes.too_late("emit anchored to", anchor)
+        batch = anchor.pack.batch
+        context = context or batch.trace_context
+        for place in anchor.pack.places(anchor.index):
+            # One edge is that of the tuple in all its trees: of several anchors in a tree, one gets it.
+            found.setdefault(int(batch.roots[place]), (batch, place))
+    places = tuple(found.values())
+    if not places:
+        return InputBatch(context, is_tracked=False) if context else NO_TREES, 0, None
+    if len(places) == 1 and places[0][0].trace_context == context:
+        return *places[0], None
+    return None, places[-1][1], Joined(places, context)

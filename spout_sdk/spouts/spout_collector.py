@@ -58,7 +58,43 @@ class SpoutCollector(Emitter):
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
-        return self._emit_message(values, message_id, stream, root, trace_context or [])
+        batch = self._trees
+        if trace_context or batch.trace_context or batch.size >= LARGEST_BATCH:
+            batch = self._batch_of(trace_context or [])
+        if message_id is None or not self._is_tracked:
+            self.last_root = None
+            self._batch, self._place = self._no_trees, 0
+            tasks = self._emit(values, stream=stream)
+            if message_id is not None:
+                # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
+                self._untracked.append(message_id)
+        else:
+            now = self._clock()
+            if root is None:
+                root = self._sticky(self._next_id())
+            while not self._put(root, message_id, now):
+                root = self._sticky(self._next_id())
+            begun, place = self._begun, batch.begin(root)
+            if begun.batch is not batch:
+                begun.turn(batch)
+            begun.places.append(place)
+            try:
+                self._batch, self._place = batch, place
+                tasks = self._emit(values, stream=stream)
+            except EmitError:
+                # Nothing was added, so the tree has not begun.
+                begun.places.pop()
+                self._pending.pop(root)
+                self.last_root = None
+                raise
+            except BaseException:
+                # An init without an edge would complete the tree.
+                self._outbox.keep_open([(batch, place)])
+                raise
+            self.last_root = root
+        if self._hooks:
+            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, message_id, root=self.last_root))
+        return tasks
 
     def emit_direct(
         self,
@@ -84,56 +120,18 @@ class SpoutCollector(Emitter):
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
         """
-        return self._emit_message(values, message_id, stream, None, trace_context or [], task)
+        self._receiver = task
+        try:
+            return self.emit(values, message_id=message_id, stream=stream, trace_context=trace_context)
+        finally:
+            self._receiver = None
 
-    def _emit_message(
-        self,
-        values: Sequence[Any],
-        message_id: Any,
-        stream: str,
-        root: int | None,
-        trace_context: Headers,
-        task: TaskId | None = None,
-    ) -> tuple[TaskId, ...]:
-        batch = self._trees
-        if batch.trace_context != trace_context or batch.size >= LARGEST_BATCH:
-            batch = self._begin_batch(trace_context)
-        if message_id is None or not self._is_tracked:
-            self.last_root = None
-            tasks = self._emit(values, stream, self._no_trees, 0, task=task)
-            if message_id is not None:
-                # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
-                self._untracked.append(message_id)
-        else:
-            now = self._clock()
-            if root is None:
-                root = self._sticky(self._next_id())
-            while not self._put(root, message_id, now):
-                root = self._sticky(self._next_id())
-            begun, place = self._begun, batch.begin(root)
-            if begun.batch is not batch:
-                begun.turn(batch)
-            begun.places.append(place)
-            try:
-                tasks = self._emit(values, stream, batch, place, task=task)
-            except EmitError:
-                # Nothing was added, so the tree has not begun.
-                begun.places.pop()
-                self._pending.pop(root)
-                self.last_root = None
-                raise
-            except BaseException:
-                # An init without an edge would complete the tree.
-                self._outbox.keep_open([(batch, place)])
-                raise
-            self.last_root = root
-        if self._hooks:
-            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, message_id, root=self.last_root))
-        return tasks
-
-    def _begin_batch(self, trace_context: Headers) -> InputBatch:
-        if self._trees.trace_context != trace_context:
+    def _batch_of(self, trace_context: Headers) -> InputBatch:
+        """The batch of a trace, or of none, with room for a tree."""
+        is_other = self._trees.trace_context != trace_context
+        if is_other:
             self._outbox.flush_before_trace()
             self._no_trees = InputBatch(trace_context, is_tracked=False)
-        self._trees = InputBatch(trace_context)
+        if is_other or self._trees.size >= LARGEST_BATCH:
+            self._trees = InputBatch(trace_context)
         return self._trees
