@@ -15,7 +15,6 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.windows.fold import WindowFold
 from tests.mutants.patches import Patches, mutant
-from tuple_tree.offsets import OffsetManager
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
@@ -62,35 +61,12 @@ def inputs_are_acked_as_their_coroutines_begin(patches: Patches) -> None:
                 adapter._outcomes.ack(tuple_)
 
 
-@mutant("commits", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
-def tuples_of_open_records_are_left_out_of_the_set(patches: Patches) -> None:
-    @patches.wrap(InputOffsets, "note_tuples")
-    def note_tuples(_original: Any, _inputs: InputOffsets) -> None:
-        """Notes nothing."""
-
-
 @mutant("offsets", f"{_CONTRACT}::test_a_record_is_committed_when_all_of_its_tuples_are_settled")
 def the_first_tuple_of_a_record_settles_it(patches: Patches) -> None:
     @patches.wrap(InputOffsets, "open")
     def open_record(original: Any, inputs: InputOffsets, pack: InputPack) -> None:
         original(inputs, pack)
         pack.left = 1
-
-
-@mutant("offsets", f"{_CONTRACT}::test_only_settled_inputs_are_committed")
-def a_hole_is_passed(patches: Patches) -> None:
-    @patches.wrap(OffsetManager, "done")
-    def done(original: Any, offsets: OffsetManager, offset: int) -> None:
-        for before in offsets.open_to(offset):
-            original(offsets, before)
-
-
-@mutant("commits", f"{_SDK}/test_bolt_loop.py::test_at_least_once_commits_up_to_the_first_input_that_is_open")
-def a_bolt_commits_one_offset_too_far(patches: Patches) -> None:
-    @patches.wrap_property(BoltTask, "committable")
-    def committable(original: Any, task: BoltTask) -> int | None:
-        offset: int | None = original(task)
-        return None if offset is None else offset + 1
 
 
 @mutant("commits", f"{_SDK}/test_at_most_once.py::test_at_most_once_commits_before_it_executes")

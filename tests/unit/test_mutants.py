@@ -34,5 +34,5 @@ def test_an_exception_of_a_mutant_itself_ends_the_process(monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "_exit", ended.append)
     monkeypatch.setattr(os, "write", lambda *_: 0)
     with pytest.raises(AttributeError):
-        OffsetManager.done(without_open_to, 1)
+        OffsetManager.all_done(without_open_to, [1])
     assert ended == [MISTAKEN]
