@@ -35,6 +35,10 @@ OnException = Literal["fail", "crash", "dead_letter"]
 """
 
 
+STOP_TIMEOUT: Final = 5.0
+"""Seconds for which a stop waits for what a bolt has begun, unless an `AsyncBolt` has another `stop_timeout`."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoltOptions:
     """Options of `set_bolt`; a `tick_interval` of None is that of the bolt's class."""
@@ -64,6 +68,7 @@ class Topology:
         pack_tuples: how many tuples a record carries at most.
         acks_ahead: whether a bolt sends the entries of children before that of their input.
         even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.
+        stop_timeout: the longest of its bolts, in seconds: a stop of their processes takes that long.
     """
 
     manifest: Manifest
@@ -76,6 +81,7 @@ class Topology:
     pack_tuples: int = MAX_ROWS
     acks_ahead: bool = False
     even_shuffles: frozenset[tuple[str, str, str]] = frozenset()
+    stop_timeout: float = STOP_TIMEOUT
 
     @property
     def name(self) -> str:

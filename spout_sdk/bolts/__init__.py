@@ -7,7 +7,8 @@
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of an `ArrowBolt`, and of a `BasicBolt`
   with what calls it.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
-- `async_bolt`: `AsyncBolt`; `async_adapter`: its event loop, registered here; `kafka_bolt`: `KafkaBolt`.
+- `async_bolt`: `AsyncBolt`; `async_settings`: its settings, checked; `async_adapter`: its event loop, registered here.
+- `kafka_bolt`: `KafkaBolt`.
 """
 
 import spout_sdk.bolts.async_adapter  # noqa: F401 - registers itself

@@ -8,7 +8,7 @@ from functools import singledispatch
 from typing import Any, Literal
 
 from spout_sdk.api.components import ArrowBolt, BatchBolt, Bolt
-from spout_sdk.api.topology import BoltOptions
+from spout_sdk.api.topology import STOP_TIMEOUT, BoltOptions
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, check_packed
 from spout_sdk.bolts.collectors import OutputCollector
@@ -36,7 +36,10 @@ class BoltAdapter:
         times_acks: whether the time from a call until the ack of its first tuple is measured.
         may_be_busy: whether `is_busy` may become true.
         emits_with_ack: whether all that is sent for an input is sent when it is acked.
+        ends_inputs: whether it settles each input itself in the end, so that none is open because it was forgotten.
+        stop_timeout: for how many seconds a stop waits for what it has begun.
         folds: whether what was done with open inputs is committed beside the offset, as `progress`.
+        busy_since: since when a running input takes long, and there is no room for others; None if that is not so.
         input: the tuple of the call that runs, where it is known.
 
     Args:
@@ -52,7 +55,10 @@ class BoltAdapter:
     times_acks = True
     may_be_busy = False
     emits_with_ack = False
+    ends_inputs = False
+    stop_timeout: float = STOP_TIMEOUT
     folds = False
+    busy_since: float | None = None
     input: Tuple | None = None
 
     def __init__(
@@ -90,8 +96,11 @@ class BoltAdapter:
 
     @property
     def running_inputs(self) -> int:
-        """How many inputs are being executed between two calls."""
+        """How many inputs are being executed between two calls, or wait for these to end."""
         return 0
+
+    def forget_waiting(self) -> None:
+        """Begins none of the inputs that wait for others: they stay open, and are read again."""
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, `seconds` at most."""

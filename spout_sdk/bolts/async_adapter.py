@@ -9,22 +9,31 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from copy import deepcopy
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.arguments import check_count
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
+from spout_sdk.bolts.async_settings import AsyncSettings
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import FailTupleError
+from spout_sdk.errors import FailTupleError, TopologyError
 
 logger = get_logger("spout_sdk.bolt")
 
 _CLEANUP_SECONDS: Final = 5.0
 _CANCEL_SECONDS: Final = 1.0  # for what a cancelled coroutine does about it
 _LOOK_SECONDS: Final = 0.005
+_STUBBORN: Final = (
+    "%s/%d: execute_async() for %s[%d] offset %d did not end within %g s after it was cancelled at its time_limit of "
+    "%g s, and its input fails: it suppresses asyncio.CancelledError, or what it calls blocks the event loop and "
+    "belongs into asyncio.to_thread()."
+)
+
+Key = tuple[Any, ...] | None
+"""Values of the fields by which a bolt is ordered; None if it is not."""
 
 
 class RunningInput:
@@ -32,21 +41,44 @@ class RunningInput:
 
     Attributes:
         input: the tuple.
+        key: its values of the fields by which the bolt is ordered.
+        since: when it was started, by the clock of the task.
         emits: values and stream of each emit.
         error: by which it has ended; None if it has returned.
         is_done: whether it has ended.
+        is_cancelled: whether its time limit has passed.
+        is_overdue: whether it had not ended then.
+        is_settled: whether its input has an outcome.
+        coroutine: that executes it, once the event loop has begun it.
     """
 
-    __slots__ = ("_resets", "emits", "error", "input", "is_done")
+    __slots__ = (
+        *(
+            "_resets",
+            "coroutine",
+            "emits",
+            "error",
+            "input",
+            "is_cancelled",
+            "is_done",
+            "is_overdue",
+            "is_settled",
+            "key",
+            "since",
+        ),
+    )
 
-    def __init__(self, input_: Tuple, resets: deque[Tuple]) -> None:
-        self.input = input_
+    def __init__(self, input_: Tuple, key: Key, since: float, resets: deque[Tuple]) -> None:
+        self.input, self.key, self.since = input_, key, since
         self.emits: list[tuple[Sequence[Any], str]] = []
         self.error: Exception | None = None
-        self.is_done = False
+        self.is_done = self.is_cancelled = self.is_overdue = self.is_settled = False
+        self.coroutine: asyncio.Future[None] | None = None
         self._resets = resets
 
     def emit(self, values: Sequence[Any], stream: str) -> None:
+        if self.is_settled and self.is_overdue:
+            raise RuntimeError("execute_async() exceeded its time_limit, and its input has failed: nothing is sent")
         if self.is_done:
             raise RuntimeError("execute_async() has ended, and its input is acked: await what emits before it returns")
         # A copy, as the values may be changed before they are sent.
@@ -60,18 +92,29 @@ class RunningInput:
 class AsyncAdapter(BoltAdapter):
     """Runs the coroutines of an `AsyncBolt`, and settles their inputs in the task's thread, as they end.
 
-    Tick tuples only call it: inputs have ended since.
+    Tick tuples only call it: inputs have ended since, have exceeded their time limit, or are to be kept alive.
+
+    It takes an input only if it can begin it, or has room for it to wait for an earlier one of its key: what is left of
+    a record stays with the loop.
     """
 
     may_be_busy = True
     emits_with_ack = True
+    ends_inputs = True
 
     def __init__(self, bolt: AsyncBolt, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
         context = task.context
         # Without Kafka time is simulated, and does not wait for threads.
         self._is_simulated = not context.kafka
-        self._running = 0
+        self._now = context.now
+        self._reset_every = context.manifest.reset_seconds
+        self._reset_at = self._now() + self._reset_every
+        self._slots: dict[RunningInput, None] = {}  # in the order in which they were started
+        self._cancelled: deque[tuple[float, RunningInput]] = deque()  # and when each slot is given back
+        self._left: set[RunningInput] = set()  # have ignored that they were cancelled
+        self._behind: dict[Key, deque[Tuple]] = {}  # key of an input that runs → those that wait for it to end
+        self._waiting = 0
         self._ended: SimpleQueue[RunningInput] = SimpleQueue()
         self._resets: deque[Tuple] = deque()
         self._coroutines: set[asyncio.Task[None]] = set()
@@ -81,7 +124,13 @@ class AsyncAdapter(BoltAdapter):
     def prepare(self) -> None:
         """Starts the event loop."""
         bolt, context = self._bolt, self._task.context
-        check_count("concurrency of an AsyncBolt", bolt.concurrency)
+        self._settings = settings = AsyncSettings.of(context.component, bolt, context.manifest)
+        self.stop_timeout = settings.stop_timeout
+        if settings.stop_timeout > (longest := self._task.topology.stop_timeout):
+            raise TopologyError(
+                f"stop_timeout of bolt {context.component!r} is {settings.stop_timeout:g} s, but its process is killed "
+                f"after one of {longest:g} s: set it in the class, and not in the instance"
+            )
         self._loop = loop = asyncio.new_event_loop()
         name = f"{context.component}/{context.task} event loop"
         self._thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
@@ -94,12 +143,17 @@ class AsyncAdapter(BoltAdapter):
 
     def execute(self, tuples: Sequence[Tuple]) -> None:
         """Starts the coroutines of tuples, and settles the inputs whose coroutines have ended."""
+        is_tick = False
         for tuple_ in tuples:
-            if not tuple_.is_tick:
-                self._start(tuple_)
+            if tuple_.is_tick:
+                is_tick = True
+            else:
+                self._take(tuple_)
         while self._resets:
             self._collector.reset_timeout(self._resets.popleft())
         self._settle_ended()
+        if is_tick:
+            self._look_at_time(self._now())
 
     @property
     def tick_interval(self) -> float:
@@ -107,14 +161,20 @@ class AsyncAdapter(BoltAdapter):
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._running >= self._bolt.concurrency)
+        concurrency = self._settings.concurrency
+        return len(self._slots) >= concurrency or self._waiting >= concurrency
 
     @property
     def running_inputs(self) -> int:
-        return self._running
+        return len(self._slots) + self._waiting
+
+    def forget_waiting(self) -> None:
+        for behind in self._behind.values():
+            behind.clear()
+        self._waiting = 0
 
     def wait(self, seconds: float) -> None:
-        if self._running:
+        if self._slots:
             try:
                 self._finish(self._ended.get(timeout=seconds))
             except Empty:
@@ -135,19 +195,13 @@ class AsyncAdapter(BoltAdapter):
             finally:
                 self._end_loop()
 
-    def _start(self, tuple_: Tuple) -> None:
-        self._running += 1
-        started = RunningInput(tuple_, self._resets)
-        self._call(self._begin, started)
-        if self._is_simulated:
-            self._finish(self._ended.get())
-
     # In the event loop
 
     def _begin(self, started: RunningInput) -> None:
         coroutine = asyncio.ensure_future(self._execute(started))
+        started.coroutine = coroutine
         self._coroutines.add(coroutine)
-        coroutine.add_done_callback(self._coroutines.discard)
+        coroutine.add_done_callback(partial(self._has_ended, started))
 
     async def _execute(self, started: RunningInput) -> None:
         try:
@@ -158,8 +212,23 @@ class AsyncAdapter(BoltAdapter):
             if self._is_cancelled:
                 raise  # it has no outcome: the input stays open, and is read again
             started.error = FailTupleError(f"execute_async() ended with {type(error).__name__}")
+        self._report(started)
+
+    def _has_ended(self, started: RunningInput, coroutine: asyncio.Task[None]) -> None:
+        self._coroutines.discard(coroutine)
+        if not (started.is_done or self._is_cancelled):
+            self._report(started)  # it was cancelled before it began
+
+    def _report(self, started: RunningInput) -> None:
+        if started.is_overdue:  # however it took that
+            started.error = self._over_limit()
         started.is_done = True
         self._ended.put(started)
+
+    def _cancel_overdue(self, started: RunningInput) -> None:
+        if started.coroutine is not None and not started.is_done:
+            started.is_overdue = True
+            started.coroutine.cancel()
 
     async def _cancel(self) -> None:
         self._is_cancelled = True
@@ -170,13 +239,94 @@ class AsyncAdapter(BoltAdapter):
 
     # In the task's thread
 
+    def _take(self, tuple_: Tuple) -> None:
+        """Starts an input, unless an earlier one of its key runs."""
+        ordered_by = self._settings.ordered_by
+        if not ordered_by:
+            self._start(tuple_, None)
+            return
+        key = tuple(tuple_[field] for field in ordered_by)
+        try:
+            behind = self._behind.get(key)
+        except TypeError as error:
+            self._failures.handle((tuple_,), TypeError(f"{error}: the bolt is ordered_by {', '.join(ordered_by)}"))
+            return
+        if behind is None:
+            self._behind[key] = deque()
+            self._start(tuple_, key)
+        else:
+            behind.append(tuple_)
+            self._waiting += 1
+
+    def _start(self, tuple_: Tuple, key: Key) -> None:
+        started = RunningInput(tuple_, key, self._now(), self._resets)
+        self._slots[started] = None
+        self._call(self._begin, started)
+        if self._is_simulated:
+            self._finish(self._ended.get())
+
     def _settle_ended(self) -> None:
         while not self._ended.empty():
             self._finish(self._ended.get())
 
     def _finish(self, ended: RunningInput) -> None:
-        self._running -= 1
+        self._slots.pop(ended, None)
+        self._left.discard(ended)
+        if not ended.is_settled:
+            self._settle_and_start_next(ended)
+
+    def _settle_and_start_next(self, ended: RunningInput) -> None:
+        """Settles an input, and starts the next one of its key."""
+        ended.is_settled = True
         self._settle(ended)
+        if ended.key is None:
+            return
+        behind = self._behind[ended.key]
+        if behind:
+            self._waiting -= 1
+            self._start(behind.popleft(), ended.key)
+        else:
+            del self._behind[ended.key]
+
+    def _look_at_time(self, now: float) -> None:
+        """Keeps open inputs alive, and cancels those that have exceeded their time limit."""
+        if now >= self._reset_at:
+            self._reset_at = now + self._reset_every
+            self._outcomes.keep_open_alive()
+        oldest = next(iter(self._slots), None)
+        if oldest is None or not self.is_busy or now - oldest.since < self._reset_every:
+            self.busy_since = None
+        elif self.busy_since is None:
+            self.busy_since = oldest.since
+        overdue_since = now - self._settings.time_limit
+        for started in self._slots:
+            if started.since > overdue_since:
+                break
+            if not started.is_cancelled:
+                started.is_cancelled = True
+                self._cancelled.append((now + _CANCEL_SECONDS, started))
+                self._call(self._cancel_overdue, started)
+        while self._cancelled and now >= self._cancelled[0][0]:
+            _, started = self._cancelled.popleft()
+            if not started.is_settled:
+                self._leave(started)
+
+    def _leave(self, started: RunningInput) -> None:
+        """Fails an input whose coroutine has ignored that it was cancelled, and gives its slot back."""
+        settings, pack, component = self._settings, started.input.pack, self._task.context.component
+        if len(self._left) < settings.concurrency:
+            self._left.add(started)
+            del self._slots[started]
+            text = f"{_STUBBORN} Another input takes its place; %d such coroutines still run"
+        else:
+            text = f"{_STUBBORN} Its place stays taken until it ends, because %d such coroutines still run"
+        at = (component, self._task.context.task, started.input.topic, pack.partition, pack.offset)
+        logger.error(text, *at, _CANCEL_SECONDS, settings.time_limit, len(self._left))
+        started.is_overdue, started.error = True, self._over_limit()
+        self._settle_and_start_next(started)
+
+    def _over_limit(self) -> TimeoutError:
+        return TimeoutError(f"execute_async() exceeded its time_limit of {self._settings.time_limit:g} s")
 
     def _settle(self, ended: RunningInput) -> None:
         error, input_ = ended.error, ended.input

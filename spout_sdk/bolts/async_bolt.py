@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
+from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.api.tuples import Tuple
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -37,7 +38,7 @@ class AsyncCollector:
         self._running.emit(values, stream)
 
     def reset_timeout(self) -> None:
-        """Restarts the clock of the input's trees: it is still being worked on."""
+        """Restarts the clock of the input's trees now. The task does so regularly, as long as the input is open."""
         self._running.reset_timeout()
 
 
@@ -58,15 +59,28 @@ class AsyncBolt(AnyBolt, ABC):
                 place = (await self.client.get(URL, params={"q": tuple_["address"]})).json()
                 collector.emit((tuple_["address"], place["lat"], place["lon"]))
 
-    Inputs end in any order, and so do their outputs; with `exactly_once` what a record's inputs emit is sent in the
-    order of the records, when all of them have ended. The clocks of their trees are restarted while they wait for that.
+    Inputs end in any order, and so do their outputs. Those that are equal in the fields of `ordered_by` are executed
+    one after another, in the order in which they arrive. The trees of all inputs that a task has taken are kept alive,
+    up to `max_tree_age`.
 
     Attributes:
         streams: what it emits, made with `declare`.
         concurrency: how many inputs of a task are worked on at a time. In a simulated cluster it is one.
+        time_limit: seconds that `execute_async` may take for one input. Then it is cancelled, which raises
+            `asyncio.CancelledError` in it, and the input ends as if it had raised a `TimeoutError`. None for 30
+            minutes, or for `max_tree_age` of the topology where that was set to less. Unless `max_tree_age` was set, it
+            has room for this.
+        stop_timeout: for how many seconds a stop, and a move of the task to another process, waits for running
+            coroutines. The next owner of the task executes the inputs of those that have not ended again.
+        ordered_by: fields of all streams that it receives. Inputs with equal values in them are executed one after
+            another, in the order of their arrival, and others at the same time. One that fails holds up none: the next
+            is executed, and it arrives again later.
     """
 
     concurrency: int = 100
+    time_limit: float | None = None
+    stop_timeout: float = STOP_TIMEOUT
+    ordered_by: Sequence[str] | str = ()
 
     async def prepare_async(self, context: TaskContext) -> None:
         """Called once, in the event loop, before anything else."""
@@ -75,11 +89,12 @@ class AsyncBolt(AnyBolt, ABC):
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
         """Process a tuple. If it raises, the tuple is failed, unless the bolt was set with another `on_exception`.
 
-        There is no time limit: use `asyncio.timeout`. Work that blocks belongs into `asyncio.to_thread`.
+        Give requests a shorter time limit than that of the bolt: `asyncio.timeout`. Work that blocks belongs into
+        `asyncio.to_thread`.
         """
 
     async def cleanup_async(self) -> None:
         """Called in the event loop at a clean stop, and when the task moves to another process.
 
-        What is still being executed after 5 seconds is cancelled before, and read again.
+        What is still being executed after `stop_timeout` is cancelled before, and read again.
         """

@@ -1,5 +1,6 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
+import math
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
@@ -54,6 +55,8 @@ class BoltTask(Task):
         self.bolt = self._make()
         self.adapter = adapter_of(self.bolt, self, self.collector, self.outcomes, self._options)
         self.takes = self.adapter.takes
+        if self.adapter.ends_inputs:
+            self._input_age = math.inf
         self.inputs.folds = self.adapter.folds
         self.inputs.has_no_effects |= self.adapter.folds or self.adapter.emits_with_ack
         self._executor = Executor(self, self.adapter, self.outcomes)

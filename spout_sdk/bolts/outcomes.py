@@ -193,6 +193,12 @@ class Outcomes:
             for root in tuple_.roots:
                 self._outbox.reset(root)
 
+    def keep_open_alive(self) -> None:
+        """Restarts the clocks of the trees of all open tuples."""
+        for roots in self._inputs.open_roots():
+            for root in roots.tolist():
+                self._outbox.reset(root)
+
     def forget_expired(self) -> None:
         """Measures no longer how long tuples of records take that have expired."""
         for tuple_ in [each for each in self._timed if not self._inputs.is_open(each.offset)]:

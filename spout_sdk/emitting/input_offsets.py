@@ -1,13 +1,15 @@
 """The open records of a task's input, what is done of them and may be committed, and how long one may stay open."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from spout_sdk.api.tuples import InputPack
+from tuple_tree.anchors import Rows
 from tuple_tree.done_sets import DoneSet
+from tuple_tree.ids import IdColumn
 from tuple_tree.offsets import OffsetManager, Runs
 
 _MARK_SECONDS: Final = 1.0
@@ -126,6 +128,12 @@ class InputOffsets(OffsetManager):
         """Tuples of records that are not done."""
         return self._tuples
 
+    def open_roots(self) -> Iterator[IdColumn]:
+        """The trees of the open tuples of each record."""
+        for pack in self._packs.values():
+            if pack.left and pack.batch.is_tracked:
+                yield pack.batch.roots[_open_places(pack)]
+
     @property
     def is_repeatable(self) -> bool:
         """Whether all that is open can be read again without anything happening twice."""
@@ -165,8 +173,14 @@ def _runs(settled: bytearray) -> Runs:
     return [(begin, end) for begin, end in bounds.reshape(-1, 2).tolist()]
 
 
-def _has_children(pack: InputPack) -> bool:
+def _open_places(pack: InputPack) -> Rows:
+    """The places in its batch of the tuples that are open."""
     is_open = np.frombuffer(pack.settled, np.uint8) == 0
     if pack.starts is not None:
         is_open = np.repeat(is_open, np.diff(pack.starts))
-    return pack.batch.has_children(pack.first + np.flatnonzero(is_open))
+    places: Rows = pack.first + np.flatnonzero(is_open)
+    return places
+
+
+def _has_children(pack: InputPack) -> bool:
+    return pack.batch.has_children(_open_places(pack))

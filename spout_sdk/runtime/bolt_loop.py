@@ -9,6 +9,7 @@ from confluent_kafka import Message
 
 from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -29,7 +30,6 @@ _TICK_SECONDS: Final = 0.0025
 _MOST_RECORDS: Final = 10_000  # of a read
 _READ_SECONDS: Final = 0.5  # a read that takes longer than this to execute is made smaller
 _SLOW_SECONDS: Final = 1.0  # between tuples the group is polled as often as this
-_FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
 
 B = TypeVar("B", list[Tuple], ArrowInput)
 
@@ -250,14 +250,15 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _finish(self, partitions: Sequence[int]) -> None:
         """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
-        deadline = min(self._stop_at, self._clock() + _FINISH_SECONDS)
+        deadline = min(self._stop_at, self._clock() + self._stop_timeout)
+        for partition in () if self._guarantee.commits_first else partitions:
+            self.tasks[partition].adapter.forget_waiting()
         running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
         may_execute = partitions if self._guarantee.commits_first else running
         begun = [partition for partition in may_execute if partition in self._backlog.begun]
         while (running or begun) and (now := self._clock()) < deadline:
             begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
-            for partition in running:
-                self.tasks[partition].tick(now)
+            self._tick(now)  # what ends meanwhile is sent and committed, and statistics are published
             running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
             if running:
                 self.tasks[running[0]].adapter.wait(_TICK_SECONDS)
@@ -277,11 +278,16 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not self._stopping():
             return False
         now = self._clock()
-        self._stop_at = min(self._stop_at, now + _FINISH_SECONDS)
+        self._stop_at = min(self._stop_at, now + self._stop_timeout)
         if now < self._stop_at:
             return False
         logger.warning("%s/%d stops in the middle of a record", self._component, partition)
         return True
+
+    @property
+    def _stop_timeout(self) -> float:
+        """How long a stop waits for the tuples of the records that were begun."""
+        return max((task.adapter.stop_timeout for task in self.tasks.values()), default=STOP_TIMEOUT)
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS

@@ -3,6 +3,8 @@
 It reads what the loop publishes for each call, and calls nothing of the bolt. From a third of the smallest message
 timeout on it keeps the trees alive that wait for the process; beyond the timeout it warns; at `max.poll.interval.ms` it
 ends the process, because nothing can interrupt the call. Until then librdkafka's own thread sends the heartbeats.
+
+Of an `AsyncBolt` whose coroutines take as long and leave no room for other inputs, it keeps the trees alive that wait.
 """
 
 import logging
@@ -95,7 +97,7 @@ class ExecuteWatch:
         self._watched = threading.get_ident()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="execute-watch", daemon=True)
-        self._since: float | None = None  # of the call that is looked at
+        self._looked_at: object = None  # since when a call runs; since when tasks are busy, and these
         self._warn_after = 0.0
         self._reset_after = 0.0
         self._is_reading = False
@@ -118,12 +120,19 @@ class ExecuteWatch:
             self._resets.close()
 
     def look(self) -> None:
-        """Looks at the call that runs now, if one does."""
+        """Looks at the call that runs now, or at coroutines that leave no room for other inputs."""
+        tasks = dict(list(self._tasks.items()))
+        if busy := [since for each in tasks.values() if (since := each.adapter.busy_since) is not None]:
+            # They hold up neither the loop nor the group. What waits for them is another set when tasks come and go.
+            self._begin((min(busy), *tasks.values()))
+            seconds = self._clock() - min(busy)
+            if self._resets is not None and seconds >= self._limits.timeout / 3:
+                self._reset(self._resets, seconds)
+            return
         task, call = next(
-            ((task, call) for task, each in list(self._tasks.items()) if (call := each.running) is not None), (-1, None)
+            ((task, call) for task, each in tasks.items() if (call := each.running) is not None), (-1, None)
         )
-        if call is None or call.since != self._since:
-            self._begin(call)
+        self._begin(None if call is None else call.since)
         if call is None:
             return
         seconds, reset_from = self._clock() - call.since, self._limits.timeout / 3
@@ -142,8 +151,10 @@ class ExecuteWatch:
         if self._resets is not None and reset_from <= seconds < self._limits.tree_age:
             self._reset(self._resets, seconds)
 
-    def _begin(self, call: RunningCall | None) -> None:
-        self._since = None if call is None else call.since
+    def _begin(self, looked_at: object) -> None:
+        if looked_at == self._looked_at:
+            return
+        self._looked_at = looked_at
         self._warn_after, self._reset_after = self._limits.timeout, 0.0
         if self._is_reading and self._resets is not None:
             self._is_reading = False

@@ -28,9 +28,9 @@ from spout_sdk.runtime.supervisor import (
     EXIT_NOT_PREPARED,
     EXIT_UNUSABLE,
     Launch,
+    stop_seconds,
 )
 
-_ORPHAN_SECONDS: Final = 20.0
 _DEFAULT_THRESHOLDS: Final = (700, 10, 10)
 # A read of 500 records makes some thousand objects, which are all gone when the next comes.
 _RARE_THRESHOLDS: Final = (5_000, 10, 10)
@@ -62,15 +62,16 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
 
     def run() -> None:
         nonlocal runner
+        topology = load_topology(reference)
         runner = ComponentRunner(
-            load_topology(reference),
+            topology,
             component,
             launch.kafka,
             on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict()}),
             on_hanging=lambda why: send_report(launch.reports, {"error": why}),
             slot=launch.slot,
         )
-        stop_with_supervisor(runner.stop, _ORPHAN_SECONDS)
+        stop_with_supervisor(runner.stop, stop_seconds(topology))
         collect_rarely()
         runner.run()
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kafka_clients import supervision
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
-from spout_sdk.api.topology import load_topology
+from spout_sdk.api.topology import STOP_TIMEOUT, Topology, load_topology
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.statistics.stats import Stats
@@ -39,6 +39,11 @@ class Launch:
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
     reports: int = 1  # file descriptor of the pipe that reports go to
+
+
+def stop_seconds(topology: Topology) -> float:
+    """How long the processes of a topology may take to stop: the longest `stop_timeout`, and time to commit."""
+    return supervision.STOP_SECONDS + topology.stop_timeout - STOP_TIMEOUT
 
 
 def start_early(reference: str, component: str, count: int = 1) -> None:
@@ -110,7 +115,8 @@ class TopologyRunner(Supervisor[Stats]):
         self._restart = restart
         self._environment = dict(environment or {})
         self._on_exited = on_exit
-        self._manifest = load_topology(reference).manifest
+        topology = load_topology(reference)
+        self._manifest, self._stop_seconds = topology.manifest, stop_seconds(topology)
         self._failed_starts_of: dict[
             Slot[Stats], tuple[int, int]
         ] = {}  # place → failed starts in a row, and tuples until then
@@ -156,6 +162,13 @@ class TopologyRunner(Supervisor[Stats]):
         finally:
             self.stop()
         self.wait()
+
+    def stop(self, seconds: float | None = None) -> None:
+        """Stops all processes cleanly, and kills those still running after `seconds`.
+
+        These are 20 unless given, and longer if a bolt has a longer `stop_timeout` than 5.
+        """
+        super().stop(self._stop_seconds if seconds is None else seconds)
 
     def pids(self) -> dict[str, list[int]]:
         """Component → the ids of its running processes."""

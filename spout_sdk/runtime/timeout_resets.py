@@ -88,12 +88,11 @@ class TimeoutResets:
 
     def send(self) -> int:
         """Sends a reset for each tree of the records that are open, and returns how many."""
-        kept = [
-            roots
-            for partition, records in self._read.items()
-            for offset, roots in records
-            if self._tasks[partition].is_open(offset)
-        ]
+        for partition, records in self._read.items():
+            is_open = self._tasks[partition].is_open
+            self._read[partition] = [(offset, roots) for offset, roots in records if is_open(offset)]
+        kept = [roots for records in self._read.values() for _, roots in records]
+        self._kept = sum(map(len, kept))
         if not kept:
             return 0
         roots = np.unique(np.concatenate(kept))

@@ -12,6 +12,7 @@ from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
 from spout_sdk.topologies.checks import (
     check_component,
     check_function,
@@ -26,7 +27,6 @@ from spout_sdk.topologies.window_checks import check_windows
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
-    TREE_AGE_TIMEOUTS,
     BoltManifest,
     Grouping,
     Guarantee,
@@ -149,7 +149,8 @@ class TopologyBuilder:
             consume, produce, ack and commit in one Kafka transaction.
         ack_partitions: how many acker partitions there are; never changed while the topology lives.
         message_timeout: seconds without progress after which a tree fails.
-        max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
+        max_tree_age: seconds after which a tree fails whatever its progress; unless given, 10 message timeouts, and
+            the `time_limit` of each `AsyncBolt`.
         tick: seconds; a timeout fires at most one tick late, or two if it is no multiple of the tick. Unless given,
             the largest part of the smallest message timeout that is no longer than a second.
         max_spout_pending: how many trees a spout task may have open; unless given, 10,000, and 200,000 of a spout with
@@ -323,14 +324,17 @@ class TopologyBuilder:
             bolts.append(bolt.model_copy(update={"subscriptions": declarer.subscriptions}))
             groupings |= declarer.groupings
             even_shuffles |= declarer.even_shuffles
-        slowest = max(spout.timeout_ms for spout in self._spouts)
+        tick_ms = default_tick_ms(self._spouts) if self._tick_ms is None else self._tick_ms
+        age_ms = self._max_age_ms
+        if age_ms is None:
+            age_ms = default_tree_age_ms(self._spouts, tick_ms, self._guarantee, self._made)
         with as_topology_error():
             manifest = Manifest.of(
                 topology=self._name,
                 guarantee=self._guarantee,
                 ack_partitions=self._ack_partitions,
-                tick_ms=default_tick_ms(self._spouts) if self._tick_ms is None else self._tick_ms,
-                max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,
+                tick_ms=tick_ms,
+                max_tree_age_ms=age_ms,
                 components=(*self._spouts, *bolts),
             )
         check_guarantee(manifest)
@@ -349,6 +353,7 @@ class TopologyBuilder:
             self._pack_tuples,
             acks_ahead,
             frozenset(even_shuffles),
+            longest_stop(manifest, self._made),
         )
 
     def _add(

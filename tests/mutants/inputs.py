@@ -61,6 +61,22 @@ def inputs_are_acked_as_their_coroutines_begin(patches: Patches) -> None:
                 adapter._outcomes.ack(tuple_)
 
 
+@mutant(
+    "async bolt", f"{_SDK}/test_async_long_work.py::test_a_coroutine_is_cancelled_at_its_time_limit_and_its_input_fails"
+)
+def an_input_that_exceeds_its_time_limit_is_acked(patches: Patches) -> None:
+    @patches.wrap(AsyncAdapter, "_over_limit")
+    def over_limit(_original: Any, _adapter: AsyncAdapter) -> None:
+        """No error."""
+
+
+@mutant("async bolt", f"{_SDK}/test_async_loop.py::test_a_coroutine_of_twenty_minutes_stops_nothing_else")
+def trees_of_running_inputs_are_not_kept_alive(patches: Patches) -> None:
+    @patches.wrap(Outcomes, "keep_open_alive")
+    def keep_open_alive(_original: Any, _outcomes: Outcomes) -> None:
+        """Resets nothing."""
+
+
 @mutant("offsets", f"{_CONTRACT}::test_a_record_is_committed_when_all_of_its_tuples_are_settled")
 def the_first_tuple_of_a_record_settles_it(patches: Patches) -> None:
     @patches.wrap(InputOffsets, "open")

@@ -24,6 +24,7 @@ PAGES = (
     "docs/how-to/enrich.md",
     "docs/how-to/exactly-once-output.md",
     "docs/how-to/find-a-stuck-tree.md",
+    "docs/how-to/long-work.md",
     "docs/how-to/replay.md",
     "docs/how-to/scale-out.md",
     "docs/how-to/timeouts.md",

@@ -59,7 +59,10 @@ OF_USERS: dict[type, set[str]] = {
     BatchBolt: {*_OF_A_BOLT, "execute_batch"},
     ArrowBolt: {*_OF_A_BOLT, "execute_batch"},
     WindowedBolt: {*_OF_A_BOLT, "execute_window"},
-    AsyncBolt: {"streams", "concurrency", "prepare_async", "execute_async", "cleanup_async"},
+    AsyncBolt: {
+        *("streams", "concurrency", "time_limit", "stop_timeout", "ordered_by"),
+        *("prepare_async", "execute_async", "cleanup_async"),
+    },
     SpoutCollector: {*_EMITS, "emit_direct"},
     OutputCollector: {*_EMITS, "emit_direct", "ack", "ack_all", "fail", "write", "reset_timeout"},
     BasicCollector: {*_EMITS, "emit_direct", "input", "reset_timeout"},

@@ -266,7 +266,9 @@ def test_concurrency_is_a_number() -> None:
     class Never(Waits):
         concurrency = 0
 
-    with pytest.raises(Exception, match="concurrency of an AsyncBolt is 0: it must be a whole number of at least 1"):
+    with pytest.raises(
+        Exception, match="concurrency of bolt 'split', an AsyncBolt, is 0: it must be a whole number of at least 1"
+    ):
         rig(Never)
     with pytest.raises(TopologyError, match="is an AsyncBolt, which has no tick tuples"):
         rig(Waits, tick_interval=1.0)
@@ -292,18 +294,3 @@ def test_a_simulated_cluster_waits_for_each() -> None:
         cluster.run_until_idle()
         assert cluster.executed("keep") == [("A",), ("B",)]
         assert len(cluster.acked("lines")) == 2
-
-
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_an_input_that_never_ends_stays_open_until_its_tree_is_too_old(guarantee: Guarantee) -> None:
-    with running(guarantee) as (bench, task, bolt):
-        feed(bench, task, "a", "b", first_root=1)
-        release(bench, task, bolt, "b")
-        for _ in range(3):
-            task.tick(bench.clock.advance(2 * bench.topology.manifest.max_tree_age_ms / 1000))
-        feed(bench, task, "c", first_root=3)
-        release(bench, task, bolt, "c")
-        assert 3 in acked(bench, task)
-        assert (task.committable, task.open_inputs, words(bench)) == (2, 0, 2)
-        release(bench, task, bolt, "a")
-        assert (task.adapter.running_inputs, task.inputs.is_repeatable) == (0, True)

@@ -246,9 +246,9 @@ def test_what_is_read_later_is_reset_at_once() -> None:
 
 
 def test_records_behind_the_roots_that_are_kept_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spout_sdk.runtime.timeout_resets._MOST_ROOTS", 2)
+    monkeypatch.setattr("spout_sdk.runtime.timeout_resets._MOST_ROOTS", 1)
     watched, inbox, second = waiting()
-    records, reads = inbox.records[:3], list[int]()
+    records, reads = inbox.records[1:3], list[int]()
 
     def poll(_seconds: float, *, ignoring: tuple[int, ...]) -> list[MemoryRecord]:
         reads.append(len(reads))
@@ -257,8 +257,36 @@ def test_records_behind_the_roots_that_are_kept_are_not_read(monkeypatch: pytest
     monkeypatch.setattr(inbox, "poll", poll)
     watched.bolt.during = lambda: watched.look_after(10, 10, 10)
     execute(watched.task, second)
-    assert len(reads) == 2
+    assert len(reads) == 1
     assert (watched.resets_of(20), watched.resets_of(30)) == (3, 0)
+
+
+def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_leave_no_room() -> None:
+    """They are no call: nothing is reported, and the process does not end."""
+    inbox = Inbox()
+    watched = Watched(Manual, inbox, execute_s=TREE_AGE)
+    records = [watched.bench.record("split", ("a",), {root: 1}, task=1) for root in (10, 20)]
+    inbox.records = [*records]
+    execute(watched.task, records[0])
+    watched.look_after(TIMEOUT)
+    assert not watched.sent
+    adapter = watched.task.adapter
+    adapter.busy_since = watched.bench.clock()
+    watched.look_after(*[0.5] * 20, *[TREE_AGE] * 3)
+    assert [watched.resets_of(root) for root in (10, 20)] == [1 + 3, 1 + 3]
+    watched.task.outcomes.ack(watched.bolt.tuples[0])
+    watched.task.flush()
+    watched.look_after(TIMEOUT / 3)
+    assert [watched.resets_of(root) for root in (10, 20)] == [4, 5]
+    assert watched.resets is not None
+    assert watched.resets._kept == 1, "what is done is forgotten"
+    watched.tasks[0] = watched.bench.bolt("split", 0)
+    watched.look_after(1)
+    assert [*inbox.assigned[-1]] == [(INBOX, 1), (INBOX, 0)]
+    adapter.busy_since = None
+    watched.look_after(TIMEOUT)
+    assert inbox.assigned[-1] == {}
+    assert (watched.reports, watched.ends) == ([], [])
 
 
 def test_fast_calls_need_no_clients() -> None:

@@ -1,0 +1,337 @@
+"""Long work in an `AsyncBolt`: time limits, trees that are kept alive, inputs in the order of a key."""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from spout_sdk import AsyncBolt, AsyncCollector, ComponentError, Spout, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk.testing import MemoryRecord
+from tests.packs import anchor_headers, under_seed
+from tests.unit.sdk.bolt_rig import Sink
+from tests.unit.sdk.memory import Bench
+from tests.waiting import eventually
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.manifest import Guarantee
+from tuple_tree.payloads import encode_tuples, payload_codec
+
+LIMIT = 60.0
+
+
+class Jobs(Spout):
+    streams = (declare({"user": str, "n": int}), declare({"user": str, "n": int}, name="json", codec="json"))
+
+    def next_tuple(self) -> None:
+        """Emits nothing."""
+
+
+class Works(AsyncBolt):
+    """Each input runs until the test ends it; those of a stubborn user ignore their cancellation."""
+
+    streams = (declare({"n": int}),)
+    concurrency = 2
+    time_limit = LIMIT
+
+    async def prepare_async(self, context: TaskContext) -> None:
+        self.events = asyncio.get_running_loop()
+        self.begun: list[int] = []
+        self.futures: dict[int, asyncio.Future[bool]] = {}
+        self.collectors: dict[int, AsyncCollector] = {}
+        self.refused: list[str] = []
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        n = tuple_["n"]
+        self.futures[n] = self.events.create_future()
+        self.collectors[n] = collector
+        self.begun.append(n)
+        while True:
+            try:
+                await asyncio.shield(self.futures[n])
+                break
+            except asyncio.CancelledError:
+                if tuple_["user"] != "stubborn":
+                    raise
+        try:
+            collector.emit((n,))
+        except RuntimeError as error:
+            self.refused.append(str(error))
+        if not self.futures[n].result():
+            raise ValueError("refused")
+
+
+class Rig:
+    """A task that executes records with the users of `jobs`, and numbers and roots from 1 on."""
+
+    def __init__(self, bolt: type[Works], guarantee: Guarantee, stream: str, **options: Any) -> None:
+        builder = TopologyBuilder("work", guarantee=guarantee, ack_partitions=1)
+        builder.set_spout("jobs", Jobs)
+        builder.set_bolt("work", bolt, **options).shuffle_grouping("jobs", stream)
+        builder.set_bolt("next", Sink).shuffle_grouping("work")
+        self.stream = stream
+        self.bench = Bench(builder.build())
+        # With Kafka's settings, so that it really works on several at a time.
+        self.bench.environment = replace(self.bench.environment, kafka={"bootstrap.servers": "-"})
+        self.task: Any = self.bench.bolt("work")
+        self.bolt = cast(Works, self.task.bolt)
+        self.jobs = 0
+
+    def record(self, *users: Any) -> MemoryRecord:
+        codec = payload_codec(self.bench.topology.manifest.stream("jobs", self.stream))
+        numbers = range(self.jobs + 1, self.jobs + 1 + len(users))
+        self.jobs += len(users)
+        headers = [*anchor_headers(under_seed(numbers)), (SOURCE_HEADER, f"jobs/{self.stream}".encode())]
+        return self.bench.raw("work", encode_tuples(codec, [*zip(users, numbers, strict=True)]), headers)
+
+    def feed(self, *users: Any) -> None:
+        for user in users:
+            self.task.execute(iter(self.task.read(self.record(user))), math.inf)
+
+    def begun(self, *numbers: int) -> None:
+        """Waits until exactly these inputs were begun, in any order."""
+        eventually(lambda: len(self.bolt.begun) >= len(numbers), f"{numbers} begun")
+        assert sorted(self.bolt.begun) == sorted(numbers)
+
+    def pass_time(self, seconds: float) -> None:
+        self.task.tick(self.bench.clock.advance(seconds))
+
+    def end(self, n: int, *, well: bool = True) -> None:
+        """Ends the coroutine of an input, and has the task see it."""
+        eventually(lambda: n in self.bolt.begun, f"{n} begun")
+        left = self.task.adapter.running_inputs
+        self.bolt.events.call_soon_threadsafe(self.bolt.futures[n].set_result, well)
+        self.turn_until(lambda: self.task.adapter.running_inputs < left)
+
+    def turn_until(self, condition: Any) -> None:
+        def turned() -> Any:
+            self.pass_time(0.01)
+            return condition()
+
+        eventually(turned, "a condition of a turn")
+
+    def acked(self) -> set[int]:
+        self.task.flush()
+        return {root for batch in self.bench.sink.batches for root in batch.ack_roots.tolist()}
+
+    def failed(self) -> dict[int, str]:
+        self.task.flush()
+        return self.bench.sink.failed()
+
+    def resets(self) -> Counter[int]:
+        self.task.flush()
+        return Counter(root for batch in self.bench.sink.batches for root in batch.reset_roots.tolist())
+
+
+def end(future: "asyncio.Future[bool]") -> None:
+    if not future.done():
+        future.set_result(True)
+
+
+@contextmanager
+def running(
+    bolt: type[Works] = Works, guarantee: Guarantee = "at_least_once", stream: str = "default", **options: Any
+) -> Iterator[Rig]:
+    rig = Rig(bolt, guarantee, stream, **options)
+    try:
+        yield rig
+    finally:
+        for future in rig.bolt.futures.values():
+            rig.bolt.events.call_soon_threadsafe(end, future)
+        rig.task.cleanup()
+
+
+OVER = "TimeoutError: execute_async() exceeded its time_limit of 60 s"
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_coroutine_is_cancelled_at_its_time_limit_and_its_input_fails(guarantee: Guarantee) -> None:
+    with running(guarantee=guarantee) as rig:
+        rig.feed("a", "b")
+        rig.begun(1, 2)
+        rig.pass_time(LIMIT - 1)
+        rig.end(2)
+        assert (rig.acked(), rig.failed()) == ({2}, {})
+        rig.feed("c")
+        rig.begun(1, 2, 3)
+        rig.pass_time(1)
+        rig.turn_until(lambda: rig.task.adapter.running_inputs == 1)
+        assert (rig.acked(), rig.failed(), len(rig.bench.sink.to(".next"))) == ({2}, {1: OVER}, 1)
+        rig.end(3)
+        assert (rig.acked(), rig.task.committable) == ({2, 3}, 3)
+
+
+def test_the_time_limit_is_an_exception_of_the_bolt() -> None:
+    with running(on_exception="crash") as rig:
+        rig.feed("a")
+        rig.begun(1)
+        rig.pass_time(LIMIT)
+        with pytest.raises(ComponentError, match="exceeded its time_limit of 60 s"):
+            rig.turn_until(lambda: False)
+
+
+def test_a_coroutine_that_ignores_its_cancellation_gives_its_slot_back(caplog: pytest.LogCaptureFixture) -> None:
+    with running() as rig:
+        rig.feed("stubborn", "stubborn")
+        rig.begun(1, 2)
+        rig.pass_time(LIMIT)
+        rig.pass_time(0.9)
+        assert (rig.task.adapter.is_busy, rig.failed()) == (True, {})
+        rig.pass_time(0.2)
+        assert (rig.task.adapter.is_busy, rig.failed()) == (False, {1: OVER, 2: OVER})
+        assert "work/0: execute_async() for work.tuples.work[0] offset 0 did not end within 1 s after" in caplog.text
+        rig.feed("a")
+        rig.bolt.events.call_soon_threadsafe(rig.bolt.futures[1].set_result, True)
+        eventually(lambda: rig.bolt.refused, "an emit that is too late")
+        assert "exceeded its time_limit, and its input has failed: nothing is sent" in rig.bolt.refused[0]
+        rig.end(3)
+        assert (rig.acked(), rig.task.committable, len(rig.bench.sink.to(".next"))) == ({3}, 3, 1)
+
+
+def test_as_many_coroutines_as_have_slots_may_ignore_their_cancellation(caplog: pytest.LogCaptureFixture) -> None:
+    with running() as rig:
+        for first in (1, 3):
+            rig.feed("stubborn", "stubborn")
+            rig.begun(*range(1, first + 2))
+            rig.pass_time(LIMIT)
+            rig.pass_time(1)
+        assert rig.failed() == dict.fromkeys((1, 2, 3, 4), OVER)
+        assert (rig.task.adapter.is_busy, rig.task.committable) == (True, 4)
+        assert "Its place stays taken until it ends, because 2 such coroutines still run" in caplog.text
+        rig.end(4)
+        rig.feed("a")
+        rig.end(5)
+        assert rig.acked() == {5}
+
+
+class Blocks(Works):
+    """Blocks the event loop."""
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        self.begun.append(tuple_["n"])
+        while tuple_["n"] not in self.collectors:
+            time.sleep(0.001)
+
+
+def test_inputs_of_an_event_loop_that_is_blocked_fail() -> None:
+    with running(Blocks) as rig:
+        rig.feed("a", "b")
+        eventually(lambda: rig.bolt.begun, "one begun")
+        rig.pass_time(LIMIT)
+        rig.pass_time(1)
+        assert rig.failed() == {1: OVER, 2: OVER}
+        for n in (1, 2):
+            rig.bolt.collectors[n] = None  # type: ignore[assignment]
+        rig.turn_until(lambda: not rig.task.adapter._left)
+        assert (rig.acked(), rig.failed(), rig.task.committable) == (set(), {1: OVER, 2: OVER}, 2)
+
+
+def test_trees_of_running_and_waiting_inputs_are_kept_alive_and_those_of_ended_ones_are_not() -> None:
+    with running() as rig:
+        rest = iter(rig.task.read(rig.record("a", "b", "c", "d")))
+        assert not rig.task.execute(rest, math.inf)
+        rig.begun(1, 2)
+        rig.end(2)
+        before = rig.resets()
+        timeout = rig.bench.topology.manifest.spouts[0].timeout_ms / 1000
+        for _ in range(6):
+            rig.pass_time(timeout / 6)
+        assert rig.resets() - before == dict.fromkeys((1, 3, 4), 3)
+
+
+def test_a_task_is_busy_since_the_oldest_of_its_inputs_runs_if_that_takes_long() -> None:
+    with running() as rig:
+
+        def busy_since() -> Any:
+            return rig.task.adapter.busy_since
+
+        began = rig.bench.clock()
+        rig.feed("a")
+        rig.pass_time(20)
+        assert busy_since() is None, "there is room for another"
+        rig.feed("b")
+        rig.pass_time(0.01)
+        assert busy_since() == began
+        rig.end(1)
+        assert busy_since() is None
+        rig.feed("c")
+        rig.pass_time(1)
+        assert busy_since() is None, "none has been running for long"
+        rig.pass_time(20)
+        assert busy_since() == began + 20
+
+
+def test_an_input_is_open_for_as_long_as_it_runs_and_waits() -> None:
+    """It has an outcome in the end, so it is not settled because it is open for longer than a tree may be."""
+    with running() as rig:
+        rest = iter(rig.task.read(rig.record("a", "b", "c")))
+        assert not rig.task.execute(rest, math.inf)
+        rig.begun(1, 2)
+        for _ in range(5):
+            rig.pass_time(LIMIT / 6)
+        for _ in range(3):
+            rig.task.inputs.expire(rig.bench.clock.advance(1e6), rig.task._input_age)
+        assert (rig.task.committable, rig.task.open_inputs) == (0, 1)
+
+
+class Ordered(Works):
+    concurrency = 3
+    ordered_by = ("user",)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_inputs_of_a_key_run_one_after_another_and_others_at_the_same_time(guarantee: Guarantee) -> None:
+    with running(Ordered, guarantee) as rig:
+        rig.feed("a", "a", "b", "a", "b")
+        rig.begun(1, 3)
+        assert rig.task.adapter.running_inputs == 5
+        rig.end(1, well=False)
+        rig.begun(1, 3, 2)
+        rig.end(3)
+        rig.begun(1, 3, 2, 5)
+        rig.end(2)
+        rig.begun(1, 3, 2, 5, 4)
+        rig.end(4)
+        rig.end(5)
+        assert (rig.acked(), rig.failed()) == ({2, 3, 4, 5}, {1: "ValueError: refused"})
+        rig.feed("a")
+        rig.end(6)
+        assert (rig.acked(), rig.task.committable, rig.task.adapter.running_inputs) == ({2, 3, 4, 5, 6}, 6, 0)
+
+
+def test_a_task_takes_as_many_inputs_as_it_can_begin_and_as_many_to_wait_for_their_key() -> None:
+    with running(Ordered) as rig:
+        rest = iter(rig.task.read(rig.record(*("a" * 10), "b")))
+        for _ in range(3):
+            assert not rig.task.execute(rest, math.inf)
+            assert (rig.task.adapter.running_inputs, rig.task.adapter.is_busy) == (1 + Ordered.concurrency, True)
+        rig.end(1)
+        assert not rig.task.adapter.is_busy
+        rig.begun(1, 2)
+        rig.task.adapter.forget_waiting()
+        assert rig.task.adapter.running_inputs == 1
+        rig.end(2)
+        assert rig.task.adapter.running_inputs == 0
+
+
+def test_the_next_input_of_a_key_runs_after_one_that_exceeds_its_time_limit() -> None:
+    with running(Ordered) as rig:
+        rig.feed("stubborn", "stubborn")
+        rig.pass_time(LIMIT)
+        rig.pass_time(1)
+        assert rig.failed() == {1: OVER}
+        rig.end(2)
+        assert rig.acked() == {2}
+
+
+def test_a_value_that_is_no_key_fails_its_input() -> None:
+    """JSON carries any value."""
+    with running(Ordered, stream="json") as rig:
+        rig.feed({"name": "a"}, "a")
+        rig.end(2)
+        assert rig.acked() == {2}
+        assert rig.failed() == {1: "TypeError: unhashable type: 'dict': the bolt is ordered_by user"}
