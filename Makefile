@@ -78,6 +78,7 @@ bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setu
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.latency --guarantees
 	$(BIN)/python -m benchmarks.slow_task
+	$(BIN)/python -m benchmarks.uneven_work
 	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.spark
 

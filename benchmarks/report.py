@@ -25,6 +25,7 @@ _TITLES: Final = {
     "topology": "A topology: one process, and all of them",
     "exactly_once": "Guarantees: latency",
     "latency": "Complete latency",
+    "uneven_work": "Uneven work in an AsyncBolt",
     "sdk": "A tuple in the SDK, by stage",
     "spark": "A Spark bolt",
 }
