@@ -176,12 +176,14 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         excused = {target.topology.name: target.excused_losses for target in targets if not target.tracked}
         missing = {target.topology.name: found for target in targets if (found := target.missing(began))}
         messages = {target.topology.name: target.arena.emitted for target in targets}
+        again = {target.topology.name: target.arena.executed_again for target in targets}
     return {
         "seed": seed,
         "minutes": minutes,
         "brokers": brokers,
         "faults": len(faults),
         "messages": messages,
+        "executed_again": again,
         "excused": excused,
         "broken": broken,
         "missing": missing,

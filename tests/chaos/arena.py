@@ -53,6 +53,11 @@ class Arena:
         missing: NDArray[np.bool_] = (self.effects[: self.emitted] == 0).any(axis=1)
         return missing
 
+    @property
+    def executed_again(self) -> int:
+        """How many parts were executed again, by a replay or after a restart, each time counted."""
+        return int(np.maximum(self.effects[: self.emitted].astype(int) - 1, 0).sum())
+
     def complete_since(self, since: float) -> int:
         """The longest run of consecutive messages, emitted after `since`, that have all effects."""
         first = int(np.searchsorted(self.emitted_at[: self.emitted], since))

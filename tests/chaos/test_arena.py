@@ -35,6 +35,7 @@ def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: py
     for part in range(PARTS):
         arena.effect(2, part)
         arena.effect(3, part)
+    assert arena.executed_again == 1
     assert found(own_spout(), arena) == {"false_acks": 1, "lost": 1, "repeats": 0}
     arena.emit(4, 104.0)
     assert found(at_most_once(), arena) == {"false_acks": 0, "lost": 1, "repeats": 1}
