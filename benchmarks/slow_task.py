@@ -113,7 +113,8 @@ class Work(BasicBolt):
     def prepare(self, context: TaskContext) -> None:
         plan = Plan.from_environment()
         slower = plan.slower if context.task == context.tasks - 1 else 1.0
-        self.file = Path(plan.directory, f"task-{context.task}")
+        # A task that moves to another process continues there.
+        self.file = Path(plan.directory, f"task-{context.task}-{uuid.uuid4().hex}")
         self.cost = slower * plan.cost_ms / 1e3
         self.calls: list[tuple[float, float, float]] = []
 
@@ -138,7 +139,10 @@ def measure(topics: Topics, plan: Plan) -> dict[str, Any]:
                 time.sleep(0.2)
         topics.delete(settings["name"])
         source = json.loads(Path(directory, "source").read_text())
-        tasks = [json.loads(Path(directory, f"task-{task}").read_text()) for task in range(plan.tasks)]
+        tasks = [
+            sorted(call for file in Path(directory).glob(f"task-{task}-*") for call in json.loads(file.read_text()))
+            for task in range(plan.tasks)
+        ]
     ends = source["ends"]
     rows = {"whole": ends - plan.seconds, "steady": ends - plan.steady}
     return {"failed": source["failed"], **{name: _figures(tasks, begins, ends) for name, begins in rows.items()}}

@@ -99,6 +99,11 @@ class BoltAdapter:
         """How many inputs are being executed between two calls, or wait for these to end."""
         return 0
 
+    @property
+    def running_part(self) -> float:
+        """Which part of what may be executed at a time between two calls is."""
+        return 0.0
+
     def forget_waiting(self) -> None:
         """Begins none of the inputs that wait for others: they stay open, and are read again."""
 

@@ -165,6 +165,10 @@ class AsyncAdapter(BoltAdapter):
         return len(self._slots) >= concurrency or self._waiting >= concurrency
 
     @property
+    def running_part(self) -> float:
+        return 1.0 if self.is_busy else len(self._slots) / self._settings.concurrency
+
+    @property
     def running_inputs(self) -> int:
         return len(self._slots) + self._waiting
 

@@ -29,6 +29,7 @@ class Executor:
         self._stride = 1
         self._untimed = 0  # calls before the next that is timed
         self._is_timed = False
+        self._ticked_at = self._clock()
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
         """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
@@ -76,9 +77,12 @@ class Executor:
         self._executed(batch, seconds)
 
     def tick(self) -> None:
-        """Executes a tick tuple, which counts for nothing."""
+        """Executes a tick tuple, which counts for nothing; counts as busy what runs between calls."""
+        now, before = self._clock(), self._ticked_at
+        self._ticked_at = now
+        self._load.busy_seconds += (now - before) * self._adapter.running_part
         ticked = (tick_tuple(),)
-        self._running = RunningCall(self._clock(), ticked, self._adapter.head)
+        self._running = RunningCall(now, ticked, self._adapter.head)
         try:
             self._adapter.execute(ticked)
         finally:

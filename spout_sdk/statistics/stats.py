@@ -63,7 +63,10 @@ class Counts:
 
 @dataclass(slots=True)
 class TaskLoad:
-    """The load of one task of a bolt; emits and acks during `execute` are part of `busy_seconds`."""
+    """The load of one task of a bolt; emits and acks during `execute` are part of `busy_seconds`.
+
+    A second in which half of the `concurrency` of an `AsyncBolt` runs is half a busy one.
+    """
 
     executed: int = 0
     busy_seconds: float = 0.0

@@ -5,7 +5,7 @@ statistics cannot make it oscillate. What waits in an inbox corrects the share, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tuple_tree.process_stats import StatsRecord
@@ -16,9 +16,10 @@ _HALF_TUPLES: Final = 20.0  # ... unless it has executed less than this since
 _LARGEST_GAP: Final = 5.0  # seconds of one measurement
 _NEARLY_EQUAL: Final = 0.75  # speeds of tasks whose slowest has this part of the fastest's are taken as equal
 # How busy the slowest task would be with equal shares: below the first, shares are equal; above the second, they follow
-# the speeds. A bolt whose busy time is all of its time has 1; the SDK's own work is not part of it.
+# the speeds.
 _IDLE, _BUSY = 0.25, 0.5
 _SLACK_SECONDS: Final = 0.5  # of waiting, more or less than the average, that is not corrected
+_LARGEST_OVERHEAD: Final = 100.0  # of a task's time, as a multiple of its busy time
 _CORRECTION_SECONDS: Final = 5.0  # within which waiting would be equal: well above the age of statistics
 
 
@@ -71,25 +72,28 @@ class _Task:
         self._run, self._last = "", (0.0, 0.0, 0.0)
         self._ahead = 0.0  # seconds that were counted as busy, and are not part of the published ones yet
 
-    def feed(self, run: str, now: float, totals: tuple[float, float, float], waiting: float, sharing: int) -> None:
+    def feed(
+        self, run: str, now: float, totals: tuple[float, float, float], waiting: float, sharing: int
+    ) -> tuple[float, float]:
         """Takes totals since the start of a process: seconds, tuples executed, and seconds that it was busy.
 
-        `sharing` is the number of tasks of the process, which take turns.
+        `sharing` is the number of tasks of the process, which take turns. Returns the seconds in which the task has had
+        work all the time, and how many of them it was busy.
         """
         if run != self._run:
             self._run, self._last, self._waiting, self._ahead = run, (0.0, 0.0, 0.0), 0.0, 0.0
         seconds, executed, busy = (total - before for total, before in zip(totals, self._last, strict=True))
         busy *= sharing
         if seconds <= 0:
-            return
+            return 0.0, 0.0
         waited, self._waiting = self._waiting, waiting
         self._last, self._at = totals, now
         if seconds > _LARGEST_GAP:
             executed, busy, seconds = (each * _LARGEST_GAP / seconds for each in (executed, busy, seconds))
-        if waited and executed <= waited:
-            # It has had work all the time, also if a call has not returned, or if coroutines do its work.
-            self._ahead = max(0.0, self._ahead + seconds - busy)
+        if waiting and not executed and not busy:
+            # A call that has not returned: it is counted as busy when it ends.
             busy = seconds
+            self._ahead += seconds
         else:
             busy, self._ahead = max(0.0, busy - self._ahead), 0.0
         expected = busy * self._executed / self._busy if self._busy else 0.0
@@ -97,13 +101,18 @@ class _Task:
         self._executed = kept * self._executed + executed
         self._busy = kept * self._busy + busy
         self._elapsed = kept * self._elapsed + seconds
+        return (seconds, busy) if 0 < executed <= waited else (0.0, 0.0)
 
-    def load(self, now: float) -> Load | None:
-        """The load of the task; None if its statistics are stale, or it has done nothing yet."""
+    def load(self, now: float, overhead: float) -> Load | None:
+        """The load of the task; None if its statistics are stale, or it has done nothing yet.
+
+        `overhead` is its time by the part of it in which it is busy.
+        """
         if not self._busy or now - self._at > STALE_SECONDS:
             return None
         # At least half a tuple: a task that has not ended its first call is slow, and not without any speed.
-        return Load(max(self._executed, 0.5) / self._busy, self._executed / self._elapsed, self._waiting)
+        speed = max(self._executed, 0.5) / self._busy / overhead
+        return Load(speed, self._executed / self._elapsed, self._waiting)
 
 
 class TaskShares:
@@ -111,6 +120,7 @@ class TaskShares:
 
     def __init__(self, tasks: int) -> None:
         self._tasks = [_Task() for _ in range(tasks)]
+        self._all = self._busy = 0.0  # seconds in which tasks have had work all the time, and in which they were busy
 
     def feed(self, record: StatsRecord, now: float) -> None:
         """Takes a record of a process of the bolt, which was read at `now`, in monotonic seconds.
@@ -124,8 +134,18 @@ class TaskShares:
             if 0 <= task < len(self._tasks) and (key := str(task)) in busy:
                 totals = record.uptime_ms / 1000, float(executed.get(key, 0)), float(busy[key]) / 1000
                 run = f"{record.process} {record.run}"
-                self._tasks[task].feed(run, now, totals, float(waiting.get(key, 0)), len(owned))
+                seconds, part = self._tasks[task].feed(run, now, totals, float(waiting.get(key, 0)), len(owned))
+                kept = 0.5 ** (seconds / _HALF_LIFE / len(self._tasks))
+                self._all, self._busy = kept * self._all + seconds, kept * self._busy + part
 
     def shares(self, now: float) -> list[float]:
         """The shares of the tasks, which add up to 1."""
-        return shares_of([task.load(now) for task in self._tasks])
+        # What the SDK does between calls is not part of busy time. It is the same for all tasks of a bolt, so only what
+        # they can do together has to be known; each by itself would be measured by another scale when it is behind.
+        overhead = max(1.0, self._all / self._busy) if self._busy else 1.0
+        loads = [task.load(now, overhead) for task in self._tasks]
+        if overhead > _LARGEST_OVERHEAD and (known := [load for load in loads if load is not None]):
+            # Busy times of some milliseconds show no differences: only what waits does.
+            speed = sum(load.speed for load in known) / len(known)
+            loads = [load and replace(load, speed=speed) for load in loads]
+        return shares_of(loads)

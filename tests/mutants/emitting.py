@@ -201,5 +201,5 @@ def a_slow_task_has_no_turn(patches: Patches) -> None:
 )
 def stale_statistics_count(patches: Patches) -> None:
     @patches.wrap(task_shares._Task, "load")
-    def load(original: Any, task: Any, _now: float) -> Any:
-        return original(task, task._at)
+    def load(original: Any, task: Any, _now: float, overhead: float) -> Any:
+        return original(task, task._at, overhead)

@@ -32,6 +32,7 @@ PAGES = (
     "docs/coming-from/storm.md",
     "docs/coming-from/streamparse.md",
     "docs/coming-from/quix-streams.md",
+    "docs/coming-from/parallel-consumers.md",
 )
 
 

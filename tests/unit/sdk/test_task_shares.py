@@ -103,13 +103,14 @@ def test_a_call_that_has_not_returned_is_counted_once() -> None:
     assert of.shares(60) == pytest.approx([1 / 6, 5 / 6], abs=0.05)
 
 
-def test_the_speed_of_a_task_with_a_backlog_does_not_depend_on_its_busy_time() -> None:
-    """Coroutines are not part of it, nor is what the SDK does between calls."""
+def test_what_tasks_can_do_is_measured_where_there_is_a_backlog() -> None:
+    """What the SDK does between calls is nine tenths of the time, which only tasks with a backlog show."""
     of = TaskShares(2)
     for second in range(1, 11):
-        of.feed(record(0, second, 100 * second, 0.001 * second, 500), now=second)
-        of.feed(record(1, second, 400 * second, 0.001 * second, 2_000), now=second)
-    assert of.shares(10) == pytest.approx([0.2, 0.8], abs=0.01)
+        of.feed(record(0, second, 1_000 * second, 0.1 * second, 5_000), now=second)
+        of.feed(record(1, second, 1_000 * second, 0.1 * second, 0), now=second)
+    # With 1,000 tuples a second, one is 2.5 s further behind than the average, and 0.5 s are not corrected.
+    assert of.shares(10) == pytest.approx([0.5 - 2.0 / 2 / 5, 0.5 + 2.0 / 2 / 5])
 
 
 @dataclass
@@ -120,6 +121,7 @@ class Simulation:
     delay: float = 1.0  # until statistics are read; they are of the last second, and the backlog is a second older
     pending: int = 10_000
     rate: float = math.inf  # tuples a second of the spout
+    busy_part: float = 1.0  # of the time of a task that executes
     seed: int = 1
     shares: list[list[float]] = field(default_factory=list)  # at each half second
     STEP = 0.05
@@ -153,7 +155,7 @@ class Simulation:
             executed = min(self.backlog[task], able)
             self.backlog[task] -= executed
             self.executed[task] += executed
-            self.busy[task] += self.STEP * executed / able if able else 0
+            self.busy[task] += self.busy_part * self.STEP * executed / able if able else 0
             self.done += executed
             if self.now >= self.publish[task]:
                 self.publish[task] += 1
@@ -197,8 +199,17 @@ def test_all_tasks_have_work_soon_and_shares_do_not_oscillate(speeds: list[float
         assert simulation.spread_of(task, 20) < 1.15 + 4 / (1_000 * speed / sum(speeds))
 
 
-def test_equal_tasks_keep_equal_shares() -> None:
-    simulation = Simulation([1_000.0] * 4)
+@pytest.mark.parametrize("rate", [500.0, 2_000.0, math.inf])
+def test_cheap_tuples_whose_time_is_mostly_that_of_the_sdk(rate: float) -> None:
+    simulation = Simulation([1_000.0] * 3 + [100.0], rate=rate, busy_part=0.06)
+    simulation.run(20)
+    assert simulation.run(60) * 3_100 == pytest.approx(min(rate, 3_100), rel=0.03)
+    assert simulation.backlog[3] < 600
+
+
+@pytest.mark.parametrize("busy_part", [0.001, 0.06, 1.0])
+def test_equal_tasks_keep_equal_shares(busy_part: float) -> None:
+    simulation = Simulation([1_000.0] * 4, busy_part=busy_part)
     simulation.run(4)  # at first, statistics of some have the backlog of the start, and those of others do not
     assert simulation.run(60) >= 0.97
     assert all(shares == [0.25] * 4 for shares in simulation.shares[8:])
