@@ -182,8 +182,12 @@ class OwnedPartition:
     def failed(self, offset: int) -> int:
         """Counts a failure of a message, and returns how often it has failed, under earlier owners, too."""
         self._own_failures[offset] = self.own_failures(offset) + 1
-        self._failures[offset] = failures = self._failures.get(offset, 0) + 1
+        self._failures[offset] = failures = self.failures(offset) + 1
         return failures
+
+    def failures(self, offset: int) -> int:
+        """How often a message has failed, under earlier owners, too."""
+        return self._failures.get(offset, 0)
 
     def own_failures(self, offset: int) -> int:
         """How often a message has failed under this owner."""

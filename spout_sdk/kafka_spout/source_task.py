@@ -291,7 +291,14 @@ class SourceTask(SpoutAdapter):
             raise TopicsError(
                 str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
             )
-        return each.start(offset) and self._emit(record, each.key_base | offset, root if self.is_replayed else None)
+        if not each.start(offset):
+            return False
+        key = each.key_base | offset
+        if each.has_failures and self._spout.retry.delay(failures := each.failures(offset)) is None:
+            # Its last owner has ended before the dead letter was delivered.
+            self._reject(key, record, WireError("retries-exhausted", f"all {failures} attempts failed"))
+            return False
+        return self._emit(record, key, root if self.is_replayed else None)
 
     def _emit(self, record: Record, key: int, root: int | None) -> bool:
         """Emits a message; whether it did, and it did not become a dead letter or was skipped."""

@@ -133,3 +133,14 @@ def a_replay_uses_its_root_again(patches: Patches) -> None:
     def word(original: Any, partition: OwnedPartition, offset: int, _failures: int) -> int:
         root: int = original(partition, offset, 0)
         return root
+
+
+@mutant(
+    "Kafka spout",
+    f"{_SDK}/test_kafka_spout_restarts.py::test_after_a_clean_restart_only_the_open_message_is_emitted_again",
+)
+def what_is_done_behind_an_open_message_is_emitted_again(patches: Patches) -> None:
+    @patches.wrap(OwnedPartition, "start")
+    def start(original: Any, partition: OwnedPartition, offset: int) -> bool:
+        original(partition, offset)
+        return True

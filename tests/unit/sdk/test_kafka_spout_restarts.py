@@ -1,0 +1,115 @@
+"""A Kafka spout's task after a restart: what is done behind an open message is not emitted again."""
+
+from spout_sdk import RetryPolicy
+from spout_sdk.kafka_spout.partitions import SourcePartition
+from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
+from tests.unit.sdk.memory_source import MemoryTopics
+
+
+def restart(rig: Rig) -> None:
+    """A clean one."""
+    rig.task.release()
+    rig.task.close()
+    rig.restart()
+
+
+def test_after_a_clean_restart_only_the_open_message_is_emitted_again() -> None:
+    rig = Rig(filled(*range(300)))
+    rig.work()
+    rig.notify(*range(1, 300))
+    assert len(rig.offsets()) == 300
+    for _ in range(3):
+        restart(rig)
+        rig.work()
+        assert rig.offsets() == [0]
+    rig.notify(0)
+    restart(rig)
+    rig.work()
+    assert rig.offsets() == []
+    assert rig.topics.committed("source") == 300
+
+
+def test_after_a_clean_restart_the_open_messages_of_ten_partitions_are_emitted_again() -> None:
+    topics = MemoryTopics(source=10)
+    for partition in range(10):
+        topics.fill("source", partition, range(1_000))
+    rig = Rig(topics)
+    rig.work()
+    sent = rig.bench.sink.tuples
+    assert len(sent) == 10_000
+    stay = {f"source/{partition}@{7 * partition}" for partition in range(10)}
+    rig.task.handle(notice([rig.root(each) for each in sent if rig.values(each)[0] not in stay]))
+    rig.emitted()
+    restart(rig)
+    for _ in range(10):  # of what is done, a call of emit() reads 500 messages at most
+        rig.work()
+    assert {value for (value,) in rig.emitted()} == stay
+    assert len(sent) == 10_010
+
+
+def test_after_a_kill_what_was_acked_since_the_last_commit_is_emitted_again_too() -> None:
+    rig = Rig(filled(*range(300)))
+    rig.work()
+    rig.notify(*range(1, 200))
+    rig.work(1)
+    rig.notify(*range(200, 250))
+    rig.offsets()
+    rig.restart()
+    rig.work()
+    assert rig.offsets() == [0, *range(200, 300)]
+
+
+def test_new_messages_follow_what_is_done_behind_an_open_one() -> None:
+    rig = Rig(filled(*range(0, 100, 2)))
+    rig.work()
+    rig.notify(*range(2, 100, 2))
+    restart(rig)
+    rig.topics.fill("source", 0, range(100, 103))
+    rig.offsets()
+    rig.work()
+    assert rig.offsets() == [0, 100, 101, 102]
+    assert rig.progress.uncommitted == 103
+
+
+def test_failures_count_across_owners_until_a_message_becomes_a_dead_letter() -> None:
+    rig = Rig(filled(0, 1), retry=RetryPolicy(initial_delay=60, delay_period=60, max_retries=3))
+    attempts = []
+    for _ in range(4):
+        rig.work()
+        attempts += [attempt for _, offset, attempt in rig.positions() if offset == 0]
+        rig.fail(0)
+        rig.work(2)
+        assert rig.offsets() == []
+        rig.restart()
+    assert rig.letters() == [(b"source/0@0", "retries-exhausted")]
+    assert attempts == [0, 4, 8, 12]
+    rig.work()
+    assert rig.offsets() == [1]
+
+
+def test_a_message_whose_dead_letter_is_not_delivered_when_its_owner_ends_is_not_attempted_again() -> None:
+    rig = Rig(filled(0), retry=RetryPolicy(initial_delay=0, delay_period=0, max_retries=0))
+    rig.bench.sink.holds_back = True
+    rig.work()
+    rig.fail(0)
+    rig.work(2)
+    assert (rig.offsets(), len(rig.letters()), rig.topics.committed("source")) == ([0], 1, 0)
+    rig.restart()
+    rig.work(2)
+    assert (rig.offsets(), len(rig.letters())) == ([], 2)
+    rig.bench.sink.to(".dead-letters")[-1].deliver()
+    rig.work(2)
+    assert rig.topics.committed("source") == 1
+
+
+def test_commits_by_a_tool_have_no_set() -> None:
+    rig = Rig(filled(*range(10)))
+    rig.work()
+    rig.notify(*range(1, 10))
+    rig.work(2)
+    at = SourcePartition("source", 0)
+    rig.topics.commits[at] = type(rig.topics.commits[at]).read(3, "")
+    rig.offsets()
+    rig.restart()
+    rig.work()
+    assert rig.offsets() == [*range(3, 10)]
