@@ -201,6 +201,15 @@ class OwnedPartition:
         if self._is_replayed:
             self.offsets.done(offset)
 
+    def all_done(self, offsets: Sequence[int]) -> None:
+        """Closes messages."""
+        if self._failures:
+            for offset in self._failures.keys() & offsets:
+                del self._failures[offset]
+                self._own_failures.pop(offset, None)
+        if self._is_replayed:
+            self.offsets.all_done(offsets)
+
     def lacks_attempt(self, failures: int) -> bool:
         """Whether `reserve` must be called before a delivery after `failures` failures."""
         return _number(failures) >= self._reserved
@@ -248,7 +257,7 @@ class OwnedPartitions:
 
     def all_done(self, keys: Sequence[int]) -> None:
         for number, of_partition in groupby(sorted(keys), lambda key: key >> KEY_SHIFT):
-            self.numbered[number].offsets.all_done([key & _OFFSET_MASK for key in of_partition])
+            self.numbered[number].all_done([key & _OFFSET_MASK for key in of_partition])
 
     def __iter__(self) -> Iterator[OwnedPartition]:
         return iter(self.numbered.values())

@@ -1,7 +1,7 @@
 """Messages that failed: how often, when they are due, and reading them again by their positions."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -19,7 +19,12 @@ _ROUNDING_SECONDS: Final = 1e-6  # what adding delays to times in floating point
 
 
 class Replays:
-    """The failed messages of a task; `reject` makes a dead letter of one."""
+    """The failed messages of a task; `reject` makes a dead letter of one.
+
+    Attributes:
+        ready: those that were read, and can be emitted now.
+        open: those that were emitted again, and have no outcome yet.
+    """
 
     def __init__(
         self,
@@ -34,11 +39,13 @@ class Replays:
         self._reject = reject
         self._waiting: list[tuple[float, int]] = []  # a heap: when a message is due, and its key
         self._given_up: dict[int, str] = {}
-        self._is_fetching = False
+        self._is_fetching = self._is_odd = False
         self.ready: deque[tuple[int, Record]] = deque()
+        self.open: set[int] = set()
 
     def failed(self, key: int, failure: Failure, now: float) -> None:
         """A message has failed once more: it is due later, or given up."""
+        self.open.discard(key)
         each, offset = self._partitions.at(key)
         failures = each.failed(offset)
         delay = self._policy.delay(failures)
@@ -50,13 +57,24 @@ class Replays:
             delay = 0.0
         heappush(self._waiting, (now + delay, key))
 
-    @property
-    def is_empty(self) -> bool:
-        return not any(each.has_failures for each in self._partitions)
+    def acked(self, keys: Sequence[int]) -> None:
+        """Trees of messages were fully processed."""
+        self.open.difference_update(keys)
+        self._partitions.all_done(keys)
 
     def done(self, key: int) -> None:
+        """A message is done without an ack: it was skipped, or became a dead letter."""
         self._given_up.pop(key, None)
         self._partitions.done(key)
+
+    def share(self, calls: int, limit: int) -> int:
+        """How many may be emitted again in so many calls, while there are new messages.
+
+        That is half of them, as long as they are half of the trees that may be open: messages that always fail must not
+        hold up others.
+        """
+        self._is_odd = not self._is_odd
+        return max(0, min((calls + self._is_odd) // 2, max(1, limit // 2) - len(self.open)))
 
     def postpone(self, key: int, now: float) -> None:
         """A message that was ready cannot be emitted yet."""

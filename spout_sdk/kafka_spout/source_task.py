@@ -102,15 +102,20 @@ class SourceTask(SpoutAdapter):
         super().open()
 
     def emit(self, calls: int, limit: int) -> None:
-        """Emits `calls` messages at most, failed ones before new ones.
+        """Emits `calls` messages at most, failed ones before new ones, which get half of the calls and of the limit.
 
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """
-        ready, most = self._replays.ready, min(calls, limit - len(self._task.open_trees))
-        while ready and most:
-            most -= self._emit_again(*ready.popleft())
-        buffer = self._buffer
-        if not most or not (buffer or self._read_ahead()):
+        buffer, replays = self._buffer, self._replays
+        most = min(calls, limit - len(self._task.open_trees))
+        has_new = bool(buffer) or (most > 0 and self._read_ahead())
+        if replays.ready:
+            again = replays.share(most, limit) if has_new else most
+            most -= again
+            while replays.ready and again:
+                again -= self._emit_again(*replays.ready.popleft())
+            most += again
+        if not most or not has_new:
             return
         if self._held and not self._commit_held():
             return
@@ -136,17 +141,13 @@ class SourceTask(SpoutAdapter):
 
     def is_due(self, now: float) -> bool:
         """Whether there is a message to emit now; those of a partition with too many uncommitted offsets are not."""
-        readable = (each for each in self._partitions if self._room(each) > 0)
+        readable = (each for each in self._partitions if not self._is_full(each))
         return bool(self._buffer) or self._replays.is_due(now) or any(self._source.lag(each.at) for each in readable)
 
     def acked(self, keys: Sequence[int]) -> None:
         if self._tells_acks:
             super().acked(keys)
-        if self.is_replayed and self._replays.is_empty:
-            self._partitions.all_done(keys)
-            return
-        for key in keys:
-            self._done(key)
+        self._replays.acked(keys)
 
     def failed(self, key: int, failure: Failure) -> None:
         super().failed(key, failure)
@@ -234,13 +235,13 @@ class SourceTask(SpoutAdapter):
         if not self._is_started:
             return False
         limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
-        for each in self._partitions:
-            room = self._room(each)
-            if room > 0:
-                limit = min(limit, room)
-            if each.is_paused != (room <= 0):
-                each.is_paused = not each.is_paused
-                (self._source.pause if each.is_paused else self._source.resume)(each.at)
+        if self._most_uncommitted is not None:
+            for each in self._partitions:
+                if each.is_paused != (is_full := self._is_full(each)):
+                    each.is_paused = is_full
+                    (self._source.pause if is_full else self._source.resume)(each.at)
+                if not is_full:
+                    limit = min(limit, self._most_uncommitted - each.offsets.started_behind)
         records, out_of_range = self._source.read(limit)
         for gap in out_of_range:
             self._skip_deleted(gap)
@@ -253,8 +254,8 @@ class SourceTask(SpoutAdapter):
                 self._held[each.at] = SourceCommit(DoneSet(last + 1), each.next_attempt).made()
         return bool(records)
 
-    def _room(self, of: OwnedPartition) -> int:
-        return self._most_uncommitted - of.offsets.started_behind
+    def _is_full(self, of: OwnedPartition) -> bool:
+        return self._most_uncommitted is not None and of.offsets.started_behind >= self._most_uncommitted
 
     def _roots(self, records: Sequence[Record]) -> list[int]:
         """The root of each message's first delivery; all of a read at once, which is cheaper."""
@@ -361,6 +362,7 @@ class SourceTask(SpoutAdapter):
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
         if not self._emit(record, key, root):
             return False
+        self._replays.open.add(key)
         self._context.count("replayed")
         return True
 

@@ -162,7 +162,8 @@ class KafkaSpout(AnySpout):
         first_poll: where to begin; see `FirstPoll`.
         mode: see `Mode`; `at_least_once` unless the topology follows no trees, and then `at_most_once`.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
-        max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read.
+        max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read. None,
+            the default, for no limit: one message that fails for ever holds up no other.
 
     Attributes:
         topics, streams, translate, first_poll, mode, retry, max_uncommitted_offsets: as given, or their defaults.
@@ -180,14 +181,15 @@ class KafkaSpout(AnySpout):
         first_poll: FirstPoll = "uncommitted_earliest",
         mode: Mode | None = None,
         retry: RetryPolicy | None = None,
-        max_uncommitted_offsets: int = 100_000,
+        max_uncommitted_offsets: int | None = None,
     ) -> None:
         self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
         _check_topics(self.topics)
         check_choice("first_poll", first_poll, FirstPoll)
         if mode is not None:
             check_choice("mode of a KafkaSpout", mode, Mode)
-        check_count("max_uncommitted_offsets", max_uncommitted_offsets)
+        if max_uncommitted_offsets is not None:
+            check_count("max_uncommitted_offsets", max_uncommitted_offsets)
         self.streams = tuple(streams)
         self.translate = translate or default_translate(self.streams)
         self.first_poll = first_poll

@@ -231,3 +231,39 @@ def test_pending_trees_are_limited_and_replays_count() -> None:
     for _ in range(2):
         rig.work()
     assert (rig.task.pending, set(rig.offsets()) & {0, 1}) == (5, {0, 1})
+
+
+def test_a_message_that_always_fails_holds_up_no_other() -> None:
+    rig = Rig(filled(*range(300)), max_pending=50, retry=FOR_EVER)
+    acked = failures = 0
+    while acked < 299:
+        rig.work()
+        failures += 0 in rig.task.pending_messages
+        new = [offset for offset in rig.offsets() if offset]
+        rig.notify(*new, failed={0: "no"})
+        acked += len(new)
+        assert new, "only the failed message is emitted"
+    rig.work(2)
+    assert rig.topics.commits[SourcePartition("source", 0)].done == DoneSet(0, [(1, 300)], failures={0: failures})
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+def test_replays_whose_trees_time_out_leave_half_of_the_trees_to_new_messages(limit: int) -> None:
+    rig = Rig(filled(*range(20)), max_pending=limit, retry=RetryPolicy(initial_delay=60, delay_period=60))
+    rig.work()
+    while failing := rig.task.pending_messages:
+        rig.fail(*failing)
+        rig.work()
+    rig.topics.fill("source", 0, range(20, 60))
+    rig.clock.advance(60)
+    done = 0
+    while done < 40:
+        rig.work()
+        new = [offset for offset in rig.task.pending_messages if offset >= 20]
+        again = [offset for offset in rig.task.pending_messages if offset < 20]
+        assert len(again) <= max(1, limit // 2)
+        if not new:
+            rig.fail(*again)
+        rig.notify(*new)
+        done += len(new)
+    assert rig.topics.committed("source") == 0
