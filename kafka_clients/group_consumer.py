@@ -12,6 +12,7 @@ from kafka_clients.client_settings import INSTANCE, new_client
 from kafka_clients.errors import GONE, REFUSED, BrokerError, access_refused
 from kafka_clients.librdkafka_bugs import HANG_SECONDS, LOST, STATISTICS_MS, BrokerMonitor, bounded
 from kafka_clients.repeated_lines import get_logger
+from tuple_tree.commit_metadata import LARGEST_METADATA
 
 logger = get_logger(__name__)
 
@@ -70,6 +71,9 @@ class GroupConsumer:
         # A dynamic member leaves when it is closed; a user who has set another instance wants its place to be kept.
         self._leaves = instance is not None and settings[INSTANCE] == instance
         self.client = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
+
+    metadata_room = LARGEST_METADATA
+    """How many bytes the metadata of a commit may have: half of what the broker has refused."""
 
     @property
     def lost(self) -> bool:
@@ -208,7 +212,7 @@ class GroupConsumer:
             except KafkaException as raised:
                 error = raised.args[0]
             if error is None or error.code() not in _PASSING or time.monotonic() >= deadline:
-                self._answered(error, ())
+                self._answered(error, (), offsets)
                 if error is None:
                     self._last_commits.update((_place(each), _commit(each)) for each in offsets)
                 return error is None
@@ -218,13 +222,36 @@ class GroupConsumer:
         """Lets `commit_changed` commit everything, as others may have committed."""
         self._last_commits.clear()
 
-    def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    def _answered(
+        self,
+        error: KafkaError | None,
+        partitions: Sequence[TopicPartition],
+        sent: Sequence[TopicPartition] | None = None,
+    ) -> None:
+        """Handles the answer to a commit: of `sent`, or of what was committed last in the background."""
         failure = error or first_error(partitions)
         self._on_commit(failure, partitions)
         if failure is not None and failure.code() != KafkaError._NO_OFFSET:
             level = logging.INFO if failure.code() in REGROUPING else logging.WARNING
             logger.log(level, "offsets of %s were not committed yet: %s", self._name, failure.str())
+            if failure.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+                texts = self._last_commits.values() if sent is None else map(_commit, sent)
+                self.metadata_refused(len(metadata or "") for _, metadata in texts)
             self.forget_commits()
+
+    def metadata_refused(self, sizes: Iterable[int]) -> None:
+        """The broker takes less metadata: so the next commit has less of what is done behind its offset.
+
+        `sizes` are those of the metadata that were refused.
+        """
+        if self.metadata_room == LARGEST_METADATA:
+            text = (
+                "the broker refuses the metadata of commits for %s (OFFSET_METADATA_TOO_LARGE): they are made smaller, "
+                "and more of what is done is done again after a restart; set offset.metadata.max.bytes of the brokers "
+                "to %d"
+            )
+            logger.error(text, self._name, LARGEST_METADATA)
+        self.metadata_room = min(self.metadata_room, max(sizes, default=0)) // 2
 
 
 def _place(each: TopicPartition) -> tuple[str, int]:

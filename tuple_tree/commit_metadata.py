@@ -37,9 +37,11 @@ class Commit:
     left_out: int = 0
 
     @classmethod
-    def of(cls, done: DoneSet, texts: Mapping[str, str] = MappingProxyType({})) -> "Commit":
-        """A commit of what is done, with other texts by name, in metadata of `LARGEST_METADATA` bytes at most."""
-        room = LARGEST_METADATA - len(commit_metadata({**texts, DONE: "="}))
+    def of(
+        cls, done: DoneSet, texts: Mapping[str, str] = MappingProxyType({}), most: int = LARGEST_METADATA
+    ) -> "Commit":
+        """A commit of what is done, with other texts by name, in metadata of `most` bytes."""
+        room = most - len(commit_metadata({**texts, DONE: "="}))
         fitted = done.fitted(room)
         return cls(done.offset, commit_metadata({**texts, DONE: fitted.text}), done.size - fitted.size)
 

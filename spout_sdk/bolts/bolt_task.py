@@ -17,7 +17,7 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
-from tuple_tree.commit_metadata import DONE, READ, Commit, read_commit_metadata, read_metadata
+from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, READ, Commit, read_commit_metadata, read_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.names import tuples_topic
@@ -108,8 +108,10 @@ class BoltTask(Task):
         self.inputs.note_tuples()
         self.outbox.acks.when_delivered(self.inputs.tuples_delivered)
 
-    def commit(self, *, in_transaction: bool = False) -> Commit | None:
+    def commit(self, room: int = LARGEST_METADATA, *, in_transaction: bool = False) -> Commit | None:
         """What may be committed: inputs whose acks are delivered, or all that is done. None before the first record.
+
+        `room` is how many bytes its metadata may have.
 
         Of a bolt that is a fold over its inputs, a transaction commits the last offset that was read, whether its
         tuples were executed or not, and what windows have closed.
@@ -121,7 +123,7 @@ class BoltTask(Task):
         if in_transaction and inputs.folds:
             read = max(inputs.last_started, self.dead_letters.kept_to)
             return Commit(done.offset, read_metadata(read, self.adapter.progress), 0)
-        return Commit.of(done)
+        return Commit.of(done, most=room)
 
     def resume(self, offset: int, metadata: str | None) -> None:
         """Continues from a committed offset and its metadata, before the first record is read.

@@ -147,7 +147,8 @@ class DeliveryGuarantee:
             self._new.pop(partition, None)
 
     def _commits(self, partitions: Iterable[int], *, in_transaction: bool = False) -> dict[int, Commit]:
-        found = {at: self._tasks[at].commit(in_transaction=in_transaction) for at in partitions}
+        room = self._reader.metadata_room
+        found = {at: self._tasks[at].commit(room, in_transaction=in_transaction) for at in partitions}
         commits = {at: commit for at, commit in found.items() if commit is not None}
         self._left_out.note(commits.values())
         return commits
@@ -176,7 +177,11 @@ class AtLeastOnce(DeliveryGuarantee):
             task.note_done()
         seconds = flush_tasks(self._sink, tasks, self._component)
         # All of them, because an asynchronous commit may still fail.
-        self._reader.commit_now(self._commits(partitions), max(1.0, seconds))
+        while True:
+            room = self._reader.metadata_room
+            is_done = self._reader.commit_now(self._commits(partitions), max(1.0, seconds))
+            if is_done or self._reader.metadata_room == room:
+                break
         self._forget(partitions)
 
 
@@ -313,7 +318,7 @@ class ExactlyOnce(DeliveryGuarantee):
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
         for partition, task in self._tasks.items():
-            fits = not getattr(task.commit(in_transaction=True), "left_out", 0)
+            fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
             if not (fits and task.inputs.is_repeatable):
                 oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
                 raise HeldBackError(self._component, partition, oldest, seconds, fits=fits)
@@ -336,7 +341,11 @@ class ExactlyOnce(DeliveryGuarantee):
         place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
         positions = self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
-        self._sink.commit(positions, place)
+        try:
+            self._sink.commit(positions, place)
+        except RolledBackError as error:
+            self._reader.metadata_refused(error, commits.values())
+            raise
         self._committed = done
         self._since = None
         self._failures.clear()

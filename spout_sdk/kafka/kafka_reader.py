@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.group_consumer import GroupConsumer
 from kafka_clients.librdkafka_bugs import STATISTICS_MS
@@ -74,6 +74,17 @@ class KafkaReader:
         A failure is logged, and what it covers is read again.
         """
         return not commits or self.member.commit_and_wait(self.positions(commits), seconds)
+
+    def metadata_refused(self, error: RolledBackError, commits: Iterable[Commit]) -> None:
+        """Lets later commits have less metadata, if those of a transaction were too large."""
+        reason = error.__cause__
+        if isinstance(reason, KafkaException) and reason.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+            self.member.metadata_refused(len(each.metadata) for each in commits)
+
+    @property
+    def metadata_room(self) -> int:
+        """How many bytes the metadata of a commit may have."""
+        return self.member.metadata_room
 
     @property
     def place_in_group(self) -> Any:

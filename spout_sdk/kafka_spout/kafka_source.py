@@ -103,6 +103,11 @@ class KafkaSource:
         """Commits, waits, and returns whether it succeeded; a failure is logged."""
         return self._member.commit_and_wait(_positions(commits), ANSWER_SECONDS)
 
+    @property
+    def metadata_room(self) -> int:
+        """How many bytes the metadata of a commit may have."""
+        return self._member.metadata_room
+
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         """Begins to read these partitions as well."""
         self._started.update(positions)

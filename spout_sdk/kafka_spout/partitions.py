@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from spout_sdk.errors import TopicsError, UnsupportedVersionError
 from spout_sdk.records import Record
-from tuple_tree.commit_metadata import ATTEMPT, DONE, Commit, read_commit_metadata
+from tuple_tree.commit_metadata import ATTEMPT, DONE, LARGEST_METADATA, Commit, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.offsets import OffsetManager
@@ -46,10 +46,10 @@ class SourceCommit:
         """Everything before it is done."""
         return self.done.offset
 
-    def made(self) -> Commit:
-        """The commit as Kafka takes it."""
+    def made(self, room: int = LARGEST_METADATA) -> Commit:
+        """The commit as Kafka takes it, with so many bytes of metadata."""
         texts = {} if self.next_attempt is None else {ATTEMPT: str(self.next_attempt)}
-        return Commit.of(self.done, texts)
+        return Commit.of(self.done, texts, room)
 
     @classmethod
     def read(cls, offset: int, metadata: str | None) -> "SourceCommit":

@@ -14,6 +14,7 @@ from tuple_tree.errors import WireError
 
 ROUND: Final = 200  # messages that are read again in one go, at most
 REACH: Final = 1_000  # offsets of a partition between the first and the last of these
+_OFTEN: Final = 4  # failures of a message, after which new ones do not wait for it
 AGAIN_SECONDS: Final = 1.0  # after which what could not be done is tried again
 _ROUNDING_SECONDS: Final = 1e-6  # what adding delays to times in floating point may be off
 
@@ -22,8 +23,8 @@ class Replays:
     """The failed messages of a task; `reject` makes a dead letter of one.
 
     Attributes:
-        ready: those that were read, and can be emitted now.
-        open: those that were emitted again, and have no outcome yet.
+        ready: those that were read, and can be emitted now; they precede new messages.
+        poison: the same for those that have failed often, which share calls with new messages.
     """
 
     def __init__(
@@ -41,11 +42,12 @@ class Replays:
         self._given_up: dict[int, str] = {}
         self._is_fetching = self._is_odd = False
         self.ready: deque[tuple[int, Record]] = deque()
-        self.open: set[int] = set()
+        self.poison: deque[tuple[int, Record]] = deque()
+        self._open_poison: set[int] = set()
 
     def failed(self, key: int, failure: Failure, now: float) -> None:
         """A message has failed once more: it is due later, or given up."""
-        self.open.discard(key)
+        self._open_poison.discard(key)
         each, offset = self._partitions.at(key)
         failures = each.failed(offset)
         delay = self._policy.delay(failures)
@@ -59,7 +61,7 @@ class Replays:
 
     def acked(self, keys: Sequence[int]) -> None:
         """Trees of messages were fully processed."""
-        self.open.difference_update(keys)
+        self._open_poison.difference_update(keys)
         self._partitions.all_done(keys)
 
     def done(self, key: int) -> None:
@@ -68,13 +70,18 @@ class Replays:
         self._partitions.done(key)
 
     def share(self, calls: int, limit: int) -> int:
-        """How many may be emitted again in so many calls, while there are new messages.
+        """How many of `poison` may be emitted in so many calls, while there are new messages.
 
-        That is half of them, as long as they are half of the trees that may be open: messages that always fail must not
-        hold up others.
+        Half of the calls, and no more than half of the trees that may be open: what always fails holds up nothing.
         """
         self._is_odd = not self._is_odd
-        return max(0, min((calls + self._is_odd) // 2, max(1, limit // 2) - len(self.open)))
+        return max(0, min((calls + self._is_odd) // 2, max(1, limit // 2) - len(self._open_poison)))
+
+    def emitted(self, key: int) -> None:
+        """A message was emitted again."""
+        each, offset = self._partitions.at(key)
+        if each.failures(offset) >= _OFTEN:
+            self._open_poison.add(key)
 
     def postpone(self, key: int, now: float) -> None:
         """A message that was ready cannot be emitted yet."""
@@ -88,14 +95,14 @@ class Replays:
                 self._is_fetching = False
             else:
                 self._take(fetched, now)
-        elif self._waiting and not self.ready:
+        elif self._waiting and not (self.ready or self.poison):
             self._fetch(now)
 
     def is_due(self, now: float) -> bool:
-        return bool(self.ready) or self._is_fetching or self._next_is_due(now)
+        return bool(self.ready or self.poison) or self._is_fetching or self._next_is_due(now)
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self.ready)
+        return len(self._waiting) + len(self.ready) + len(self.poison)
 
     def _next_is_due(self, now: float) -> bool:
         return bool(self._waiting) and self._waiting[0][0] <= now + _ROUNDING_SECONDS
@@ -122,7 +129,8 @@ class Replays:
             key = self._partitions.key(record.topic(), record.partition(), record.offset())
             why = self._given_up.get(key)
             if why is None:
-                self.ready.append((key, record))
+                each, offset = self._partitions.at(key)
+                (self.poison if each.failures(offset) >= _OFTEN else self.ready).append((key, record))
             else:
                 self._reject(key, record, WireError("retries-exhausted", why))
         for at, offset in fetched.gone:

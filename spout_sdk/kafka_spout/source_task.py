@@ -6,7 +6,7 @@ the payload is read again.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -102,19 +102,16 @@ class SourceTask(SpoutAdapter):
         super().open()
 
     def emit(self, calls: int, limit: int) -> None:
-        """Emits `calls` messages at most, failed ones before new ones, which get half of the calls and of the limit.
+        """Emits `calls` messages at most, failed ones before new ones, except for those that have failed often.
 
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """
         buffer, replays = self._buffer, self._replays
         most = min(calls, limit - len(self._task.open_trees))
         has_new = bool(buffer) or (most > 0 and self._read_ahead())
-        if replays.ready:
-            again = replays.share(most, limit) if has_new else most
-            most -= again
-            while replays.ready and again:
-                again -= self._emit_again(*replays.ready.popleft())
-            most += again
+        most -= self._emit_all_again(replays.ready, most)
+        if replays.poison:
+            most -= self._emit_all_again(replays.poison, replays.share(most, limit) if has_new else most)
         if not most or not has_new:
             return
         if self._held and not self._commit_held():
@@ -160,8 +157,13 @@ class SourceTask(SpoutAdapter):
     def release(self) -> None:
         """Commits what is done, before the task ends or goes to another process."""
         # With at_most_once, back to what was emitted: what was committed and not emitted is for the next owner.
-        if (commits := self._commits()) and self._source.commit_now(commits):
-            self._committed_to.clear()
+        while commits := self._commits():
+            room = self._source.metadata_room
+            if self._source.commit_now(commits):
+                self._committed_to.clear()
+                return
+            if self._source.metadata_room == room:
+                return
 
     def close(self) -> None:
         try:
@@ -220,7 +222,7 @@ class SourceTask(SpoutAdapter):
             place = (at, number, self._number, keys[at.topic])
             added[at] = OwnedPartition(*place, start, found, is_replayed=self.is_replayed)
         # Before anything is emitted: where it begins, and which attempts are taken.
-        if not self._source.commit_now({at: each.commit.made() for at, each in added.items()}):
+        if not self._source.commit_now(self._made(added.values())):
             return False
         for each in added.values():
             self._partitions.add(each)
@@ -349,12 +351,19 @@ class SourceTask(SpoutAdapter):
 
     # Messages that failed
 
+    def _emit_all_again(self, messages: deque[tuple[int, Record]], most: int) -> int:
+        """Emits failed messages, `most` at most; returns how many."""
+        emitted = 0
+        while messages and emitted < most:
+            emitted += self._emit_again(*messages.popleft())
+        return emitted
+
     def _emit_again(self, key: int, record: Record) -> bool:
         each, offset = self._partitions.at(key)
         failures = each.own_failures(offset)
         if each.lacks_attempt(failures):
             each.reserve()
-            if not self._source.commit_now({each.at: each.commit.made()}):
+            if not self._source.commit_now(self._made([each])):
                 each.unreserve()
                 self._replays.postpone(key, self._clock())
                 return False
@@ -362,7 +371,7 @@ class SourceTask(SpoutAdapter):
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
         if not self._emit(record, key, root):
             return False
-        self._replays.open.add(key)
+        self._replays.emitted(key)
         self._context.count("replayed")
         return True
 
@@ -372,9 +381,13 @@ class SourceTask(SpoutAdapter):
         self._replays.done(key)
 
     def _commits(self) -> dict[SourcePartition, Commit]:
-        commits = {each.at: each.commit.made() for each in self._partitions}
+        commits = self._made(self._partitions)
         self._left_out.note(commits.values())
         return commits
+
+    def _made(self, partitions: Iterable[OwnedPartition]) -> dict[SourcePartition, Commit]:
+        room = self._source.metadata_room
+        return {each.at: each.commit.made(room) for each in partitions}
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
         deleted = gap.first - gap.expected

@@ -85,6 +85,12 @@ class BoltLoop(TaskLoop[BoltTask]):
             return True
 
     def flush(self) -> None:
+        try:
+            self._flush()
+        except RolledBackError as undone:
+            self._begin_again(str(undone))
+
+    def _flush(self) -> None:
         self._tick(self._clock())
         self._flush_timing.flushed(self._executed)
         self._guarantee.flush(self._clock())
@@ -101,7 +107,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not (records or is_behind):
             seconds = self._flush_timing.wait_seconds(self._executed)
             if not seconds:
-                self.flush()
+                self._flush()
             records = self._reader.read(1, seconds or _WAIT_SECONDS)
             if not records:
                 return False

@@ -57,6 +57,7 @@ class MemoryBroker:
 
     Attributes:
         appended: how many records were appended in all.
+        largest_metadata: bytes of the metadata of a commit that it takes, `offset.metadata.max.bytes` of Kafka.
     """
 
     def __init__(self, topics: Sequence[TopicSpec], now_ms: Callable[[], int]) -> None:
@@ -72,6 +73,7 @@ class MemoryBroker:
         self._now_ms = now_ms
         self._commits: dict[tuple[str, str, int], TopicPartition] = {}
         self.appended = 0
+        self.largest_metadata = LARGEST_METADATA
 
     @property
     def topics(self) -> list[str]:
@@ -149,8 +151,7 @@ class MemoryBroker:
         """Commits offsets and their metadata for a group.
 
         Raises:
-            KafkaException: if metadata have more than the 4,096 bytes that Kafka takes by default; nothing is
-                committed then.
+            KafkaException: if metadata have more than `largest_metadata` bytes; nothing is committed then.
         """
         offsets = list(offsets)
         self.check_metadata(offsets)
@@ -160,8 +161,10 @@ class MemoryBroker:
     def check_metadata(self, offsets: Iterable[TopicPartition], **options: bool) -> None:
         """Raises the error of `commit`, with options of `KafkaError`."""
         for at in offsets:
-            if (size := len((at.metadata or "").encode())) > LARGEST_METADATA:
-                text = f"{size} bytes of metadata for {at.topic}[{at.partition}], and Kafka takes {LARGEST_METADATA}"
+            if (size := len((at.metadata or "").encode())) > self.largest_metadata:
+                text = (
+                    f"{size} bytes of metadata for {at.topic}[{at.partition}], and Kafka takes {self.largest_metadata}"
+                )
                 raise KafkaException(KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE, text, **options))
 
     def committed(self, group: str, topic: str, partition: int) -> TopicPartition | None:

@@ -8,10 +8,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from spout_sdk import (
+    KafkaSpout,
     Spout,
     Topology,
     TopologyBuilder,
     TopologyError,
+    Tuple,
     Window,
     WindowedBolt,
     WindowSpec,
@@ -21,14 +23,17 @@ from spout_sdk import (
 from spout_sdk.testing import MemoryBroker, SimulatedCluster
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.windows.fold import WindowFold, longest_progress
+from tests.unit.sdk.kit_words import Hold
 from tests.unit.sdk.test_window_fold import SOURCES, Effects, tuples_of
 from tuple_tree.commit_metadata import (
+    DONE,
     LARGEST_METADATA,
     READ,
     commit_metadata,
     read_commit_metadata,
     read_metadata,
 )
+from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.manifest import Guarantee, TopicSpec
 
@@ -109,6 +114,65 @@ def test_progress_is_never_longer_than_its_bound() -> None:
             fold.take(tuple_, 10**15)
             fold.tick(10**16)
             assert len(fold.progress) <= len(longest_progress(spec, SOURCES))
+
+
+class HoldSome(Hold):
+    """Acks other inputs than `hold` at once."""
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_.values[0] == "hold":
+            super().execute(tuple_)
+        else:
+            self.collector.ack(tuple_)
+
+
+def with_holes(messages: int, guarantee: Guarantee) -> SimulatedCluster:
+    """Every second message is held; the broker takes 70 bytes of metadata."""
+    stream = declare({"value": str}, codec="avro")
+    builder = TopologyBuilder("small", guarantee=guarantee, ack_partitions=1)
+    builder.set_spout("lines", KafkaSpout("text", streams=[stream]))
+    builder.set_bolt("hold", HoldSome).shuffle_grouping("lines")
+    cluster = SimulatedCluster(builder.build(), seed=1)
+    cluster.broker.largest_metadata = 70
+    for number in range(messages):
+        cluster.produce("text", "done" if number % 2 else "hold")
+    return cluster
+
+
+def test_a_broker_that_takes_less_metadata_gets_less(caplog: pytest.LogCaptureFixture) -> None:
+    with with_holes(150, "at_least_once") as cluster:
+        cluster.advance(3)
+        for group, topic in (("small.lines", "text"), ("small.hold", "small.tuples.hold")):
+            committed = cluster.broker.committed(group, topic, 0)
+            assert committed is not None
+            texts = read_commit_metadata(committed.offset, committed.metadata) or {}
+            done = DoneSet.read(committed.offset, texts[DONE])
+            assert 20 < len(committed.metadata or "") <= 70, group
+            assert 5 < done.size < 74, group
+        refused = [line for line in caplog.messages if "OFFSET_METADATA_TOO_LARGE" in line]
+        assert len(refused) == 2, "one line of each process"
+        assert all("set offset.metadata.max.bytes of the brokers to 4096" in line for line in refused)
+        # A new process, which is refused as it ends, commits at once what the broker takes.
+        cluster.restart("hold")
+        cluster.run_until_idle()
+        cluster.restart("hold")
+        last = cluster.broker.committed("small.hold", "small.tuples.hold", 0)
+        assert last is not None
+        assert last is not committed
+        assert 20 < len(last.metadata or "") <= 70
+
+
+def test_a_transaction_with_too_much_metadata_is_aborted_and_waits_until_the_set_fits() -> None:
+    with with_holes(80, "exactly_once") as cluster:
+        cluster.advance(3)
+        assert cluster.stats("hold").rollbacks == 1
+        bolt = cluster.bolt("hold")
+        bolt.ack(bolt.held[20:])
+        cluster.advance(2)
+        assert cluster.stats("hold").rollbacks == 1
+        committed = cluster.broker.committed("small.hold", "small.tuples.hold", 0)
+        assert committed is not None
+        assert 20 < len(committed.metadata or "") <= 70
 
 
 def test_foreign_metadata_is_skipped_and_that_of_other_versions_is_rejected() -> None:

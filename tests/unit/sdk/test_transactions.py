@@ -1,6 +1,7 @@
 """The time for which a process with transactions holds an input back."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from spout_sdk.delivery.delivery_guarantees import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.stats import Counters
 from tests.unit.sdk.memory import open_pack, opened
-from tuple_tree.commit_metadata import Commit
+from tuple_tree.commit_metadata import LARGEST_METADATA, Commit
 
 
 class Transactions:
@@ -40,7 +41,7 @@ class Task:
     def open_inputs(self) -> int:
         return self.inputs.open_count
 
-    def commit(self, *, in_transaction: bool) -> Commit | None:
+    def commit(self, _room: int, *, in_transaction: bool) -> Commit | None:
         done = self.inputs.settled()
         return None if done is None else Commit.of(done)
 
@@ -52,6 +53,7 @@ class Process:
 
     def __init__(self, transactions: Any, reader: Any = None) -> None:
         self.tasks: dict[int, Any] = {}
+        reader = reader or SimpleNamespace(metadata_room=LARGEST_METADATA)
         self.guarantee = ExactlyOnce("b", transactions, reader, self.tasks, Counters())
 
     def assigned(self, partition: int, emitted: Callable[[], int]) -> InputOffsets:
@@ -97,6 +99,7 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
             committed.append((positions, group))
 
     class Reader:
+        metadata_room = LARGEST_METADATA
         place_in_group = "generation 1"
 
         def starts(self, partitions: tuple[int, ...]) -> dict[int, int]:
