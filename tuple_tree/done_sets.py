@@ -52,6 +52,11 @@ class DoneSet:
         return DoneSet(self.offset, sorted(longest[:least]))
 
     @property
+    def known_to(self) -> int:
+        """Behind all offsets that are done."""
+        return self.runs[-1][1] if self.runs else self.offset
+
+    @property
     def size(self) -> int:
         """How many offsets and tuples behind the offset are done."""
         return sum(end - begin for runs in (self.runs, *self.tuples.values()) for begin, end in runs)

@@ -24,6 +24,8 @@ class OffsetManager:
     Memory grows with the number of intervals, not of offsets: one for each run of open offsets between two that are
     done, or between two gaps of the log.
 
+    Other threads may ask for `committable`, `oldest_open` and numbers, which are a little old then.
+
     Args:
         offset: the committed one; None for none.
         runs: behind it, of offsets that are done.
@@ -93,8 +95,8 @@ class OffsetManager:
     @property
     def committable(self) -> int | None:
         """The offset to commit: the first open one, or the one behind all that were started; None before these."""
-        begins, first = self._begins, self._first
-        return begins[first] if first < len(begins) else self._known_to
+        first = self._begins[self._first : self._first + 1]
+        return first[0] if first else self._known_to
 
     @property
     def runs(self) -> Runs:
@@ -108,9 +110,8 @@ class OffsetManager:
     @property
     def oldest_open(self) -> int | None:
         """The first open offset that was started."""
-        begins, first = self._begins, self._first
-        is_started = first < len(begins) and self.read_to is not None and begins[first] < self.read_to
-        return begins[first] if is_started else None
+        first, read_to = self._begins[self._first : self._first + 1], self.read_to
+        return first[0] if first and read_to is not None and first[0] < read_to else None
 
     @property
     def last_started(self) -> int:

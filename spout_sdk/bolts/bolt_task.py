@@ -1,6 +1,7 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
 import math
+from functools import partial
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
@@ -105,8 +106,7 @@ class BoltTask(Task):
     def note_done(self) -> None:
         """Sends all that is buffered, so that what is done by now can be committed when that is delivered."""
         self.flush()
-        self.inputs.note_tuples()
-        self.outbox.acks.when_delivered(self.inputs.tuples_delivered)
+        self.outbox.acks.when_delivered(partial(self.inputs.tuples_delivered, self.inputs.note_tuples()))
 
     def commit(self, room: int = LARGEST_METADATA, *, in_transaction: bool = False) -> Commit | None:
         """What may be committed: inputs whose acks are delivered, or all that is done. None before the first record.
@@ -162,8 +162,8 @@ class BoltTask(Task):
         return self._executor.running
 
     def _unanchored(self) -> int:
-        """How many tuples without an anchor were emitted, and records written."""
-        return self.outbox.unanchored + self.outcomes.written
+        """How many tuples were emitted that may be an effect of any open input, and records written."""
+        return self.outbox.unanchored + self.outcomes.written + self.outcomes.untraced
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was not read, or is not settled; for another thread."""

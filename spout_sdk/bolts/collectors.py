@@ -185,6 +185,8 @@ def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch 
         for place in anchor.pack.places(anchor.index):
             # One edge is that of the tuple in all its trees: of several anchors in a tree, one gets it.
             found.setdefault(int(batch.roots[place]), (batch, place))
+    if len(anchors) > 1:
+        outcomes.emitted_for(anchors, found)
     places = tuple(found.values())
     if not places:
         return InputBatch(context, is_tracked=False) if context else NO_TREES, 0, None

@@ -1,6 +1,6 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -11,7 +11,7 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from tuple_tree.errors import WireError
-from tuple_tree.input_batch import Places
+from tuple_tree.input_batch import InputBatch, Places
 from tuple_tree.messages import FailReason
 
 logger = get_logger("spout_sdk.bolt")
@@ -28,6 +28,7 @@ class Outcomes:
 
     Attributes:
         written: how many records were written to topics of the user's.
+        untraced: how many tuples were emitted for several inputs, one of which belongs to no tree.
     """
 
     def __init__(self, task: Task, inputs: InputOffsets) -> None:
@@ -44,7 +45,7 @@ class Outcomes:
         self._timed: dict[Tuple, float] = {}
         self._writes = PendingWrites(self._ack_written, self._not_written)
         self._unwritten = self._writes.undelivered
-        self.written = 0
+        self.written = self.untraced = 0
 
     def ack(self, tuple_: Tuple) -> None:
         """Acks a tuple, once all records that were written for it are delivered.
@@ -186,6 +187,20 @@ class Outcomes:
         if not tracked:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
             writes.report(tuple_, topic)
+
+    def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
+        """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` has a place by root.
+
+        An anchor whose tree gets the tuple's edge at the place of another one shares an edge of its own with that
+        place: the tree completes as without it, when both are acked.
+        """
+        if self._inputs.has_no_effects:
+            return
+        self.untraced += not all(anchor.is_tracked for anchor in anchors)
+        for pack, place in ((anchor.pack, place) for anchor in anchors for place in anchor.pack.places(anchor.index)):
+            batch, first = found[int(pack.batch.roots[place])]
+            if (batch, first) != (pack.batch, place):
+                self._outbox.share([(batch, first), (pack.batch, place)])
 
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clocks of the trees of a tuple that is not settled."""

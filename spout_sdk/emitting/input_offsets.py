@@ -1,7 +1,7 @@
 """The open records of a task's input, what is done of them and may be committed, and how long one may stay open."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -37,9 +37,8 @@ class InputOffsets(OffsetManager):
         self.folds = False  # whether what was done with open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
         self._tuples = 0
-        self._done_tuples: dict[int, Runs] = {}  # of open records that another owner has read
-        self._noted: dict[int, Runs] = {}
-        self._delivered: dict[int, Runs] = {}
+        self._done_tuples: dict[int, Runs] = {}  # of open records, as another owner has committed it
+        self._delivered: Mapping[int, Runs] = {}
         self._kept_to = -1  # up to this offset, records that are too old and open have untracked tuples, which are held
         # The last offset that was started, once a second, with the time.
         self._marks: deque[tuple[float, int]] = deque()
@@ -54,11 +53,20 @@ class InputOffsets(OffsetManager):
         self._done_tuples = dict(done.tuples)
 
     def open(self, pack: InputPack) -> None:
-        """Opens a record that was started, less its tuples that are done already."""
+        """Opens a record that was started, less its tuples that are done already.
+
+        Tuples that it does not have were in it when it could be read otherwise, as by another topology. Then all are
+        open that it has.
+        """
         offset = pack.offset
-        for begin, end in self._done_tuples.pop(offset, ()):
-            pack.settled[begin:end] = b"\1" * (end - begin)
-            pack.left -= end - begin
+        if runs := self._done_tuples.get(offset, ()):
+            done = sum(end - begin for begin, end in runs)
+            if runs[-1][1] <= pack.size and done < pack.size:
+                for begin, end in runs:
+                    pack.settled[begin:end] = b"\1" * (end - begin)
+                pack.left -= done
+            else:
+                del self._done_tuples[offset]
         self._packs[offset] = pack
         self._tuples += pack.size
         if self._unanchored is not None:
@@ -76,13 +84,13 @@ class InputOffsets(OffsetManager):
             self._forget(pack.offset)
         self.all_done([pack.offset for pack in packs])
 
-    def note_tuples(self) -> None:
-        """Notes which tuples of open records are done, to be `tuples_delivered` when all acks so far are delivered."""
-        self._noted = self._tuples_done()
+    def note_tuples(self) -> Mapping[int, Runs]:
+        """Which tuples of open records are done, to be `tuples_delivered` when all acks so far are delivered."""
+        return self._tuples_done()
 
-    def tuples_delivered(self) -> None:
-        """The acks of the tuples that were noted are delivered."""
-        self._delivered = self._noted
+    def tuples_delivered(self, noted: Mapping[int, Runs]) -> None:
+        """The acks of tuples that were noted are delivered."""
+        self._delivered = noted
 
     def delivered(self) -> DoneSet | None:
         """What is done, and known to be delivered; None before the first record."""
@@ -154,9 +162,9 @@ class InputOffsets(OffsetManager):
     def _done_set(self, tuples: dict[int, Runs]) -> DoneSet | None:
         if (offset := self.committable) is None:
             return None
-        read_to = self.read_to or 0
-        unread = {at: runs for at, runs in self._done_tuples.items() if at >= read_to}
-        return DoneSet(offset, self.runs, tuples | unread)
+        read_to, packs = self.read_to or 0, self._packs
+        before = {at: runs for at, runs in self._done_tuples.items() if at >= read_to or at in packs}
+        return DoneSet(offset, self.runs, before | tuples)
 
     def _tuples_done(self) -> dict[int, Runs]:
         return {at: _runs(pack.settled) for at, pack in self._packs.items() if 0 < pack.left < pack.size}
@@ -165,6 +173,8 @@ class InputOffsets(OffsetManager):
         pack = self._packs.pop(offset, None)
         if pack is not None:
             self._tuples -= pack.size
+        if self._done_tuples:
+            self._done_tuples.pop(offset, None)
 
 
 def _runs(settled: bytearray) -> Runs:

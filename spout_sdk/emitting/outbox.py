@@ -174,6 +174,12 @@ class Outbox:
             if batch.is_tracked:
                 batch.join([place], np.array([self._next_id()], np.uint64))
 
+    def share(self, places: Iterable[tuple[InputBatch, int]]) -> None:
+        """Joins an edge to two places of a tree: they have a child each, and the tree completes as without it."""
+        edge = np.array([self._next_id()], np.uint64)
+        for batch, place in places:
+            batch.join([place], edge)
+
     def handle_reports(self) -> None:
         """Fails the trees of tuples that were not delivered: they cannot complete, and would time out."""
         while self._reports:

@@ -110,11 +110,11 @@ def start_offset(
     ours = committed is not None and committed.next_attempt is not None
     if committed is None or not (ours or strategy.startswith("uncommitted")):
         return (first if strategy.endswith("earliest") else end), 0
-    if committed.offset > end:
+    if committed.done.known_to > end:
         raise TopicsError(
             str(at),
-            f"ends at offset {end}, before offset {committed.offset}, which its group has committed: if the topic "
-            "was made anew, reset the group's offsets",
+            f"ends at offset {end}, before offset {committed.done.known_to}, which its group has committed: if the "
+            "topic was made anew, reset the group's offsets",
         )
     return max(committed.offset, first), max(0, first - committed.offset)
 

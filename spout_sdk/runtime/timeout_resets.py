@@ -116,11 +116,13 @@ class TimeoutResets:
                 self._reader = None
 
     def _keep(self, message: Message) -> None:
+        partition, offset = message.partition() or 0, message.offset() or 0
         headers: Any = message.headers() or ()
         anchors = dict(headers).get(ANCHORS_HEADER) or b""
-        if anchors:
+        # Any number of records may be done behind the first that is open.
+        if anchors and self._tasks[partition].is_open(offset):
             roots = readable_roots(anchors)
-            self._read[message.partition() or 0].append((message.offset() or 0, roots))
+            self._read[partition].append((offset, roots))
             self._kept += len(roots)
 
     def _send(self, partition: int, columns: dict[str, Any]) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from spout_sdk.api.tuples import InputPack
+from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
@@ -16,6 +18,7 @@ from tuple_tree.offsets import OffsetManager, Runs
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
 _OPEN: Final = f"{_SDK}/test_open_inputs.py"
+_SETS: Final = f"{_SDK}/test_committed_sets.py"
 _OFFSETS: Final = "tests/unit/tuple_tree/test_offsets.py"
 
 
@@ -67,8 +70,8 @@ def acks_that_are_not_sent_are_committed(patches: Patches) -> None:
     @patches.wrap(AckLog, "when_delivered")
     def when_delivered(original: Any, acks: AckLog, call: Callable[[], None]) -> None:
         def note_and_call() -> None:
-            acks.inputs.note_tuples()
             call()
+            acks.inputs.tuples_delivered(acks.inputs.note_tuples())
 
         original(acks, note_and_call)
 
@@ -76,8 +79,16 @@ def acks_that_are_not_sent_are_committed(patches: Patches) -> None:
 @mutant("commits", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
 def tuples_of_open_records_are_left_out_of_the_set(patches: Patches) -> None:
     @patches.wrap(InputOffsets, "note_tuples")
-    def note_tuples(_original: Any, _inputs: InputOffsets) -> None:
-        """Notes nothing."""
+    def note_tuples(_original: Any, _inputs: InputOffsets) -> dict[int, Any]:
+        return {}
+
+
+@mutant("commits", f"{_SETS}::test_what_another_owner_has_done_is_in_each_commit_until_its_record_is_done")
+def tuples_that_another_owner_has_done_are_left_out_when_their_record_is_read(patches: Patches) -> None:
+    @patches.wrap(InputOffsets, "open")
+    def open_record(original: Any, inputs: InputOffsets, pack: InputPack) -> None:
+        original(inputs, pack)
+        inputs._done_tuples.pop(pack.offset, None)
 
 
 @mutant("transactions", f"{_OPEN}::test_a_transaction_waits_for_an_open_input_that_has_emitted")
@@ -92,6 +103,13 @@ def what_is_sent_without_an_anchor_is_no_effect(patches: Patches) -> None:
     @patches.wrap_property(Outbox, "unanchored")
     def unanchored(_original: Any, _outbox: Outbox) -> int:
         return 0
+
+
+@mutant("transactions", f"{_SETS}::test_what_is_emitted_for_several_inputs_is_an_effect_of_each")
+def what_is_emitted_for_several_inputs_is_an_effect_of_one(patches: Patches) -> None:
+    @patches.wrap(Outcomes, "emitted_for")
+    def emitted_for(_original: Any, _outcomes: Outcomes, *_: Any) -> None:
+        """Notes nothing."""
 
 
 @mutant("Kafka spout", f"{_SDK}/test_kafka_spout_failures.py")

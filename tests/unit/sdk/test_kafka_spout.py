@@ -202,5 +202,9 @@ def test_topics_with_an_invalid_position_are_rejected() -> None:
     topics.commits[SourcePartition("source", 0)] = SourceCommit(DoneSet(50), 4)
     with pytest.raises(TopicsError, match=r"source\[0\] ends at offset 2, before offset 50"):
         Rig(topics).work()
+    # What is done behind the offset, too: messages at these offsets are others now.
+    topics.commits[SourcePartition("source", 0)] = SourceCommit(DoneSet(1, [(2, 9)]), 4)
+    with pytest.raises(TopicsError, match=r"source\[0\] ends at offset 2, before offset 9"):
+        Rig(topics).work()
     with pytest.raises(TopicsError, match=r"b has partition 2048, .* have room for 2048 of each of 2 topics"):
         Rig(MemoryTopics(a=1, b=2_049)).work()

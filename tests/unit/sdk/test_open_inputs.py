@@ -147,8 +147,6 @@ def test_what_is_done_is_not_executed_again(columns: bool) -> None:
     else:
         read = [[tuple_[0] for tuple_ in task.read(record)] for record in records]
     assert read == [["line 2", "line 4"], [], ["line 6"]]
-    assert task.commit() == Commit.of(DoneSet(0, [(1, 2)])), "tuples are noted again before the next commit"
-    task.note_done()
     assert task.commit() == Commit.of(DoneSet(0, [(1, 2)], {0: [(0, 2), (3, 4)]}))
 
 

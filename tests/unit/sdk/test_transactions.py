@@ -12,6 +12,7 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.stats import Counters
 from tests.unit.sdk.memory import open_pack, opened
 from tuple_tree.commit_metadata import LARGEST_METADATA, Commit
+from tuple_tree.done_sets import DoneSet
 
 
 class Transactions:
@@ -115,3 +116,32 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     process.guarantee.tick(100.0)
     process.guarantee.flush(101.0)
     assert committed == [({3: 17}, "generation 1")], "the group refuses it, as these may not be its last offsets"
+
+
+def test_an_input_that_is_done_while_another_is_begun_is_committed() -> None:
+    committed: list[Any] = []
+
+    class Untracked(Transactions):
+        """Of inputs that belong to no tree: nothing is sent when they are acked."""
+
+        def commit(self, positions: Any, group: Any) -> None:
+            committed.append(positions)
+
+    class Reader:
+        place_in_group = "generation 1"
+        metadata_room = LARGEST_METADATA
+
+        def positions(self, commits: Any) -> Any:
+            return commits
+
+    transactions: Any = Untracked()
+    reader: Any = Reader()
+    process = Process(transactions, reader)
+    inputs = process.assigned(3, lambda: 0)
+    for offset in range(2):
+        opened(inputs, open_pack(offset))
+    process.guarantee.flush(101.0)
+    opened(inputs, open_pack(2))
+    inputs.settle([open_pack(1)])
+    process.guarantee.flush(102.0)
+    assert committed == [{3: Commit(0, "")}, {3: Commit.of(DoneSet(0, [(1, 2)]))}]
