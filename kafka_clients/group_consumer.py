@@ -244,6 +244,8 @@ class GroupConsumer:
 
         `sizes` are those of the metadata that were refused.
         """
+        if not (size := max(sizes, default=0)):
+            return  # of another commit, after whose answer the next are smaller already
         if self.metadata_room == LARGEST_METADATA:
             text = (
                 "the broker refuses the metadata of commits for %s (OFFSET_METADATA_TOO_LARGE): they are made smaller, "
@@ -251,7 +253,7 @@ class GroupConsumer:
                 "to %d"
             )
             logger.error(text, self._name, LARGEST_METADATA)
-        self.metadata_room = min(self.metadata_room, max(sizes, default=0)) // 2
+        self.metadata_room = min(self.metadata_room, size) // 2
 
 
 def _place(each: TopicPartition) -> tuple[str, int]:

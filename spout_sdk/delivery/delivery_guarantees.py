@@ -166,16 +166,20 @@ class AtLeastOnce(DeliveryGuarantee):
 
     def tick(self, now: float) -> None:
         super().tick(now)
-        is_noted = self._note_at >= self._commit_at
-        if is_due := now >= self._commit_at:
+        if now >= self._commit_at:
+            is_noted = self._note_at >= self._commit_at
             self._commit_at = now + _COMMIT_SECONDS
             self._note_at = self._commit_at - _NOTE_SECONDS
             self._reader.commit(self._commits(self._tasks))
-        # A slow bolt is called for no tick between these: then it is part of the next commit.
-        if (is_due and not is_noted) or now >= self._note_at:
+            if not is_noted:  # for a slow bolt, no tick came between: then it is part of the next commit
+                self._note()
+        elif now >= self._note_at:
             self._note_at = self._commit_at
-            for task in self._tasks.values():
-                task.note_done()
+            self._note()
+
+    def _note(self) -> None:
+        for task in self._tasks.values():
+            task.note_done()
 
     def release(self, partitions: Sequence[int]) -> None:
         tasks = [self._tasks[partition] for partition in partitions]

@@ -23,15 +23,18 @@ class Group:
         return offsets
 
 
-def test_only_what_has_changed_or_has_failed_is_committed() -> None:
+def joined() -> tuple[GroupConsumer, Group]:
     made: list[Group] = []
 
     def make(settings: dict[str, Any]) -> Group:
         made.append(Group(settings))
         return made[0]
 
-    member = GroupConsumer({CLIENT_CLASSES: {Consumer: make}}, "lines")
-    (group,) = made
+    return GroupConsumer({CLIENT_CLASSES: {Consumer: make}}, "lines"), made[0]
+
+
+def test_only_what_has_changed_or_has_failed_is_committed() -> None:
+    member, group = joined()
     first, second = TopicPartition("lines", 0, 5, "a"), TopicPartition("lines", 1, 7, "a")
 
     def committed(*offsets: TopicPartition, **again: bool) -> list[dict[tuple[str, int], tuple[int, str]]]:
@@ -57,3 +60,12 @@ def test_only_what_has_changed_or_has_failed_is_committed() -> None:
 
     assert member.commit_and_wait([TopicPartition("lines", 0, 9, "a")], 0.0)
     assert committed(TopicPartition("lines", 0, 9, "a"), second) == []
+
+
+def test_two_commits_that_are_refused_at_a_time_leave_room_for_metadata() -> None:
+    member, group = joined()
+    for text in ("a" * 1_000, "b" * 1_000):
+        member.commit_changed([TopicPartition("lines", 0, 5, text)])
+    for _ in range(2):
+        group.answer(KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE), [])
+    assert member.metadata_room == 500

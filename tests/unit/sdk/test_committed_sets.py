@@ -87,6 +87,17 @@ def test_tuples_of_an_open_record_are_committed_however_slow_the_bolt_is(seconds
     assert process.commits[-1] == Commit.of(DoneSet(0, tuples={0: [(0, 1)]}))
 
 
+def test_a_commit_of_a_slow_bolt_has_all_that_was_acked_before_the_last_one() -> None:
+    bench, task, bolt = rig(Collects)
+    execute(task, pack(bench, dict.fromkeys(range(9), "a")))
+    process: Any = Ticks()
+    guarantee = AtLeastOnce("split", process, process, {1: task}, Counters())
+    for each in range(8):
+        bolt.collector.ack(bolt.held[each])
+        guarantee.tick(100.0 + 1.5 * each)
+    assert process.commits[-1] == Commit.of(DoneSet(0, tuples={0: [(0, 7)]}))
+
+
 @pytest.mark.parametrize("shares", ["a tree", "no tree"])
 def test_what_is_emitted_for_several_inputs_is_an_effect_of_each(shares: str) -> None:
     bench, task, bolt = rig(Collects, guarantee="exactly_once")
