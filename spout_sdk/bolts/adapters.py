@@ -104,6 +104,11 @@ class BoltAdapter:
         """Which part of what may be executed at a time between two calls is."""
         return 0.0
 
+    @property
+    def is_expected(self) -> bool:
+        """Whether it can take no more inputs because those that run take long, as its bolt says they may."""
+        return False
+
     def forget_waiting(self) -> None:
         """Begins none of the inputs that wait for others: they stay open, and are read again."""
 

@@ -172,6 +172,11 @@ class AsyncAdapter(BoltAdapter):
     def running_inputs(self) -> int:
         return len(self._slots) + self._waiting
 
+    @property
+    def is_expected(self) -> bool:
+        has_limit = self._bolt.time_limit is not None
+        return has_limit and self.is_busy and not any(each.is_settled for each in self._slots)
+
     def forget_waiting(self) -> None:
         for behind in self._behind.values():
             behind.clear()

@@ -69,7 +69,7 @@ class AsyncBolt(AnyBolt, ABC):
         time_limit: seconds that `execute_async` may take for one input. Then it is cancelled, which raises
             `asyncio.CancelledError` in it, and the input ends as if it had raised a `TimeoutError`. None for 30
             minutes, or for `max_tree_age` of the topology where that was set to less. Unless `max_tree_age` was set, it
-            has room for this.
+            has room for this. Where it is set, a task that can take no more inputs is not reported as stalled.
         stop_timeout: for how many seconds a stop, and a move of the task to another process, waits for running
             coroutines. The next owner of the task executes the inputs of those that have not ended again.
         ordered_by: fields of all streams that it receives. Inputs with equal values in them are executed one after

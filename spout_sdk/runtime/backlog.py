@@ -34,6 +34,11 @@ class Backlog:
         """Those with anything to execute, what is begun first."""
         return dict.fromkeys((*self.begun, *self._records))
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is a tuple that is not begun."""
+        return bool(self._records) or any(length_hint(rest, 1) for rest in self.begun.values())
+
     def has_records(self, partition: int) -> bool:
         """Whether there are records of a partition that are not begun."""
         return partition in self._records

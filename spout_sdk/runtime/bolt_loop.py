@@ -70,7 +70,8 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def has_work(self) -> bool:
-        return self._reader.unread > 0 or bool(self._backlog.partitions)
+        is_expected = any(task.adapter.is_expected for task in self.tasks.values())
+        return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
 
     def close(self) -> None:
         self._cleaned_up(tuple(self.tasks))

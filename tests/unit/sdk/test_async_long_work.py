@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from spout_sdk import AsyncBolt, AsyncCollector, ComponentError, Spout, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.testing import MemoryRecord
 from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Sink
@@ -108,8 +109,10 @@ class Rig:
         self.turn_until(lambda: self.task.adapter.running_inputs < left)
 
     def turn_until(self, condition: Any) -> None:
+        """Has the task see what has ended, while no time passes."""
+
         def turned() -> Any:
-            self.pass_time(0.01)
+            self.task.adapter.execute((tick_tuple(),))
             return condition()
 
         eventually(turned, "a condition of a turn")
@@ -198,7 +201,9 @@ def test_as_many_coroutines_as_have_slots_may_ignore_their_cancellation(caplog: 
             rig.feed("stubborn", "stubborn")
             rig.begun(*range(1, first + 2))
             rig.pass_time(LIMIT)
+            assert rig.task.adapter.is_expected
             rig.pass_time(1)
+            assert not rig.task.adapter.is_expected
         assert rig.failed() == dict.fromkeys((1, 2, 3, 4), OVER)
         assert (rig.task.adapter.is_busy, rig.task.committable) == (True, 4)
         assert "Its place stays taken until it ends, because 2 such coroutines still run" in caplog.text

@@ -285,6 +285,7 @@ def test_a_commit_that_fails_loses_nothing_that_was_committed_before(monkeypatch
 
 class One(Waits):
     concurrency = 1
+    time_limit = 1_800.0
 
 
 def test_a_coroutine_of_twenty_minutes_stops_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,6 +307,7 @@ def test_a_coroutine_of_twenty_minutes_stops_nothing_else(monkeypatch: pytest.Mo
     assert resets.keys() == {1, 2}, "of the record that was begun"
     assert min(resets.values()) >= 3 * seconds / timeout
     assert (task.adapter.running_inputs, rig.sink.failed()) == (1, {})
+    assert [*rig.loop.stalls(rig.clock())] == [(0.0, "records wait, and none was executed")]
     rig.step = 0.01
     for count, place in enumerate(((0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1)), 1):
         rig.release(place)
@@ -314,6 +316,22 @@ def test_a_coroutine_of_twenty_minutes_stops_nothing_else(monkeypatch: pytest.Mo
     rig.loop.end()
     rig.loop.close()
     assert (consumer.commits[-1], rig.counters.executed) == (2, 4)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_inputs_that_take_long_stall_a_task_that_has_no_time_limit_if_others_wait(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(One, "time_limit", None)
+    rig = Rig(monkeypatch, rows=rows, bolt=One)
+    rig.consumer.here[0] = 1
+    rig.started(1)
+    for _ in range(3):
+        [(seconds, _)] = rig.loop.stalls(rig.clock.advance(60))
+    assert seconds == (120 if rows == 2 else 0)
+    rig.stop_at_once()
+    rig.loop.end()
+    rig.loop.close()
 
 
 def test_a_task_that_can_take_no_more_leaves_large_packs_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
