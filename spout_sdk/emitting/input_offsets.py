@@ -10,6 +10,7 @@ from spout_sdk.api.tuples import InputPack
 from tuple_tree.anchors import Rows
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.ids import IdColumn
+from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager, Runs
 
 _MARK_SECONDS: Final = 1.0
@@ -44,6 +45,7 @@ class InputOffsets(OffsetManager):
         self._marks: deque[tuple[float, int]] = deque()
         self._mark_at = 0.0
         self._unanchored = unanchored
+        self._with_children: InputPack | None = None  # the open record that was found last to have any
         # Offset of a record → how much was sent without an anchor before it, where that changed.
         self._traces: deque[tuple[int, int]] = deque()
 
@@ -155,9 +157,24 @@ class InputOffsets(OffsetManager):
 
     def _have_children(self) -> bool:
         """Whether something was sent that is anchored to a tuple that is open."""
-        batches = {pack.batch for pack in self._packs.values() if pack.left and pack.batch.is_tracked}
-        sent = {batch for batch in batches if batch.has_children(slice(0, batch.size))}
-        return any(pack.left and _has_children(pack) for pack in self._packs.values() if pack.batch in sent)
+        packs, last = self._packs, self._with_children
+        # Asked every few milliseconds while a transaction waits, mostly for one record.
+        if last is not None and packs.get(last.offset) is last and _has_children(last):
+            return True
+        places: dict[InputBatch, list[int] | None] = {}
+        for pack in packs.values():
+            if (batch := pack.batch) not in places:
+                places[batch] = [] if batch.is_tracked and batch.has_children(slice(0, batch.size)) else None
+            if (found := places[batch]) is None or not pack.left:
+                continue
+            if pack.size == 1 and pack.starts is None:
+                found.append(pack.first)
+            else:
+                found += _open_places(pack).tolist()
+        batches = {batch for batch, found in places.items() if found and batch.has_children(found)}
+        of_these = (pack for pack in packs.values() if pack.batch in batches)
+        self._with_children = next(filter(_has_children, of_these)) if batches else None
+        return bool(batches)
 
     def _done_set(self, tuples: dict[int, Runs]) -> DoneSet | None:
         if (offset := self.committable) is None:
