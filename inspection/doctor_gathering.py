@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from inspection.doctor.facts import Backlog, ComponentReport, Facts, TopologyFacts
+from inspection.doctor.facts import Backlog, ComponentReport, Facts, HeldOffset, TopologyFacts
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus, TopologyStatus
 from inspection.view import ComponentView
@@ -28,6 +28,8 @@ from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic
 _POLL_SECONDS: Final = 0.1
 _PEEK_SECONDS: Final = 5.0
 _STATS_SECONDS: Final = 5.0  # how old the statistics of a process may be, in seconds
+_OFTEN: Final = 4  # failures of a message, from which on it is reported
+_MANY_RUNS: Final = 500  # runs of messages that are done, between so many that are open
 _PROTOCOL: Final = "inter.broker.protocol.version"
 
 Report = Callable[[str], None]  # called with a line about what is being read
@@ -94,6 +96,7 @@ class _Gathering:
         seconds = time.monotonic() - began_s
         statuses = self._status.of(manifests, visible)
         backlogs = self._backlogs(seconds, first, self._lags(statuses))
+        held = {status.manifest.topology: self._held(status.manifest) for status in statuses}
         return Facts(
             str(self._kafka.get("bootstrap.servers")),
             len(brokers),
@@ -107,6 +110,7 @@ class _Gathering:
                     frozenset(name for name, code in errors.items() if code in REFUSED),
                     status.members,
                     tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
+                    held[status.manifest.topology],
                     self._reports(status.manifest),
                     declared if status.manifest.topology == wanted else None,
                 )
@@ -154,6 +158,38 @@ class _Gathering:
                     if topic.group is not None and one.lag is not None:
                         lags[topic.group, (topic.name, one.partition)] = one.end - one.lag, one.lag
         return lags
+
+    def _held(self, manifest: Manifest) -> tuple[HeldOffset, ...]:
+        """The open messages at committed offsets of sources that have failed often, or are some of very many."""
+        found = {
+            (topic.name, one.partition): (topic.group or "", one)
+            for topic in self._status.sources(manifest)
+            for one in topic.partitions
+            if one.failures >= _OFTEN or one.open_runs >= _MANY_RUNS
+        }
+        written = self._written_ms({place: one.committed or 0 for place, (_, one) in found.items()})
+        now_ms = time.time() * 1000
+        return tuple(
+            HeldOffset(
+                *(group, *place, one.committed or 0, one.failures),
+                max(0.0, (now_ms - written[place]) / 1000) if place in written else None,
+                *(one.done_behind, one.open_behind),
+            )
+            for place, (group, one) in found.items()
+        )
+
+    def _written_ms(self, offsets: dict[Place, int]) -> dict[Place, int]:
+        """The timestamps of records at offsets, as far as they can be read in time."""
+        found: dict[Place, int] = {}
+        if offsets:
+            with LogReader(self._kafka) as reader:
+                reader.assign(offsets)
+                deadline = time.monotonic() + _PEEK_SECONDS
+                while len(found) < len(offsets) and time.monotonic() < deadline:
+                    for message in reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
+                        if message.offset() == offsets[place_of(message)]:
+                            found[place_of(message)] = message.timestamp()[1]
+        return found
 
     def _watch(self, statuses: Iterable[TopologyStatus], before_s: float, watch_s: float) -> tuple[float, float] | None:
         """Reads what is appended to ack logs for a while, and compares the clocks.

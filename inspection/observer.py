@@ -131,8 +131,9 @@ class Observer:
 
     def _read_lags(self) -> None:
         try:
-            lags, letters, of_tasks = self._status.waiting(self._manifest, self.view.sources())
-            self.view.feed_lags(lags, None if letters is None else self._dead_letters.between(*letters), of_tasks)
+            lags, letters, of_tasks, done = self._status.waiting(self._manifest, self.view.sources())
+            dead_letters = None if letters is None else self._dead_letters.between(*letters)
+            self.view.feed_lags(lags, dead_letters, of_tasks, done)
             self.problem = ""
         except BrokerError as error:
             # The rest is still of use, and brokers come back.

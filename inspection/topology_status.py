@@ -20,6 +20,9 @@ from kafka_clients.client_settings import for_consumer
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LEADERLESS, Place, unanswered
+from tuple_tree.commit_metadata import DONE, read_commit_metadata
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
 from tuple_tree.manifest import Manifest, topic_specs
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
@@ -48,7 +51,33 @@ class PartitionStatus:
     begin: int
     end: int
     committed: int | None  # of the group that reads it; None if there is none, or it may not be described
-    lag: int | None  # None where no group commits
+    lag: int | None  # what is not done, behind the committed offset; None where no group commits
+    done_behind: int = 0  # offsets behind the committed one that are done, as the commit's metadata has them
+    open_behind: int = 0  # offsets between these that are open
+    open_runs: int = 0  # the runs of open offsets
+    failures: int = 0  # of the message at the committed offset, as far as they fit into the metadata
+
+    @classmethod
+    def of(
+        cls, partition: int, begin: int, end: int, commit: TopicPartition | None, position: int | None
+    ) -> "PartitionStatus":
+        """Of a partition whose group continues at a position; None where that is not known."""
+        if commit is None or position is None:
+            return cls(partition, begin, end, None, None if position is None else max(0, end - position))
+        done = _done(commit)
+        behind = sum(stop - start for start, stop in done.runs)
+        reached = max((stop for _, stop in done.runs), default=position)
+        return cls(
+            partition,
+            begin,
+            end,
+            commit.offset,
+            max(0, end - position - behind),
+            behind,
+            reached - position - behind,
+            len(done.runs),
+            done.failures.get(commit.offset, 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +99,16 @@ class TopicStatus:
     @property
     def lag(self) -> int | None:
         return _sum_known(one.lag for one in self.partitions)
+
+    @property
+    def done_behind(self) -> int:
+        """Offsets behind the committed ones that are done."""
+        return sum(one.done_behind for one in self.partitions)
+
+    @property
+    def open_behind(self) -> int:
+        """Offsets before and between these that are open."""
+        return sum(one.open_behind for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +142,9 @@ class TopologyStatus:
 
 
 # Bolt, `KafkaSpout` → the lag of its group, None where that may not be read, and for an external bolt without commits;
-# the begin and the end of the dead letters, None without their topic; bolt → task → its lag.
-Waiting = tuple[dict[str, int | None], tuple[int, int] | None, dict[str, dict[int, int | None]]]
+# the begin and the end of the dead letters, None without their topic; bolt → task → its lag; and, like the first, the
+# offsets behind the committed ones that are done.
+Waiting = tuple[dict[str, int | None], tuple[int, int] | None, dict[str, dict[int, int | None]], dict[str, int]]
 
 
 class ClusterStatus:
@@ -146,7 +186,7 @@ class ClusterStatus:
             # an external component may keep its offsets elsewhere.
             starts_at_begin = group in committed and ".notices." not in place[0] and group not in external
             position = begin if done is None and starts_at_begin else done
-            return PartitionStatus(place[1], begin, end, done, None if position is None else max(0, end - position))
+            return PartitionStatus.of(place[1], begin, end, commit, position)
 
         return [
             TopologyStatus(
@@ -174,8 +214,8 @@ class ClusterStatus:
         for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
             places = [place for place in sorted(of_group) if place[0] not in own]
             for place, (begin, end) in sorted(self._stretches(places, only_known=True).items()):
-                done = of_group[place].offset
-                topics[place[0], group].append(PartitionStatus(place[1], begin, end, done, max(0, end - done)))
+                commit = of_group[place]
+                topics[place[0], group].append(PartitionStatus.of(place[1], begin, end, commit, commit.offset))
         return tuple(
             TopicStatus(name, len(partitions), group, tuple(partitions))
             for (name, group), partitions in sorted(topics.items())
@@ -209,16 +249,20 @@ class ClusterStatus:
         """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
         existing, topology = self.catalogue.topics(), manifest.topology
         (status,) = self.of([manifest], existing, with_members=False)
+        inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.bolts}
         lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.bolts}
+        done = {inboxes[topic.name]: topic.done_behind for topic in status.topics if topic.name in inboxes}
         for spout, topics in sources.items():
             read = [(topic, number) for topic in topics for number in range(existing.get(topic, 0))]
             commits = self.commits.of({component_group(topology, spout): read})
-            lags[spout] = _sum_known(topic.lag for topic in self.sources(manifest, commits))
+            of_spout = self.sources(manifest, commits)
+            lags[spout] = _sum_known(topic.lag for topic in of_spout)
+            done[spout] = sum(topic.done_behind for topic in of_spout)
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
         dead_letters = (letters[0].begin, letters[0].end) if letters else None
-        inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.bolts}
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
-        return lags, dead_letters, {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
+        of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
+        return lags, dead_letters, of_tasks, done
 
     def _stretches(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.
@@ -325,6 +369,15 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
 
 def _by_place(commits: Iterable[TopicPartition]) -> dict[Place, TopicPartition]:
     return {(each.topic, each.partition): each for each in commits if each.offset >= 0}
+
+
+def _done(commit: TopicPartition) -> DoneSet:
+    """What is done behind a committed offset; nothing if another program or version has committed."""
+    offset = commit.offset
+    with suppress(CommitError):
+        texts = read_commit_metadata(offset, commit.metadata) or {}
+        return DoneSet.read(offset, texts.get(DONE, ""))
+    return DoneSet(offset)
 
 
 def _sum_known(lags: Iterable[int | None]) -> int | None:

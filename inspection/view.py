@@ -57,6 +57,7 @@ class ComponentView(TypedDict):
     failing: bool  # whether a bolt acks nothing, and fails
     max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
     lag: int | None  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known
+    done_behind: int  # offsets of these behind the committed ones that are done
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
     skew: float | None  # the rate of a bolt's busiest task, over the mean; None where that means nothing
     loads: list[TaskLoad]
@@ -127,6 +128,7 @@ class TopologyView:
         self._points = {name: Points() for name in (None, *(component.name for component in manifest.components))}
         self._lags: Lags = {}
         self._task_lags: Mapping[str, Lags] = {}
+        self._done_behind: Mapping[str, int] = {}
         self._dead_letters: int | None = None
         self.newest_ms: int | None = None
         self.unreadable = 0
@@ -147,8 +149,15 @@ class TopologyView:
                         self._points[name].add(record.at_ms, (record.key, record.run), before, stats)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
-    def feed_lags(self, lags: Lags, dead_letters: int | None, task_lags: Mapping[str, Lags] | None = None) -> None:
+    def feed_lags(
+        self,
+        lags: Lags,
+        dead_letters: int | None,
+        task_lags: Mapping[str, Lags] | None = None,
+        done_behind: Mapping[str, int] | None = None,
+    ) -> None:
         """Takes the lags of components, as `ClusterStatus.waiting` returns them."""
+        self._done_behind = done_behind or {}
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
         self._dead_letters = dead_letters
@@ -229,6 +238,7 @@ class TopologyView:
             "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),
+            "done_behind": self._done_behind.get(component.name, 0),
             "busy": busiest(recent) if is_bolt else None,
             "skew": skew(loads, WINDOW_MS / 1000),
             "loads": loads,

@@ -1,7 +1,7 @@
 """`acker topologies`."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from acker_cli.cluster.removal import Remains
-    from inspection.topology_status import TopologyStatus
+    from inspection.topology_status import TopicStatus, TopologyStatus
     from tuple_tree.manifest import Component
 
 _NAME = argument("NAME", "The topology's name in acker.topologies.")
@@ -61,11 +61,13 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
 
     cluster = ClusterStatus(loaded.cluster())
     with standard_error().status("asking the cluster …"):
-        (status,) = cluster.of([cluster.catalogue.manifest(name)], cluster.catalogue.topics())
+        manifest = cluster.catalogue.manifest(name)
+        (status,) = cluster.of([manifest], cluster.catalogue.topics())
+        sources = cluster.sources(manifest)
     if json_:
-        print_json(_as_json(status))
+        print_json(_as_json(status, sources))
     else:
-        _print_status(status)
+        _print_status(status, sources)
     if any(topic.problem for topic in status.topics):
         raise typer.Exit(1)
 
@@ -181,7 +183,7 @@ def _listed(name: str, status: "TopologyStatus | str") -> dict[str, Any]:
     }
 
 
-def _print_status(status: "TopologyStatus") -> None:
+def _print_status(status: "TopologyStatus", sources: "Iterable[TopicStatus]") -> None:
     from rich.text import Text
 
     output, manifest = standard_output(), status.manifest
@@ -215,13 +217,15 @@ def _print_status(status: "TopologyStatus") -> None:
             f"{sum(one.end - one.begin for one in topic.partitions):,}",
             topic.group or "-",
             _known(topic.lag),
+            _known(topic.done_behind) if topic.group else "-",
+            _known(topic.open_behind) if topic.group else "-",
         )
-        for topic in status.topics
+        for topic in (*status.topics, *sources)
     ]
-    print_table(output, ("topic", "partitions", "records", "read by", "lag"), topics)
+    print_table(output, ("topic", "partitions", "records", "read by", "lag", "done behind offset", "open"), topics)
 
 
-def _as_json(status: "TopologyStatus") -> dict[str, Any]:
+def _as_json(status: "TopologyStatus", sources: "Iterable[TopicStatus]") -> dict[str, Any]:
     manifest = status.manifest
     return {
         "topology": manifest.topology,
@@ -239,9 +243,11 @@ def _as_json(status: "TopologyStatus") -> dict[str, Any]:
                 "problem": topic.problem or None,
                 "group": topic.group,
                 "lag": topic.lag,
+                "done_behind": topic.done_behind,
+                "open_behind": topic.open_behind,
                 "partitions": [dataclasses.asdict(partition) for partition in topic.partitions],
             }
-            for topic in status.topics
+            for topic in (*status.topics, *sources)
         ],
     }
 

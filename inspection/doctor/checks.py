@@ -172,13 +172,24 @@ def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
             task = inbox.rpartition("[")[2].removesuffix("]")
             topology = facts.manifest.topology
             yield Check("inputs", bolt.name).warning(
-                f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. Its group commits "
-                "nothing behind it, so later inputs count as lag though they may be done, and a restart executes them "
-                "again.",
+                f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. The offset of its group "
+                "stays there; what is done behind it is in the metadata of the commit.",
                 "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
                 "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "
                 f"--tuple {bolt.name}/{task}@{offset} --topology {topology}.",
             )
+
+
+def check_held(facts: TopologyFacts) -> Iterator[Finding]:
+    """Messages of a spout's source do not fail again and again."""
+    for held in facts.held:
+        age = "" if held.age_seconds is None else f" and is {held.age_seconds:,.0f} s old"
+        failed = f"has failed {held.failures:,} times{age}" if held.failures else f"is open{age}"
+        yield Check("open-messages", held.group).warning(
+            f"{held.topic}[{held.partition}] offset {held.offset} {failed}: the offset of group {held.group} stays "
+            f"there. {held.done_behind:,} messages behind it are done, and with it {held.open_behind:,} are open.",
+            "The log of the bolt that fails it has the reason. With max_retries its spout makes a dead letter of it.",
+        )
 
 
 def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
@@ -346,7 +357,16 @@ def _numbers(version: str) -> tuple[int, int] | None:
 
 def examine(facts: Facts) -> list[Finding]:
     of_all = (check_java, check_cluster, check_version, check_clock, check_published)
-    running = (check_idle, check_ackers, check_groups, check_executes, check_failing, check_inputs, check_backlogs)
+    running = (
+        check_idle,
+        check_ackers,
+        check_groups,
+        check_executes,
+        check_failing,
+        check_inputs,
+        check_held,
+        check_backlogs,
+    )
     of_topology = (*OF_TOPICS, *running)
     found = [finding for check in of_all for finding in check(facts)]
     found += [finding for topology in facts.topologies for check in of_topology for finding in check(topology)]

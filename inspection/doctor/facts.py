@@ -32,6 +32,20 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOffset:
+    """An open message of a spout's source at which the offset of its group stays, while others behind it are done."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    failures: int  # 0 where they did not fit into the metadata of the commit
+    age_seconds: float | None  # since it was written; None where it cannot be read
+    done_behind: int
+    open_behind: int  # itself included
+
+
+@dataclass(frozen=True, slots=True)
 class ComponentReport:
     """Reports of the processes of a component; rates are of their last seconds."""
 
@@ -62,6 +76,7 @@ class TopologyFacts:
     hidden: frozenset[str] = frozenset()  # topics without a DESCRIBE ACL for this user
     members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
     backlogs: tuple[Backlog, ...] = ()
+    held: tuple[HeldOffset, ...] = ()
     reports: Mapping[str, ComponentReport] = field(default_factory=dict)  # by component, if it reports statistics
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
 

@@ -69,6 +69,7 @@ export const tables = (find) => ({
       figure("failed_per_second", "Failed/s", rate, positive),
       figure("pending", "Pending", count, (value, row) => isLimited(row)),
       figure("lag", "Lag", count),
+      figure("done_behind", "Done behind offset", count),
       figure("busy", "Busy", share, isBusy),
       figure("skew", "Skew", times, isUneven),
       {

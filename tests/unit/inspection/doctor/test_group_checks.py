@@ -9,11 +9,20 @@ from inspection.doctor.checks import (
     check_executes,
     check_failing,
     check_groups,
+    check_held,
     check_idle,
     check_inputs,
     examine,
 )
-from inspection.doctor.facts import Backlog, ComponentReport, Finding, TopologyFacts, component_of, exit_code
+from inspection.doctor.facts import (
+    Backlog,
+    ComponentReport,
+    Finding,
+    HeldOffset,
+    TopologyFacts,
+    component_of,
+    exit_code,
+)
 from tests.unit.inspection.doctor.cases import backlog, healthy, manifest, summaries, topology
 
 
@@ -95,6 +104,16 @@ def test_an_input_that_is_never_acked_is_no_lag() -> None:
     assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
     soon = reporting(oldest_input=place, oldest_input_seconds=30.0)
     assert summaries(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
+
+
+def test_a_message_at_which_the_offset_of_a_source_stays_is_a_warning() -> None:
+    held = HeldOffset("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
+    (finding,) = check_held(replace(topology(), held=(held,)))
+    assert summaries([finding]) == [("warning", "open-messages", "words.lines")]
+    assert "text[3] offset 1000 has failed 12 times and is 61 s old: the offset of group words.lines" in finding.found
+    assert "299 messages behind it are done, and with it 2 are open" in finding.found
+    (finding,) = check_held(replace(topology(), held=(replace(held, failures=0, age_seconds=None),)))
+    assert "text[3] offset 1000 is open: the offset" in finding.found
 
 
 def test_a_partition_without_progress_is_a_warning() -> None:
