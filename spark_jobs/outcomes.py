@@ -20,6 +20,7 @@ from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
+from tuple_tree.offsets import Runs
 from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
 
 logger = get_logger("spark_jobs.spout")
@@ -39,10 +40,14 @@ Places = NDArray[np.intp]  # shape `(n,)`: of messages in the columns
 
 
 class Prefix(NamedTuple):
-    """Everything before `offset` is done; outcomes of the rest lie behind offset `mark` of the notices, or at it."""
+    """Everything before `offset` is done, and what is in `runs` behind it.
+
+    Outcomes of the rest lie behind offset `mark` of the notices, or at it.
+    """
 
     offset: int
     mark: int
+    runs: Runs = ()
 
 
 class _Notices(NamedTuple):
@@ -56,6 +61,13 @@ class _Notices(NamedTuple):
     def of(self, rows: Any) -> "_Notices":
         more = (None if column is None else column[rows] for column in self[2:])
         return _Notices(self.positions[rows], self.attempts[rows], *more)
+
+
+def _between(offsets: NDArray[np.int64], end: int) -> Runs:
+    """The runs between offsets, which rise, and behind the last one, up to an end."""
+    begins, ends = offsets + 1, np.append(offsets[1:], end)
+    some = begins < ends
+    return tuple(zip(begins[some].tolist(), ends[some].tolist(), strict=True))
 
 
 class Outcomes:
@@ -207,13 +219,15 @@ class Outcomes:
                 mark = min(mark, self._written_from)
             found = {}
             for partition in np.flatnonzero(self._started >= 0).tolist():
-                first = np.searchsorted(self._positions, partition << OFFSET_BITS)
-                if first < len(self._positions) and self._positions[first] >> OFFSET_BITS == partition:
+                first, last = np.searchsorted(self._positions, [partition << OFFSET_BITS, partition + 1 << OFFSET_BITS])
+                end = int(self._started[partition]) % MAX_OFFSET + 1
+                if first < last:
+                    is_open = self._positions[first:last] % MAX_OFFSET
                     found[partition] = Prefix(
-                        int(self._positions[first]) % MAX_OFFSET, int(self._columns["mark"][first])
+                        int(is_open[0]), int(self._columns["mark"][first]), _between(is_open, end)
                     )
                 else:
-                    found[partition] = Prefix(int(self._started[partition]) % MAX_OFFSET + 1, mark)
+                    found[partition] = Prefix(end, mark)
             return found
 
     def stats(self) -> dict[str, Any]:

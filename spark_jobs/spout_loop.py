@@ -1,8 +1,8 @@
 """What runs beside a spout's query: one thread reads outcomes and commits the acked prefix, one replays what failed.
 
 The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic. The commit's
-metadata holds the mark: the offset from which the notices have to be read to learn the outcomes of the rest. An
-operator who resets the group's offsets removes it, and so asks for a second delivery.
+metadata has what is done behind it, and the mark: the offset from which the notices have to be read to learn the
+outcomes of the rest. An operator who resets the group's offsets removes both, and so asks for a second delivery.
 """
 
 import json
@@ -25,7 +25,9 @@ from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SpoutB
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes, Prefix
-from tuple_tree.errors import VersionError, WireError
+from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, NOTICES, Commit, read_commit_metadata
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError, VersionError, WireError
 from tuple_tree.messages import decode_notice_batch
 from tuple_tree.names import component_group
 from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
@@ -33,8 +35,6 @@ from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
 logger = get_logger("spark_jobs.spout")
 
 _SECONDS: Final = 10.0
-_VERSION: Final = "1"
-_MARK: Final = "notices="
 _NO_MARK: Final = -1
 _REFRESH_SECONDS: Final = 3_600.0
 """A broker forgets an offset of a group without members 7 days after its last commit unless set otherwise
@@ -111,6 +111,7 @@ class SpoutOffsets:
         )
         self.mark = 0
         self._committed: dict[int, Prefix] = {}
+        self._room = LARGEST_METADATA
         self._refresh_at = time.monotonic() + _REFRESH_SECONDS
 
     def bounds(self) -> dict[int, range]:
@@ -135,7 +136,7 @@ class SpoutOffsets:
         asked = [TopicPartition(self._source, number) for number in partitions]
         for each in _without_error(self._consumer.committed(asked, timeout=_SECONDS)):
             if each.offset != OFFSET_INVALID:
-                self._committed[each.partition] = Prefix(each.offset, mark_of(each))
+                self._committed[each.partition] = prefix_of(each)
         return self._committed.copy()
 
     def commit(self, prefixes: Mapping[int, Prefix]) -> None:
@@ -146,7 +147,7 @@ class SpoutOffsets:
         now, every = time.monotonic(), {**self._committed, **prefixes}
         is_refresh = now >= self._refresh_at
         offsets = [
-            TopicPartition(self._source, number, each.offset, f"{_VERSION}:{_MARK}{each.mark}")
+            TopicPartition(self._source, number, each.offset, self._metadata(each))
             for number, each in every.items()
             if is_refresh or self._committed.get(number) != each
         ]
@@ -156,10 +157,17 @@ class SpoutOffsets:
             _without_error(self._consumer.commit(offsets=offsets, asynchronous=False) or [])
         except KafkaException as error:
             logger.warning("the offsets of %s could not be committed: %s", self._source, error)
+            if error.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+                self._room = min(self._room, max(len(each.metadata or "") for each in offsets)) // 2
+                text = "less of what is done is committed; set offset.metadata.max.bytes of the brokers to %d"
+                logger.error(text, LARGEST_METADATA)
             return
         self._committed = every
         if is_refresh:
             self._refresh_at = now + _REFRESH_SECONDS
+
+    def _metadata(self, of: Prefix) -> str:
+        return Commit.of(DoneSet(of.offset, of.runs), {NOTICES: str(of.mark)}, self._room).metadata
 
     def notices_end(self) -> int:
         return self._watermarks(*self._notices)[1]
@@ -201,18 +209,17 @@ def _without_error(results: list[TopicPartition]) -> list[TopicPartition]:
     return results
 
 
-def mark_of(committed: TopicPartition) -> int:
-    """The mark in a commit's metadata; -1 if the commit is not one of a spout in Spark."""
-    version, _, mark = str(committed.metadata or "").partition(":")
-    if not mark.startswith(_MARK):
-        return _NO_MARK
-    if version != _VERSION:
-        raise SparkJobError(
-            f"the commit of {committed.topic}[{committed.partition}] has metadata of version {version}, and this spout "
-            f"reads version {_VERSION}: run the version that committed it, or a later one"
-        )
-    digits = mark.removeprefix(_MARK)
-    return int(digits) if digits.isdigit() else _NO_MARK
+def prefix_of(committed: TopicPartition) -> Prefix:
+    """What a commit has; with a mark of -1 if it is not one of a spout in Spark."""
+    try:
+        texts = read_commit_metadata(committed.offset, committed.metadata) or {}
+        done = DoneSet.read(committed.offset, texts.get(DONE, ""))
+    except CommitError as error:
+        raise SparkJobError(f"{committed.topic}[{committed.partition}]: {error}") from error
+    digits = texts.get(NOTICES, "")
+    if not digits.isdigit():
+        return Prefix(committed.offset, _NO_MARK)
+    return Prefix(committed.offset, int(digits), tuple(done.runs))
 
 
 class SpoutLoop:
@@ -263,7 +270,16 @@ class SpoutLoop:
         marks = [committed[number].mark if number in committed else _NO_MARK for number, each in ahead.items() if each]
         # Where an operator has set the offsets back, earlier notices count no more.
         mark = end if not marks or _NO_MARK in marks else min(marks)
-        self._outcomes.recovered(self._reader.positions(ahead), mark)
+        positions = self._reader.positions(ahead)
+        self._outcomes.recovered(positions, mark)
+        runs = [
+            (number << OFFSET_BITS | begin, number << OFFSET_BITS | end)
+            for number, prefix in committed.items()
+            for begin, end in prefix.runs
+        ]
+        if runs:
+            places = np.searchsorted(positions, runs)
+            self._outcomes.done(np.concatenate([positions[begin:end] for begin, end in places.tolist()]))
         if acking:
             self._catch_up(mark, end)
         self._outcomes.forget_counts()

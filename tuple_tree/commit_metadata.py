@@ -15,11 +15,13 @@ ATTEMPT: Final = "attempt"
 """Of a spout: the first attempt that no owner of the partition has used."""
 DONE: Final = "done"
 """The text of a `DoneSet`."""
+NOTICES: Final = "notices"
+"""Of a Spark spout: the offset of its notices from which on the outcomes of what is open have to be read."""
 READ: Final = "read"
 """Of a bolt with windows: the last offset that was read, a colon, and the state of its windows."""
 
 _VERSION: Final = "2"
-_NAMES: Final = frozenset((ATTEMPT, DONE, READ))
+_NAMES: Final = frozenset((ATTEMPT, DONE, NOTICES, READ))
 
 
 @dataclass(frozen=True, slots=True)

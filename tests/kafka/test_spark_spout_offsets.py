@@ -19,7 +19,7 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_they_expire(
     kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(kafka)
     create_topics(kafka, [NewTopic(source, 2, 1)])
-    written = {0: Prefix(7, 3), 1: Prefix(5, 2)}
+    written = {0: Prefix(7, 3, ((8, 300), (302, 303))), 1: Prefix(5, 2)}
     before = SpoutOffsets(kafka, group, source, (source, 0))
     before.commit(written)
     before.close()

@@ -165,7 +165,7 @@ def test_attempt_numbers_wrap_around() -> None:
 
 def test_the_metadata_of_a_committed_offset_may_be_anything() -> None:
     assert [SourceCommit.read(5, metadata).next_attempt for metadata in ("2:attempt=7", "2:attempt=71")] == [7, 7]
-    for metadata in ("", None, "2:attempt=", "2:attempt=-1", "1:notices=5", "2:attempt=²"):
+    for metadata in ("", None, "2:attempt=", "2:attempt=-1", "1:other=5", "2:attempt=²"):
         assert SourceCommit.read(5, metadata) == SourceCommit(DoneSet(5), None)
     with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 1, .* reads version 2"):
         SourceCommit.read(5, "1:attempt=7")

@@ -103,7 +103,7 @@ def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
     assert (outcomes.acked, outcomes.failed, outcomes.ignored) == (2, 1, 1)
     assert (outcomes.outstanding, outcomes.due) == (7, 1)
     assert taken(outcomes) == {(1, 11): 1}
-    assert outcomes.prefixes(50)[1] == Prefix(11, 40), "outcomes that were read during the write are read again"
+    assert outcomes.prefixes(50)[1] == Prefix(11, 40, ((12, 13),)), "outcomes that were read during the write are read again"
 
 
 def test_outcomes_of_unreported_deliveries_are_ignored(outcomes: Outcomes) -> None:
@@ -168,6 +168,12 @@ def test_the_mark_of_a_prefix_is_that_of_the_first_open_delivery(outcomes: Outco
     assert outcomes.prefixes(9) == {0: Prefix(12, 2)}
     outcomes.done(columns(0, range(12, 30)))
     assert outcomes.prefixes(9) == {0: Prefix(30, 9)}, "no message is open, so none has to be read again"
+
+
+def test_what_is_done_behind_the_first_open_message_is_part_of_the_prefix(outcomes: Outcomes) -> None:
+    deliver(outcomes, 0, [*range(10), *range(20, 30)], mark=1)
+    outcomes.done(columns(0, [0, 1, 3, 4, 20, 29]))
+    assert outcomes.prefixes(9) == {0: Prefix(2, 1, ((3, 5), (10, 21), (29, 30)))}, "with what is not in the log"
 
 
 def test_failures_become_due_under_the_next_attempt(outcomes: Outcomes) -> None:

@@ -14,7 +14,8 @@ from confluent_kafka import TopicPartition
 
 from acker_worker.progress import Progress
 from inspection.dead_letters import DeadLetter, Replay, parse
-from spark_jobs.spout_loop import mark_of
+from spark_jobs.outcomes import Prefix
+from spark_jobs.spout_loop import prefix_of
 from spout_sdk.kafka_spout.partitions import SourceCommit
 from spout_sdk.records import MadeRecord
 from tests.packs import tuples_of
@@ -115,4 +116,5 @@ def test_commits() -> None:
     bolt_done = DoneSet(golden["offset"], runs_of(golden["runs"]), tuples)
     assert DoneSet.read(golden["offset"], texts[DONE]) == bolt_done
     golden = GOLDEN["spark_spout_commit"]
-    assert mark_of(TopicPartition("source", 0, golden["offset"], golden["metadata"])) == golden["mark"]
+    prefix = prefix_of(TopicPartition("source", 0, golden["offset"], golden["metadata"]))
+    assert prefix == Prefix(golden["offset"], golden["mark"], tuple(runs_of(golden["runs"])))

@@ -1,0 +1,81 @@
+"""What a restarted Spark spout opens again: what is neither done, as it has committed, nor acked since."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+
+from spark_jobs.delivering import SourceRoots
+from spark_jobs.errors import SparkJobError
+from spark_jobs.outcomes import Outcomes, Prefix
+from spark_jobs.spout_loop import SpoutLoop, prefix_of
+from tests.manifests import bolt, manifest, spout
+from tuple_tree.positions import OFFSET_BITS
+
+MESSAGES = 1_000
+PARTITIONS = 10
+
+
+class Offsets:
+    """What the group has committed; retention has deleted all notices."""
+
+    mark = 0
+
+    def __init__(self, committed: dict[int, Prefix]) -> None:
+        self.prefixes = committed
+
+    def committed(self, _partitions: Any) -> dict[int, Prefix]:
+        return self.prefixes
+
+    def commit(self, prefixes: dict[int, Prefix]) -> None:
+        self.prefixes = {**self.prefixes, **prefixes}
+
+    def notices_end(self) -> int:
+        return 77
+
+    def read_from(self, _mark: int) -> None:
+        self.mark = 77
+
+
+def positions_of(ranges: dict[int, range]) -> Any:
+    parts = [number << OFFSET_BITS | np.asarray(each, np.int64) for number, each in sorted(ranges.items())]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def restarted(offsets: Offsets, planned: dict[int, int]) -> Outcomes:
+    outcomes = Outcomes(SourceRoots(0, 1, 2), 100_000, 3, 10.0)
+    batch: Any = SimpleNamespace(manifest=manifest(spout("lines"), bolt("split", "lines")), spout=spout("lines"))
+    reader: Any = SimpleNamespace(topic="source", positions=positions_of)
+    loop = SpoutLoop(batch, offsets, outcomes, reader)  # type: ignore[arg-type]
+    loop.recover({number: range(MESSAGES) for number in range(PARTITIONS)}, planned, "earliest")
+    return outcomes
+
+
+def test_after_a_restart_only_open_messages_have_to_be_acked_though_retention_has_deleted_all_notices() -> None:
+    planned = dict.fromkeys(range(PARTITIONS), MESSAGES)
+    before = Outcomes(SourceRoots(0, 1, 2), 100_000, 3, 10.0)
+    everything = positions_of({number: range(MESSAGES) for number in range(PARTITIONS)})
+    before.recovered(everything, 5)
+    stay = np.array([number << OFFSET_BITS | 7 * number for number in range(PARTITIONS)])
+    before.done(np.setdiff1d(everything, stay))
+    offsets = Offsets(before.prefixes(60))
+    assert offsets.prefixes[3] == Prefix(21, 5, ((22, MESSAGES),))
+    for _ in range(2):
+        outcomes = restarted(offsets, planned)
+        assert outcomes.outstanding == PARTITIONS
+        offsets.commit(outcomes.prefixes(77))
+    assert {each.offset for each in offsets.prefixes.values()} == {7 * number for number in range(PARTITIONS)}
+    assert offsets.prefixes[3].runs == ((22, MESSAGES),)
+
+
+def test_offsets_that_an_operator_has_reset_ask_for_everything_again() -> None:
+    reset = prefix_of(TopicPartition("source", 0, 40, ""))
+    assert reset == Prefix(40, -1)
+    assert restarted(Offsets({0: reset}), {0: 100}).outstanding == 60
+
+
+def test_commits_of_other_versions_are_rejected() -> None:
+    with pytest.raises(SparkJobError, match=r"source\[3\]: the commit at offset 5 has metadata of version 1"):
+        prefix_of(TopicPartition("source", 3, 5, "1:notices=31"))
