@@ -103,7 +103,9 @@ def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
     assert (outcomes.acked, outcomes.failed, outcomes.ignored) == (2, 1, 1)
     assert (outcomes.outstanding, outcomes.due) == (7, 1)
     assert taken(outcomes) == {(1, 11): 1}
-    assert outcomes.prefixes(50)[1] == Prefix(11, 40, ((12, 13),)), "outcomes that were read during the write are read again"
+    assert outcomes.prefixes(50)[1] == Prefix(11, 40, ((12, 13),)), (
+        "outcomes that were read during the write are read again"
+    )
 
 
 def test_outcomes_of_unreported_deliveries_are_ignored(outcomes: Outcomes) -> None:
