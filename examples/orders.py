@@ -137,7 +137,7 @@ def build(name: str) -> Topology:
     builder = TopologyBuilder(name, message_timeout=20.0, max_spout_pending=1_000)
     builder.add_hook(Audit)
     builder.set_spout("orders", Orders)
-    check = builder.set_bolt("check", Check, tasks=2, on_exception="dead_letter", max_consecutive_failures=100)
+    check = builder.set_bolt("check", Check, tasks=2, on_exception="dead_letter")
     check.shuffle_grouping("orders")
     builder.set_bolt("price", Price, tasks=2).partial_key_grouping("check", "number")
     builder.set_bolt("ledger", Ledger, tasks=3).direct_grouping("price")

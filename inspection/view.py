@@ -54,6 +54,9 @@ class ComponentView(TypedDict):
     unread: int | None  # records of a bolt's inbox that its processes have not read; None where one does not report it
     stalled_seconds: float  # for how long nothing was done though there is work; 0 where all is done
     stalled_by: str  # what that is; empty where all is done
+    paused_seconds: float  # of a bolt, for how long a task has paused, because its calls raise; 0 if none has
+    paused_by: str  # which task, why, and when it tries again; empty if none has
+    retrying: int  # tuples of a bolt that wait to be executed again
     failing: bool  # whether a bolt acks nothing, and fails
     max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
     lag: int | None  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known
@@ -235,6 +238,9 @@ class TopologyView:
             "unread": held.unread if is_bolt and is_reported("unread", alive) else None,
             "stalled_seconds": round(held.stalled_seconds, 1),
             "stalled_by": held.stalled_by,
+            "paused_seconds": round(held.paused_seconds, 1),
+            "paused_by": held.paused_by,
+            "retrying": held.retrying,
             "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),

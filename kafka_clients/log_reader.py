@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import VIEWER
-from kafka_clients.client_settings import for_consumer
+from kafka_clients.client_settings import for_consumer, new_client
 from kafka_clients.errors import GONE, REFUSED, BrokerError, BrokerUnreachableError, TopicsError, access_refused
 from tuple_tree.names import CATALOGUE_GROUP
 
@@ -75,7 +75,7 @@ class LogReader:
         silence_s: float = SILENCE_SECONDS,
     ) -> None:
         settings = {**for_consumer(kafka), **_SETTINGS, "isolation.level": isolation, "group.id": group}
-        self._consumer = Consumer(settings)
+        self._consumer = new_client(Consumer, settings)
         self._group, self._role, self._silence_s = group, role, silence_s
         self._progress = progress or (lambda _what, _done, _total: None)
         # The partitions whose end was reached since `assign`, each with the offset there. The last offsets of a

@@ -28,6 +28,7 @@ raised, drawn as a tree.
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook, TaskId
+from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.topology import Topology, load_topology
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector
@@ -46,13 +47,14 @@ from spout_sdk.errors import (
     HeldBackError,
     InvalidMessageError,
     ProcessError,
+    RetryTupleError,
     SpoutSdkError,
     TooManyFailuresError,
     TopicsError,
     TopologyError,
     TupleAlreadyDoneError,
 )
-from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, RetryPolicy
+from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
@@ -101,6 +103,7 @@ __all__ = [
     "ProcessError",
     "Record",
     "RetryPolicy",
+    "RetryTupleError",
     "Spout",
     "SpoutCollector",
     "SpoutSdkError",

@@ -6,6 +6,7 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
+├── RetryTupleError          raised by *your* bolt: the input is executed again later, without a traceback in the log
 ├── ComponentError           your spout or bolt raised where its process cannot continue
 │   ├── NotPreparedError         a spout or bolt could not be made, prepared or opened
 │   └── TooManyFailuresError     `execute` raised too often in a row
@@ -67,6 +68,17 @@ class InvalidMessageError(SpoutSdkError):
 
 class FailTupleError(SpoutSdkError):
     """Raise it in `execute` to fail the input; the message reaches the spout's `fail`."""
+
+
+class RetryTupleError(SpoutSdkError):
+    """Raise it in `execute` to have the input executed again later, as `collector.retry` does.
+
+    `delay` is in seconds; by the bolt's `RetryPolicy` unless given.
+    """
+
+    def __init__(self, message: str = "", *, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
 
 
 class ComponentError(SpoutSdkError):

@@ -210,6 +210,10 @@ def _troubles(components: "list[ComponentView]") -> list[Text]:
             words.append(f"input {component['oldest_input']} neither acked nor failed for {seconds:.0f} s")
         if component["stalled_seconds"] >= _OLD_INPUT_SECONDS and component["stalled_by"]:
             words.append(f"{component['stalled_by']} for {component['stalled_seconds']:.0f} s")
+        if component["retrying"]:
+            words.append(f"{component['retrying']:,} to be executed again")
+        if component["paused_by"]:
+            words.append(f"paused for {component['paused_seconds']:.0f} s, {component['paused_by']}")
         if component["last_error"]:
             words.append(component["last_error"])
         if words:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from spout_sdk.api.components import AnyBolt, AnySpout
 from spout_sdk.api.context import HookFactory
+from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import MAX_ROWS
@@ -25,14 +26,27 @@ _NOT_USERS: Final = (
 )
 _LIBRARIES: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
-OnException = Literal["fail", "crash", "dead_letter"]
+OnException = Literal["fail", "retry", "crash", "dead_letter"]
 """The fate of a tuple whose `execute` raised.
 
 - `fail`: it is failed with the exception's type and text, so its spout replays it.
+- `retry`: its task executes it again, when the bolt's `RetryPolicy` says, and keeps its trees alive meanwhile.
 - `crash`: the process stops with the exception, and the tuple is read again by the next.
 - `dead_letter`: its record goes to the dead letters with the exception, and the tuple is acked once that is delivered:
   its trees continue without it.
 """
+
+OnExhausted = Literal["fail", "dead_letter"]
+"""The fate of a tuple whose retries are exhausted; see `OnException`."""
+
+OnConsecutiveFailures = Literal["pause", "stop"]
+"""What a task does after `max_consecutive_failures`.
+
+- `pause`: it executes nothing for a second, tries one call, and pauses for longer after each that raises.
+- `stop`: it stops the component permanently.
+"""
+
+MOST_FAILURES: Final = 10  # in a row, after which a bolt pauses unless `max_consecutive_failures` is given
 
 
 STOP_TIMEOUT: Final = 5.0
@@ -44,8 +58,18 @@ class BoltOptions:
     """Options of `set_bolt`; a `tick_interval` of None is that of the bolt's class."""
 
     on_exception: OnException = "fail"
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    on_exhausted: OnExhausted = "fail"
     max_consecutive_failures: int | None = None
+    on_consecutive_failures: OnConsecutiveFailures = "pause"
     tick_interval: float | None = None
+
+    @property
+    def most_failures(self) -> int | None:
+        """Tuples in a row whose `execute` raised, after which `on_consecutive_failures` applies; None for no limit."""
+        if self.max_consecutive_failures is None:
+            return MOST_FAILURES if self.on_exception in ("fail", "retry") else None
+        return self.max_consecutive_failures or None
 
 
 Factory = Callable[[], AnySpout | AnyBolt]

@@ -1,8 +1,9 @@
 """The bolt side, and bolts that users derive or declare.
 
 - `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: has tuples executed;
-  `adapters`: call a bolt, by its kind; `execute_failures`: what follows when it raises; `running_call`: the call that
-  has not returned.
+  `adapters`: call a bolt, by its kind; `running_call`: the call that has not returned.
+- `execute_failures`: what follows when a call raises; `retries`: tuples that are executed again; `pause`: of a task
+  whose calls all raise.
 - `outcomes`: acks, fails and dead letters of inputs.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of an `ArrowBolt`, and of a `BasicBolt`
   with what calls it.

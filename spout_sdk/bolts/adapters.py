@@ -41,6 +41,7 @@ class BoltAdapter:
         folds: whether what was done with open inputs is committed beside the offset, as `progress`.
         busy_since: since when a running input takes long, and there is no room for others; None if that is not so.
         input: the tuple of the call that runs, where it is known.
+        failures: what follows when a call raises.
 
     Args:
         bolt: as the user's factory made it.
@@ -68,7 +69,7 @@ class BoltAdapter:
         self._task = task
         self._collector = collector
         self._outcomes = outcomes
-        self._failures = ExecuteFailures(task, outcomes, options)
+        self.failures = ExecuteFailures(task, outcomes, options)
 
     def prepare(self) -> None:
         """Calls the bolt's `prepare`."""
@@ -92,7 +93,7 @@ class BoltAdapter:
     @property
     def is_busy(self) -> bool:
         """Whether it can take no more inputs now."""
-        return False
+        return self.failures.is_paused
 
     @property
     def running_inputs(self) -> int:
@@ -128,12 +129,15 @@ class BoltAdapter:
         self._bolt.cleanup()
 
     def _execute_each(self, execute: Callable[[Tuple], object], tuples: Sequence[Tuple]) -> None:
-        failures = self._failures
+        failures = self.failures
         for tuple_ in tuples:
             try:
                 execute(tuple_)
             except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
                 failures.handle((tuple_,), error)
+                if failures.is_paused:
+                    self._outcomes.retries.defer(_behind(tuple_, tuples))
+                    return
             else:
                 failures.in_a_row = 0
 
@@ -148,9 +152,9 @@ class BatchAdapter(BoltAdapter):
         try:
             self._bolt.execute_batch(tuples)
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-            self._failures.handle(tuples, error)
+            self.failures.handle(tuples, error)
         else:
-            self._failures.in_a_row = 0
+            self.failures.in_a_row = 0
 
 
 @adapter_of.register(ArrowBolt)
@@ -181,6 +185,11 @@ class ArrowAdapter(BoltAdapter):
         try:
             self._bolt.execute_batch(rows.batch, ArrowCollector(self._task, self._outcomes, rows))
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
-            self._failures.handle(rows.taken_over(), error)
+            self.failures.handle(rows.taken_over(), error, tuples)
         else:
-            self._failures.in_a_row = 0
+            self.failures.in_a_row = 0
+
+
+def _behind(tuple_: Tuple, tuples: Sequence[Tuple]) -> Sequence[Tuple]:
+    """The tuples of a call that come after one of them."""
+    return tuples[tuples.index(tuple_) + 1 :]

@@ -207,6 +207,21 @@ class ArrowCollector:
         for tuple_ in failed:
             self._outcomes.fail(tuple_, message)
 
+    def retry(self, message: str | BaseException = "", rows: Any = None, *, delay: float | None = None) -> None:
+        """Has rows executed again later, in this task, as `OutputCollector.retry` a tuple.
+
+        Args:
+            message: why, for people.
+            rows: as for `ack`.
+            delay: seconds until then; by the bolt's `RetryPolicy` unless given.
+
+        Raises:
+            TupleAlreadyDoneError: if one was acked or failed before; none is retried then.
+        """
+        places, whole = self._open(rows, "retry"), self._input[:]
+        for tuple_ in self._input.tuples(places):
+            self._outcomes.retry(tuple_, message, delay, whole)
+
     def reset_timeout(self) -> None:
         """Restarts the clock of the trees of rows that are neither acked nor failed: they are still being worked on."""
         for tuple_ in self._input.tuples(self._input.open_rows()):

@@ -161,6 +161,9 @@ class AsyncAdapter(BoltAdapter):
 
     @property
     def is_busy(self) -> bool:
+        failures = self.failures
+        if failures.pause is not None and (failures.is_paused or (failures.tries_one and self.running_inputs)):
+            return True
         concurrency = self._settings.concurrency
         return len(self._slots) >= concurrency or self._waiting >= concurrency
 
@@ -258,7 +261,7 @@ class AsyncAdapter(BoltAdapter):
         try:
             behind = self._behind.get(key)
         except TypeError as error:
-            self._failures.handle((tuple_,), TypeError(f"{error}: the bolt is ordered_by {', '.join(ordered_by)}"))
+            self.failures.handle((tuple_,), TypeError(f"{error}: the bolt is ordered_by {', '.join(ordered_by)}"))
             return
         if behind is None:
             self._behind[key] = deque()
@@ -291,7 +294,10 @@ class AsyncAdapter(BoltAdapter):
         if ended.key is None:
             return
         behind = self._behind[ended.key]
-        if behind:
+        if behind and self.failures.is_paused:
+            self._waiting -= len(behind)
+            self._outcomes.retries.defer(self._behind.pop(ended.key))
+        elif behind:
             self._waiting -= 1
             self._start(behind.popleft(), ended.key)
         else:
@@ -346,10 +352,10 @@ class AsyncAdapter(BoltAdapter):
             except Exception as refused:  # noqa: BLE001 - what does not fit
                 error = refused
         if error is None:
-            self._failures.in_a_row = 0
+            self.failures.in_a_row = 0
             self._collector.ack(input_)
         else:
-            self._failures.handle((input_,), error)
+            self.failures.handle((input_,), error)
 
     def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Calls a function in the event loop, which runs from `prepare` to `cleanup`."""

@@ -68,7 +68,7 @@ class BasicAdapter(BoltAdapter):
         self._bolt.prepare(self._task.context)
 
     def execute(self, tuples: Sequence[Tuple]) -> None:
-        execute, basic, failures = self._bolt.execute, self._basic, self._failures
+        execute, basic, failures = self._bolt.execute, self._basic, self.failures
         pack = tuples[0].pack
         # Emits need nothing of an input but its place, where each has one.
         has_places = pack.starts is None and pack.offset != NO_OFFSET
@@ -90,8 +90,13 @@ class BasicAdapter(BoltAdapter):
                         failures.in_a_row = 0
                     failed.append(tuple_)
                     failures.handle((tuple_,), error)
-            if not failed or failed[-1] is not tuples[-1]:
-                failures.in_a_row = 0
+                    if failures.is_paused:
+                        reached = at + 1
+                        self._outcomes.retries.defer(tuples[reached:])
+                        break
+            else:
+                if not failed or failed[-1] is not tuples[-1]:
+                    failures.in_a_row = 0
         except BaseException:
             reached = tuples.index(basic.input)  # what follows was not executed
             raise

@@ -11,6 +11,7 @@ from spout_sdk.bolts.adapters import adapter_of
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -79,6 +80,7 @@ class BoltTask(Task):
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
         self.outcomes.settle_written()
         super().tick(now)
+        self.outcomes.retries.tick(now)
         if stale := self.inputs.expire(now, self._input_age):
             self.outcomes.forget_expired()
             self.context.count(EXPIRED_INPUTS, len(stale))
@@ -93,6 +95,34 @@ class BoltTask(Task):
             # Counted from when it was due, so that ticks do not drift; missed ticks are skipped.
             self._tick_at += interval * (1 + (now - self._tick_at + _MICROSECOND) // interval)
             self._executor.tick()
+
+    def execute_retries(self, now: float, until: float, *, others_wait: bool) -> int:
+        """Executes tuples whose retries are due, or ends a pause that is over; returns how many calls it made.
+
+        Args:
+            now: by the clock of the task.
+            until: when other tuples have a turn, about.
+            others_wait: whether tuples wait that were not executed. After a pause one of these is tried first: what has
+                failed before it may be what made the task pause.
+        """
+        failures, retries = self.adapter.failures, self.outcomes.retries
+        if failures.tries_one:
+            if retries.has_due(now) and (retries.has_deferred or not others_wait):
+                return self._executor.execute_retries(until, 1)
+            if not (others_wait or retries.has_due(now) or self.adapter.running_inputs):
+                failures.end_pause()
+            return 0
+        if failures.pause is not None and not failures.is_paused:
+            failures.end_pause()  # a call has returned
+        if not retries.has_due(now) or self.adapter.is_busy:
+            return 0
+        return self._executor.execute_retries(until)
+
+    def finish(self, until: float) -> None:
+        """Executes what the task has put off, until a time, as it ends and its inputs are committed."""
+        self.adapter.failures.finish()
+        while self.outcomes.retries.has_due(self._clock()) and self._clock() < until:
+            self._executor.execute_retries(until)
 
     def flush(self) -> None:
         """Sends all that is buffered, after what is settled by now."""
@@ -155,6 +185,16 @@ class BoltTask(Task):
     @property
     def open_inputs(self) -> int:
         return self.inputs.open_count
+
+    @property
+    def retrying(self) -> int:
+        """Tuples that wait to be executed again."""
+        return self.outcomes.retries.waiting
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause of the task, if its calls raise; for another thread, too."""
+        return self.adapter.failures.pause
 
     @property
     def running(self) -> RunningCall | None:

@@ -138,6 +138,23 @@ class OutputCollector(Emitter):
         """
         self._outcomes.fail(tuple_, message)
 
+    def retry(self, tuple_: Tuple, message: str | BaseException = "", *, delay: float | None = None) -> None:
+        """Has a tuple executed again later, in this task; other tuples are executed meanwhile.
+
+        The tuple stays open, and its trees are kept alive. What was emitted for it stays part of its trees. An ack or a
+        fail before the retry withdraws it. After `max_retries` of the bolt's `RetryPolicy` the tuple is failed, or
+        becomes a dead letter, as `on_exhausted` of `set_bolt` says.
+
+        Args:
+            tuple_: an input.
+            message: why, for people; of an exception its type and its text.
+            delay: seconds until then; by the bolt's `RetryPolicy` unless given.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        self._outcomes.retry(tuple_, message, delay)
+
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clock of the tuple's trees: it is still being worked on. After its ack this does nothing."""
         self._outcomes.reset_timeout(tuple_)

@@ -1,14 +1,15 @@
-"""Fails the tuples of a call of a bolt that raised, makes dead letters of them, or ends the task."""
+"""What follows when a call of a bolt raises: for its tuples, and for the task."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from kafka_clients.repeated_lines import get_logger
+from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.pause import FIRST_SECONDS, LONGEST_SECONDS, Pause
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import ComponentError, FailTupleError, TooManyFailuresError
+from spout_sdk.errors import ComponentError, FailTupleError, RetryTupleError, TooManyFailuresError
 from tuple_tree.errors import WireError
 
 logger = get_logger("spout_sdk.bolt")
@@ -17,50 +18,121 @@ _SHOWN_TUPLES: Final = 3
 
 
 class ExecuteFailures:
-    """Fails the tuples of a call that raised, makes dead letters of them, or ends the task, by the bolt's options.
+    """Retries or fails the tuples of a call that raised, makes dead letters of them, or ends or pauses the task.
 
     Bolts that hold tuples have one of their own, for calls of the user's code that are not calls of `execute`.
+
+    Attributes:
+        in_a_row: different tuples whose calls have raised since the last call that did not; a call that returns sets it
+            to 0. Tick tuples do not count.
+        pause: of the task, until a call returns.
     """
 
     def __init__(self, task: Task, outcomes: Outcomes, options: BoltOptions) -> None:
         self._component = task.context.component
         self._task = task.context.task
         self._options = options
+        stops = options.on_consecutive_failures == "stop"
+        self._stop_after = options.most_failures if stops else None
+        self._pause_after = None if stops else options.most_failures
         self._outcomes = outcomes
+        self._retries = outcomes.retries
+        self._clock = task.environment.clock
         self._counters = task.environment.counters
-        self.in_a_row = 0  # calls that have raised since the last one that did not
+        self._row: set[tuple[int, int]] = set()  # offsets and indexes of the tuples in a row
+        self.in_a_row = 0
+        self.pause: Pause | None = None
 
-    def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
-        """Settles the tuples of a call that raised; raises `ComponentError` if that ends the task."""
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is executed now."""
+        return self.pause is not None and self.in_a_row > 0 and self._clock() < self.pause.until
+
+    @property
+    def tries_one(self) -> bool:
+        """Whether one call is to be tried, which ends or prolongs the pause."""
+        return self.pause is not None and self.in_a_row > 0 and self._clock() >= self.pause.until
+
+    def handle(self, tuples: Sequence[Tuple], error: Exception, rows: Any = None) -> None:
+        """Settles or retries the tuples of a call that raised; raises `ComponentError` if that ends the task.
+
+        Args:
+            tuples: of the call.
+            error: what it raised.
+            rows: the `ArrowInput` of the call of an `ArrowBolt`.
+        """
         if isinstance(error, ComponentError):  # of a bolt that holds tuples
             raise error
+        outcomes, options = self._outcomes, self._options
+        undone = [each for each in tuples if not outcomes.is_done(each)]
         if isinstance(error, FailTupleError):
-            self._fail(tuples, str(error))
+            for tuple_ in undone:
+                outcomes.fail(tuple_, str(error))
+            return
+        if isinstance(error, RetryTupleError):
+            for tuple_ in undone:
+                self._retries.retry(tuple_, str(error) or type(error).__name__, error.delay, rows)
             return
         self._counters.count_error(error)
         self._log(tuples, error)
-        options = self._options
         if options.on_exception == "crash":
             raise ComponentError(self._component, self._task, "execute", error) from error
-        if options.on_exception == "dead_letter":
-            raised = WireError("exception", f"{type(error).__name__}: {error}")
-            for tuple_ in tuples:
-                if not (self._outcomes.is_done(tuple_) or tuple_.is_tick):
-                    self._outcomes.send_dead_letter(tuple_, raised)
-        else:
-            self._fail(tuples, f"{type(error).__name__}: {error}")
-        self.in_a_row += 1
-        limit = options.max_consecutive_failures
-        if limit is not None and self.in_a_row >= limit:
-            raise TooManyFailuresError(self._component, self._task, limit, error) from error
+        why = f"{type(error).__name__}: {error}"
+        counts = not tuples[0].is_tick
+        if counts:
+            self._count(tuples[0], why)
+        for tuple_ in undone:
+            if tuple_.is_tick:
+                continue
+            if self.pause is not None and self._retries.executes_again:
+                self._retries.keep(tuple_, self.pause.until, rows)
+            elif options.on_exception == "retry":
+                self._retries.retry(tuple_, why, rows=rows)
+            elif options.on_exception == "dead_letter":
+                outcomes.send_dead_letter(tuple_, WireError("exception", why))
+            else:
+                outcomes.fail(tuple_, why)
+        if counts and self._stop_after is not None and self.in_a_row >= self._stop_after:
+            raise TooManyFailuresError(self._component, self._task, self._stop_after, error) from error
+
+    def end_pause(self) -> None:
+        """Ends the pause: a call has returned, nothing waits for it any more, or the task ends."""
+        pause, self.pause = self.pause, None
+        if pause is not None:
+            self.in_a_row = 0
+            text = "%s/%d continues, after a pause of %.0f s in which %d calls were tried and raised"
+            what = (self._component, self._task, self._clock() - pause.since, pause.tries)
+            logger.warning(text, *what, extra=EACH)
+
+    def finish(self) -> None:
+        """Ends the pause for good: the task ends, and what it has committed is executed."""
+        self._pause_after = None
+        self.end_pause()
+
+    def _count(self, tuple_: Tuple, why: str) -> None:
+        """Counts a call that raised; pauses the task if it was one too many."""
+        if not self.in_a_row:
+            self._row.clear()
+            self.end_pause()
+        self._row.add((tuple_.offset, tuple_.index))
+        self.in_a_row = len(self._row)
+        now = self._clock()
+        if self.pause is not None:
+            if now >= self.pause.until:  # others were begun before
+                self.pause.tried(now, why)
+        elif self._pause_after is not None and self.in_a_row >= self._pause_after:
+            self.pause = Pause(now, why)
+            logger.warning(
+                "%s/%d pauses: the execute of %d tuples in a row raised, the last time %s. It tries one again in %g s, "
+                "and then after pauses of up to %g s; its inputs wait, and their trees are kept alive until "
+                "max_tree_age. For failures that are those of single tuples, raise FailTupleError, or set "
+                "max_consecutive_failures=0",
+                *(self._component, self._task, self.in_a_row, why, FIRST_SECONDS, LONGEST_SECONDS),
+                extra=EACH,
+            )
 
     def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
         by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
         shown = (", ".join(f"{root:016x}" for root in each.roots) or "none" for each in tuples[:_SHOWN_TUPLES])
         text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s"
         logger.error(text, *by, type(error).__name__, error, *at, ", ".join(shown), exc_info=error)
-
-    def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
-        for tuple_ in tuples:
-            if not self._outcomes.is_done(tuple_):
-                self._outcomes.fail(tuple_, message)

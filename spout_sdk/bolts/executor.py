@@ -8,10 +8,12 @@ from spout_sdk.api.tuples import Tuple, tick_tuple
 from spout_sdk.bolts.adapters import BoltAdapter
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.retries import Retry, together
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import SAMPLE
 
+_MOST_RETRIES: Final = 100  # that are executed before other tuples have a turn
 _FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for many tuples
 
 
@@ -43,7 +45,7 @@ class Executor:
         if adapter.is_busy:
             return False
         # Each call is timed by itself for hooks, and a bolt that may be busy is asked after each.
-        most = 1 if self._hooks or adapter.may_be_busy else SAMPLE
+        most = 1 if self._hooks or adapter.may_be_busy or adapter.failures.tries_one else SAMPLE
         several = list(islice(tuples, min(self._stride, most)))
         started = began = clock()
         try:
@@ -76,17 +78,38 @@ class Executor:
         self._load.busy_seconds += seconds
         self._executed(batch, seconds)
 
+    def execute_retries(self, until: float, most: int = _MOST_RETRIES) -> int:
+        """Executes tuples whose retries are due, until about a time of the clock; returns how many calls it made.
+
+        Raises:
+            ComponentError: as `execute`.
+        """
+        retries, adapter, calls = self._outcomes.retries, self._adapter, 0
+        taken = retries.take(self._clock(), most)
+        several = together(taken) if adapter.takes != "tuples" else ([retry] for retry in taken)
+        for retried in several:
+            if adapter.is_busy or (calls and self._clock() >= until):
+                retries.put_back(retried)
+                continue
+            calls += 1
+            self._execute_again(retried)
+            retries.executed(retried)
+        return calls
+
     def tick(self) -> None:
         """Executes a tick tuple, which counts for nothing; counts as busy what runs between calls."""
         now, before = self._clock(), self._ticked_at
         self._ticked_at = now
         self._load.busy_seconds += (now - before) * self._adapter.running_part
-        ticked = (tick_tuple(),)
+        ticked, failures = (tick_tuple(),), self._adapter.failures
+        in_a_row = failures.in_a_row
         self._running = RunningCall(now, ticked, self._adapter.head)
         try:
             self._adapter.execute(ticked)
         finally:
             self._running = None
+            if not self._adapter.may_be_busy:  # otherwise inputs have ended meanwhile
+                failures.in_a_row = in_a_row
 
     @property
     def running(self) -> RunningCall | None:
@@ -95,6 +118,15 @@ class Executor:
         if running is None:
             return None
         return running.of(one) if one is not None and one in running.tuples else running
+
+    def _execute_again(self, retried: Sequence[Retry]) -> None:
+        first, last = retried[0], retried[-1]
+        if first.rows is not None:
+            self.execute_batch(first.rows[first.row : last.row + 1])
+        elif self._adapter.takes == "batches":
+            self.execute_batch([retry.tuple for retry in retried])
+        else:
+            self.execute(iter([first.tuple]), self._clock())
 
     def _begin(self, tuples: Any, began: float) -> None:
         self._running = RunningCall(began, tuples, self._adapter.head)

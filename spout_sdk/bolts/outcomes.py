@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.pending_writes import PendingWrites, Report
+from spout_sdk.bolts.retries import Retries
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
@@ -27,6 +28,7 @@ class Outcomes:
         inputs: its open records.
 
     Attributes:
+        retries: those that are executed again.
         written: how many records were written to topics of the user's.
         untraced: how many tuples were emitted for several inputs, one of which belongs to no tree.
     """
@@ -46,6 +48,7 @@ class Outcomes:
         self._writes = PendingWrites(self._ack_written, self._not_written)
         self._unwritten = self._writes.undelivered
         self.written = self.untraced = 0
+        self.retries = Retries(task, self)
 
     def ack(self, tuple_: Tuple) -> None:
         """Acks a tuple, once all records that were written for it are delivered.
@@ -132,7 +135,7 @@ class Outcomes:
         """
         if tuple_.offset == NO_OFFSET:
             return
-        message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
+        message = as_text(message)
         if self.is_done(tuple_):
             raise tuple_.pack.already_done("fail")
         self._writes.forget(tuple_)
@@ -162,6 +165,27 @@ class Outcomes:
         """Makes a dead letter of a tuple, acked when all that is sent for it is delivered."""
         self._writes.expect(tuple_)
         self._dead_letters.send_tuple(tuple_, error, partial(self._writes.report, tuple_, ""))
+
+    def retry(self, tuple_: Tuple, message: str | BaseException, delay: float | None = None, rows: Any = None) -> None:
+        """Has a tuple executed again later.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.offset == NO_OFFSET:
+            return
+        if self.is_done(tuple_):
+            raise tuple_.pack.already_done("retry")
+        self.retries.retry(tuple_, as_text(message), delay, rows)
+
+    def begun_anew(self, tuple_: Tuple) -> Tuple:
+        """The same tuple for another execution; records that were written for the one before do not ack it."""
+        self._timed.pop(tuple_, None)
+        if tuple_ not in self._writes.undelivered:
+            return tuple_
+        self._writes.forget(tuple_)
+        # Their delivery reports come later, and are of another tuple then.
+        return tuple_.pack.tuple_at(tuple_.index, tuple_.values)
 
     def write(
         self,
@@ -286,3 +310,8 @@ class Outcomes:
         if self._is_tracked and message is not None and is_refused(error):
             # Each replay would end like this one.
             self._outbox.acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
+
+
+def as_text(message: str | BaseException) -> str:
+    """A message for people; of an exception its type and its text."""
+    return f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)

@@ -6,9 +6,9 @@ from heapq import heappop, heappush
 from typing import Final
 
 from spout_sdk.api.components import Failure
+from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Fetched, OwnedPartitions, SourcePartition
-from spout_sdk.kafka_spout.spout import RetryPolicy
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.errors import WireError
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from spout_sdk.api.components import AnySpout, Failure
 from spout_sdk.api.context import TaskContext
-from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
+from spout_sdk.api.retry import RetryPolicy
+from spout_sdk.arguments import as_topology_error, check_choice, check_count
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
@@ -37,52 +38,6 @@ Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 - `at_most_once`: what was read is committed before it is emitted; trees are not followed.
 - `no_guarantee`: what was emitted is committed now and then; trees are not followed.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """Exponential backoff, as Storm's `KafkaSpoutRetryExponentialBackoff`.
-
-    The first failure is retried after `initial_delay`, the n-th after `delay_period * 2 ** (n - 1)`, none later than
-    `max_delay`. It is retried until it is acked; with `max_retries` it becomes a dead letter after so many
-    retries.
-
-    Attributes:
-        initial_delay: seconds.
-        delay_period: seconds.
-        max_delay: seconds.
-        max_retries: deliveries after the first one; None, the default, for no limit.
-
-    Raises:
-        TopologyError: if a number is invalid.
-    """
-
-    initial_delay: float = 0.0
-    delay_period: float = 0.1
-    max_delay: float = 10.0
-    max_retries: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("initial_delay", "delay_period", "max_delay"):
-            check_seconds(f"{name} of a RetryPolicy", getattr(self, name), least=0)
-        if self.max_retries is not None:
-            check_count("max_retries of a RetryPolicy", self.max_retries, least=0)
-
-    def delay(self, failures: int) -> float | None:
-        """Seconds from a failure to the next delivery.
-
-        Args:
-            failures: how often the message has failed, this time included.
-
-        Returns:
-            None if it is no longer tried.
-        """
-        if self.max_retries is not None and failures > self.max_retries:
-            return None
-        if failures <= 1:
-            return min(self.initial_delay, self.max_delay)
-        # Two to the power of what would overflow a float is far beyond any cap.
-        return min(self.delay_period * 2.0 ** min(failures - 1, 512), self.max_delay)
 
 
 @dataclass(frozen=True, slots=True)

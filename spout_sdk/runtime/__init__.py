@@ -2,7 +2,9 @@
 
 - `spout_loop`, `bolt_loop`: the loops; `task_loop`: what they share.
 - `backlog`: what a bolt has yet to execute; `batch_size`: how many tuples a call gets.
-- `execute_watch`: calls of `execute` that take long; `timeout_resets`: keeps trees alive meanwhile.
+- `execute_watch`: calls of `execute` that take long; `kept_trees`: when the trees are kept alive that wait for these
+  and for tasks that pause; `timeout_resets`: keeps them alive.
+- `reading_pauses`: partitions that are not read now.
 - `share_watch`: sets the shares of tasks in shuffle groupings.
 - `component_runner`: one component in this process and thread; `process`: the same as a program.
 - `supervisor`: a whole topology, each component in processes of its own.

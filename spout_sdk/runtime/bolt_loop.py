@@ -18,6 +18,7 @@ from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
+from spout_sdk.runtime.reading_pauses import ReadingPauses
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT, Stats
 from tuple_tree.names import tuples_topic
@@ -44,14 +45,13 @@ class BoltLoop(TaskLoop[BoltTask]):
         guarantee = GUARANTEES[process.topology.manifest.guarantee]
         self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters)
         self._work, self._undone = Stall(), "records wait, and none was executed"
-        self._paused: set[int] = set()
+        self._pauses = ReadingPauses(self._component, self._reader, self.tasks)
         self._limit = 1
         self._batch = BatchSize()
         self._backlog = Backlog()
         self._polled_at = 0.0
         self._read_at, self._records, self._tuples = 0.0, 0, 0  # since the last time that all was executed
-        self._full: set[int] = set()
-        self._held: set[int] = set()  # paused until all that was read of them is executed
+        self._has_retried = False  # whether this turn executed a tuple again, or ended a pause
         self._stop_at = float("inf")
         self._takes_batches = False
         self._executed = 0
@@ -64,13 +64,23 @@ class BoltLoop(TaskLoop[BoltTask]):
         now = self._clock()
         # Another thread may ask, while tasks come and go.
         seconds, oldest = max((task.oldest_input(now) for task in list(self.tasks.values())), default=NO_INPUT)
-        shown = replace(super().stats(stalled), oldest_input=oldest, oldest_input_seconds=seconds)
         waiting = self._backlog.waiting([*self.tasks], self._environment.counters, self._reader.unread_of)
-        return replace(shown, unread=self._reader.unread, task_waiting=waiting)
+        paused_seconds, paused_by = self._pauses.longest(now)
+        return replace(
+            super().stats(stalled),
+            unread=self._reader.unread,
+            task_waiting=waiting,
+            oldest_input=oldest,
+            oldest_input_seconds=seconds,
+            retrying=sum(task.retrying for task in list(self.tasks.values())),
+            paused_seconds=paused_seconds,
+            paused_by=paused_by,
+        )
 
     @property
     def has_work(self) -> bool:
-        is_expected = any(task.adapter.is_expected for task in self.tasks.values())
+        # What waits for a task that pauses is shown as such.
+        is_expected = any(task.adapter.is_expected or task.pause is not None for task in self.tasks.values())
         return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
 
     def close(self) -> None:
@@ -97,10 +107,10 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._guarantee.flush(self._clock())
 
     def _turn(self) -> bool:
-        is_behind = bool(self._backlog.partitions)
-        if self._held:
-            self._held.intersection_update(self._backlog.partitions)
-            self._set_paused()
+        self._has_retried = False
+        behind = self._backlog.partitions
+        is_behind = not self._pauses.failing.issuperset(behind)
+        self._pauses.resume_executed(behind)
         records: list[Message] = []
         if self._may_read():
             records = self._reader.read(self._limit)
@@ -111,7 +121,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                 self._flush()
             records = self._reader.read(1, seconds or _WAIT_SECONDS)
             if not records:
-                return False
+                return self._has_retried
         if records:
             self._polled_at = self._clock()
             if not self._records:
@@ -138,12 +148,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         The client drops what it has fetched ahead then. So others wait for a second first.
         """
         behind = self._backlog.partitions
-        if self._paused.issuperset(behind):
+        if self._pauses.covers(behind):
             return True
         if self._clock() - self._polled_at < _SLOW_SECONDS:
             return False
-        self._held.update(behind)
-        self._set_paused()
+        self._pauses.hold(behind)
         return True
 
     def _fit_limit(self) -> None:
@@ -168,10 +177,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             elif not self._takes_batches:
                 read += self._execute_records(task, partition)
             elif task.takes == "columns":
-                rows = task.read_columns(self._backlog.next_record(partition))
-                read += len(rows or ())
-                while rows and self._may_execute(task, partition):
-                    rows = self._execute_batch(task, partition, rows)
+                read += self._execute_columns(task, partition)
             else:
                 read += self._execute_batches(task, partition)
             if self._stopping():
@@ -194,16 +200,26 @@ class BoltLoop(TaskLoop[BoltTask]):
                 backlog.begun[partition] = rest = iter(tuples)
             while not task.execute(rest, self._tick_at):
                 self._between(self._clock())
-                if not self._may_execute(task, partition) or task.adapter.is_busy:
+                if not self._may_execute(task, partition):
                     return read
             backlog.begun.pop(partition, None)
             if self._stopping():
                 break
         return read
 
+    def _execute_columns(self, task: BoltTask, partition: int) -> int:
+        """Executes the rows of the next record in batches, and returns how many were read."""
+        read, rows = 0, self._backlog.begun.get(partition)
+        if rows is None:
+            rows = task.read_columns(self._backlog.next_record(partition))
+            read = len(rows or ())
+        while rows and self._may_execute(task, partition):
+            rows = self._execute_batch(task, partition, rows)
+        return read
+
     def _execute_batches(self, task: BoltTask, partition: int) -> int:
-        """Executes the tuples of the next records, all of a task, in batches, and returns how many there were."""
-        read, tuples = 0, list[Tuple]()
+        """Executes the tuples of the next records, all of a task, in batches, and returns how many were read."""
+        read, tuples = 0, self._backlog.begun.get(partition, list[Tuple]())
         while self._backlog.has_records(partition) and self.tasks.get(partition) is task and not self._stopping():
             more = task.read(self._backlog.next_record(partition))
             read += len(more)
@@ -218,7 +234,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return read
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
-        return self.tasks.get(partition) is task and not self._is_overdue(partition)
+        return self.tasks.get(partition) is task and not task.adapter.is_busy and not self._is_overdue(partition)
 
     def _execute_batch(self, task: BoltTask, partition: int, tuples: B) -> B:
         """Executes a batch of tuples, and returns the rest."""
@@ -231,7 +247,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return left
 
     def _execute_one(self, task: BoltTask, tuples: B) -> tuple[B, float]:
-        batch = tuples[: self._batch.tuples]
+        batch = tuples[: 1 if task.adapter.failures.tries_one else self._batch.tuples]
         began = self._clock()
         task.execute_batch(batch)
         now = self._clock()
@@ -248,8 +264,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         if now - self._polled_at < _SLOW_SECONDS:
             return
         self._polled_at = now
-        self._held |= self.tasks.keys()
-        self._set_paused()
+        self._pauses.hold(self.tasks)
         if records := self._reader.read(1):
             # None but of partitions that were assigned in this call, before they were paused.
             self._backlog.add(records)
@@ -258,8 +273,11 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _finish(self, partitions: Sequence[int]) -> None:
         """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
         deadline = min(self._stop_at, self._clock() + self._stop_timeout)
-        for partition in () if self._guarantee.commits_first else partitions:
-            self.tasks[partition].adapter.forget_waiting()
+        for partition in partitions:
+            if self._guarantee.commits_first:
+                self.tasks[partition].finish(deadline)
+            else:
+                self.tasks[partition].adapter.forget_waiting()
         running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
         may_execute = partitions if self._guarantee.commits_first else running
         begun = [partition for partition in may_execute if partition in self._backlog.begun]
@@ -298,32 +316,13 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
-        for task in self.tasks.values():
+        backlog = self._backlog.partitions
+        for partition, task in self.tasks.items():
             task.tick(now)
-        self._pause_full()
+            self._has_retried |= task.execute_retries(now, self._tick_at, others_wait=partition in backlog) > 0
+        self._has_retried |= self._pauses.look(backlog)
         self._guarantee.tick(now)
         self._on_tick(now)
-
-    def _pause_full(self) -> None:
-        full = {partition for partition, task in self.tasks.items() if task.is_full}
-        if full == self._full:
-            return
-        for partition in full - self._full:
-            logger.warning(
-                "%s/%d: reading is paused, because too many inputs wait behind %d that are neither acked nor failed; "
-                "ack or fail each input",
-                self._component,
-                partition,
-                self.tasks[partition].open_inputs,
-            )
-        self._full = full
-        self._set_paused()
-
-    def _set_paused(self) -> None:
-        if (paused := self._full | self._held) != self._paused:
-            self._reader.pause(paused - self._paused)
-            self._reader.resume((self._paused - paused) & self.tasks.keys())
-            self._paused = paused
 
     def _assigned(self, partitions: Sequence[int]) -> None:
         if not partitions:
@@ -337,9 +336,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             task.prepare()
             self.tasks[partition] = task
             self._takes_batches = task.takes != "tuples"
-        if self._held:
-            self._held.update(partitions)
-            self._set_paused()
+        self._pauses.hold_new(partitions)
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
@@ -383,7 +380,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             # First, as what they still ack or emit must be undone too.
             self._cleaned_up(partitions)
             self._guarantee.roll_back(why)
-        self._held.clear()
+        self._pauses.begin_again()
         self._reader.rewind(partitions, offsets)
         self._assigned(partitions)
 
@@ -397,7 +394,7 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _drop_read(self, partitions: Sequence[int]) -> None:
         """Forgets records of tasks that end: their next owner reads these again, unless they are committed."""
         records, tuples = self._backlog.drop(partitions)
-        tuples += sum(self.tasks[each].adapter.running_inputs for each in partitions if each in self.tasks)
+        tasks = [self.tasks[each] for each in partitions if each in self.tasks]
+        tuples += sum(task.adapter.running_inputs + task.retrying for task in tasks)
         self._guarantee.discard(records, tuples, partitions)
-        for paused in (self._full, self._held, self._paused):
-            paused.difference_update(partitions)
+        self._pauses.forget(partitions)

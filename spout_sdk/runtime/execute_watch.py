@@ -4,7 +4,8 @@ It reads what the loop publishes for each call, and calls nothing of the bolt. F
 timeout on it keeps the trees alive that wait for the process; beyond the timeout it warns; at `max.poll.interval.ms` it
 ends the process, because nothing can interrupt the call. Until then librdkafka's own thread sends the heartbeats.
 
-Of an `AsyncBolt` whose coroutines take as long and leave no room for other inputs, it keeps the trees alive that wait.
+Of a task that pauses, and of an `AsyncBolt` whose coroutines take as long and leave no room for other inputs, it keeps
+the trees alive that wait.
 """
 
 import logging
@@ -14,13 +15,14 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol, Self
+from typing import Any, Final, NoReturn, Self
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts import adapters
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
+from spout_sdk.runtime.kept_trees import KeptTrees, Resets
 from tuple_tree.manifest import Manifest
 from tuple_tree.timing import EXECUTING
 
@@ -34,16 +36,6 @@ LOOK_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 5.0  # how long the end waits for the thread
 _REPORT_SECONDS: Final = 2.0  # calls that take longer are shown while they run
 _MOST_ROOTS: Final = 3  # that are shown
-
-
-class Resets(Protocol):
-    """`TimeoutResets`."""
-
-    def begin(self, tasks: Mapping[int, BoltTask]) -> None: ...
-    def read(self) -> bool: ...
-    def send(self) -> int: ...
-    def end(self) -> None: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +82,16 @@ class ExecuteWatch:
         self._component = component
         self._limits = limits
         self._tasks = tasks
-        self._resets = resets
+        self._has_trees = resets is not None
+        self._kept = KeptTrees(resets, limits.timeout)
         self._report = report
         self._end = end
         self._clock = clock
         self._watched = threading.get_ident()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="execute-watch", daemon=True)
-        self._looked_at: object = None  # since when a call runs; since when tasks are busy, and these
+        self._since: float | None = None  # of the call that is looked at
         self._warn_after = 0.0
-        self._reset_after = 0.0
-        self._is_reading = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -116,28 +107,26 @@ class ExecuteWatch:
                 self.look()
             except Exception as error:
                 logger.warning("%s: %s", self._component, error, exc_info=error)
-        if self._resets is not None:
-            self._resets.close()
+        self._kept.close()
 
     def look(self) -> None:
-        """Looks at the call that runs now, or at coroutines that leave no room for other inputs."""
-        tasks = dict(list(self._tasks.items()))
-        if busy := [since for each in tasks.values() if (since := each.adapter.busy_since) is not None]:
-            # They hold up neither the loop nor the group. What waits for them is another set when tasks come and go.
-            self._begin((min(busy), *tasks.values()))
-            seconds = self._clock() - min(busy)
-            if self._resets is not None and seconds >= self._limits.timeout / 3:
-                self._reset(self._resets, seconds)
-            return
+        """Looks at the call that runs now, and at tasks that take no inputs between calls."""
+        tasks, now = dict(list(self._tasks.items())), self._clock()
         task, call = next(
             ((task, call) for task, each in tasks.items() if (call := each.running) is not None), (-1, None)
         )
-        self._begin(None if call is None else call.since)
-        if call is None:
-            return
-        seconds, reset_from = self._clock() - call.since, self._limits.timeout / 3
-        if seconds < min(_REPORT_SECONDS, reset_from):
-            return
+        if call is None or call.since != self._since:
+            self._since = None if call is None else call.since
+            self._warn_after = self._limits.timeout
+        seconds = 0.0 if call is None else now - call.since
+        is_kept = self._kept.every <= seconds < self._limits.tree_age
+        # Tasks that take no inputs hold up neither the loop nor the group.
+        self._kept.keep(tasks if is_kept else self._kept.waited_for(tasks, now), now)
+        if call is not None and seconds >= min(_REPORT_SECONDS, self._kept.every):
+            self._show(task, call, seconds)
+
+    def _show(self, task: int, call: RunningCall, seconds: float) -> None:
+        """Reports a call that takes long, and ends the process if it takes too long."""
         where = f"at {call.position}{self._line()}"
         if seconds >= self._limits.execute:
             self._end(
@@ -148,23 +137,12 @@ class ExecuteWatch:
         if seconds >= self._warn_after:
             self._warn(task, call, seconds, where)
         self._report(seconds, f"{EXECUTING}, {where}")
-        if self._resets is not None and reset_from <= seconds < self._limits.tree_age:
-            self._reset(self._resets, seconds)
-
-    def _begin(self, looked_at: object) -> None:
-        if looked_at == self._looked_at:
-            return
-        self._looked_at = looked_at
-        self._warn_after, self._reset_after = self._limits.timeout, 0.0
-        if self._is_reading and self._resets is not None:
-            self._is_reading = False
-            self._resets.end()
 
     def _warn(self, task: int, call: RunningCall, seconds: float, where: str) -> None:
         self._warn_after *= 2
         limits = self._limits
         roots = ", ".join(f"{root:016x}" for root in call.roots[:_MOST_ROOTS]) or "none"
-        if self._resets is None:
+        if not self._has_trees:
             trees = ""
         elif seconds < limits.tree_age:
             trees = f" Its trees and those behind it are kept alive until max_tree_age ({limits.tree_age:g} s)."
@@ -177,16 +155,6 @@ class ExecuteWatch:
             *(self._component, task, seconds, limits.timeout, where, roots, trees, limits.execute, MAX_POLL),
             extra=EACH,
         )
-
-    def _reset(self, resets: Resets, seconds: float) -> None:
-        if not self._is_reading:
-            resets.begin(dict(list(self._tasks.items())))
-            self._is_reading = True
-        has_ended = resets.read()
-        if seconds >= self._reset_after:
-            resets.send()
-            # What is not read yet is not reset yet.
-            self._reset_after = seconds + self._limits.timeout / 3 if has_ended else 0.0
 
     def _line(self) -> str:
         """The line of the user's code that runs, as ` (file:line in function)`."""

@@ -43,6 +43,7 @@ class Counts:
         f"{PREFIX}throttled_seconds_total", "How long spout tasks waited because max_spout_pending trees were open."
     )
     dead_letters: int = shown(f"{PREFIX}dead_letters_total", "Records that could not be used.")
+    retried: int = shown(f"{PREFIX}retried_total", "Executions of tuples that a bolt executed before.")
     # Their trees fail at once, so these are replays, not losses.
     undelivered: int = shown(f"{PREFIX}undelivered_total", "Tuples that Kafka did not take.")
     transactions: int = shown(f"{PREFIX}transactions_total", "Transactions that were committed.")
@@ -123,6 +124,9 @@ class Stats(Counts):
             is known: records that are not read count as those before. Shuffle groupings follow it.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
+        retrying: of a bolt, tuples that wait to be executed again; they are part of `pending`.
+        paused_seconds: of a bolt, for how long a task has paused, because its calls raise; 0 if none has.
+        paused_by: which task, the exception, and when it tries again; empty if none has.
         unread: of a bolt, records of its inbox that it has not read, as the client knew up to a second ago. Records
             that the bolt holds are part of the lag of its group, and not of this.
         oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
@@ -146,6 +150,14 @@ class Stats(Counts):
     pending: int = shown(
         f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
     )
+    retrying: int = shown(f"{PREFIX}retrying", "Tuples of a bolt that wait to be executed again.", default=0)
+    # Its calls raise: what waits for it is kept, and nothing of it is executed but one call now and then.
+    paused_seconds: float = shown(
+        f"{PREFIX}paused_seconds",
+        "Seconds for which a task of a bolt has paused, because its calls raise; 0 if none has.",
+        default=0.0,
+    )
+    paused_by: str = ""
     unread: int = 0
     oldest_input: str = ""
     # It holds the committed offset: what lies behind it is executed again after a restart.
@@ -167,9 +179,11 @@ class Stats(Counts):
         """The sum of two snapshots of different processes of a component."""
         oldest = max(self, other, key=lambda each: each.oldest_input_seconds)
         stalled = max(self, other, key=lambda each: each.stalled_seconds)
+        paused = max(self, other, key=lambda each: each.paused_seconds)
         added = (
             *(each.name for each in fields(Counts)),
             "pending",
+            "retrying",
             "unread",
             "counters",
             "task_executed",
@@ -183,6 +197,8 @@ class Stats(Counts):
             sources=other.sources or self.sources,
             oldest_input=oldest.oldest_input,
             oldest_input_seconds=oldest.oldest_input_seconds,
+            paused_seconds=paused.paused_seconds,
+            paused_by=paused.paused_by,
             stalled_seconds=stalled.stalled_seconds,
             stalled_by=stalled.stalled_by,
             **{name: _sum(getattr(self, name), getattr(other, name)) for name in added},
@@ -191,6 +207,7 @@ class Stats(Counts):
     def retired(self) -> "Stats":
         """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
+        ended = replace(ended, retrying=0, paused_seconds=0.0, paused_by="")
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,8 +11,12 @@ from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.component_runner import component_loop
+from spout_sdk.runtime.execute_watch import Limits
+from spout_sdk.runtime.kept_trees import KeptTrees
 from spout_sdk.runtime.task_loop import ComponentProcess
+from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.testing.broker import MemoryBroker
@@ -20,6 +24,7 @@ from spout_sdk.testing.chance import SeededEntropy, SimulatedClock
 from spout_sdk.testing.clients import MemoryClients
 from tuple_tree.manifest import Manifest
 
+LIMITLESS: Final = 10**12
 LINGER_TURNS: Final = 4
 """Turns in a row after which what is buffered has lingered: no time passes, and yet it must not wait for ever."""
 
@@ -47,6 +52,7 @@ class SimulatedProcess:
         self._linger = 1 if topology.manifest.guarantee == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush
         self._loop.join()
+        self._kept = self._kept_trees(topology, component, broker, entropy)
         self._task: SpoutTask | BoltTask = self._loop.tasks[task]
 
     @property
@@ -63,12 +69,24 @@ class SimulatedProcess:
         """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""
         self._clients.room = limit
         is_busy = self._loop.turn()
+        if isinstance(self._loop, BoltLoop):
+            now = self._clock()
+            self._kept.keep(self._kept.waited_for(self._loop.tasks, now), now)
         self._unflushed += is_busy
         if self._unflushed >= (self._linger if is_busy else 1):
             self._loop.flush()
             self._unflushed = 0
         task = self.task
         return is_busy or (isinstance(task, SpoutTask) and task.is_due(self._clock()))
+
+    def _kept_trees(
+        self, topology: Topology, component: str, broker: MemoryBroker, entropy: SeededEntropy
+    ) -> KeptTrees:
+        """Keeps the trees alive that wait for a task that pauses; a thread does that in a process."""
+        manifest = topology.manifest
+        clients = MemoryClients(broker, [self._number], room=LIMITLESS)
+        resets = TimeoutResets(manifest, component, clients.settings, entropy) if manifest.acking else None
+        return KeptTrees(resets, Limits.of(manifest, component, {}).timeout)
 
     def end(self) -> None:
         self._loop.end()

@@ -5,14 +5,23 @@ from typing import Any, Final
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.api.context import HookFactory
+from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.signatures import check_signatures
-from spout_sdk.api.topology import BoltOptions, Factory, OnException, Topology
-from spout_sdk.arguments import as_topology_error, check_choice, check_count, check_seconds
+from spout_sdk.api.topology import (
+    BoltOptions,
+    Factory,
+    OnConsecutiveFailures,
+    OnException,
+    OnExhausted,
+    Topology,
+)
+from spout_sdk.arguments import as_topology_error, check_count, check_seconds
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
+from spout_sdk.topologies.bolt_options import check_options, check_retries
 from spout_sdk.topologies.checks import (
     check_component,
     check_function,
@@ -256,7 +265,10 @@ class TopologyBuilder:
         tasks: int = 1,
         *,
         on_exception: OnException = "fail",
+        retry: RetryPolicy | None = None,
+        on_exhausted: OnExhausted = "fail",
         max_consecutive_failures: int | None = None,
+        on_consecutive_failures: OnConsecutiveFailures = "pause",
         tick_interval: float | None = None,
         external: bool = False,
         streams: Sequence[Stream] | None = None,
@@ -268,10 +280,14 @@ class TopologyBuilder:
             factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
                 task.
             tasks: how many there are.
-            on_exception: what becomes of a tuple whose `execute` raised: `fail` it, `crash` the process, or
-                `dead_letter` its record and ack it.
-            max_consecutive_failures: number of exceptions of `execute` in a row that stops the component; None for no
-                limit.
+            on_exception: what becomes of a tuple whose `execute` raised: `fail` it, `retry` it in its task, `crash` the
+                process, or `dead_letter` its record and ack it.
+            retry: when a tuple is executed again, with `on_exception="retry"` and `collector.retry`. By default, until
+                it is acked, after 0, 0.2, 0.4 … 10 seconds.
+            on_exhausted: what becomes of a tuple after `max_retries` of the policy: `fail` it, or `dead_letter`.
+            max_consecutive_failures: number of tuples in a row whose `execute` raised, after which the task pauses; 0
+                for no limit. By default 10 with `fail` and `retry`, and no limit otherwise.
+            on_consecutive_failures: `pause`, or `stop` the component permanently.
             tick_interval: seconds between tick tuples, with which `execute` is called, too; the class's unless given.
             external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
                 is called there; in Spark, `transform(rows)`.
@@ -286,17 +302,16 @@ class TopologyBuilder:
         declared = self._add(name, factory, _BOLTS, external, streams)
         if external:
             check_function("bolt", name, factory, "a function, transform(rows) in Spark")
-        options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)
+        options = BoltOptions(
+            *(on_exception, retry or RetryPolicy(), on_exhausted, max_consecutive_failures, on_consecutive_failures),
+            tick_interval,
+        )
         if external and options != BoltOptions():
             raise TopologyError(
-                f"bolt {name!r} is external and given on_exception, max_consecutive_failures or tick_interval, which "
-                "only bolts of the SDK have: leave them out"
+                f"bolt {name!r} is external and given on_exception, max_consecutive_failures, tick_interval or another "
+                "option that only bolts of the SDK have: leave them out"
             )
-        check_choice(f"on_exception of bolt {name!r}", on_exception, OnException)
-        if max_consecutive_failures is not None:
-            check_count(f"max_consecutive_failures of bolt {name!r}", max_consecutive_failures)
-        if tick_interval is not None:
-            check_seconds(f"tick_interval of bolt {name!r}", tick_interval)
+        check_options(name, options, self._made[name])
         self._options[name] = options
         check_ticks(name, self._made[name], tick_interval)
         tasks = check_count(f"tasks of bolt {name!r}", tasks)
@@ -340,6 +355,7 @@ class TopologyBuilder:
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
+            check_retries(manifest, bolt.name, self._options[bolt.name])
         acks_ahead = check_windows(manifest, self._made) or any(bolt.external for bolt in bolts)
         targets = {name: made.topic for name, made in self._made.items() if isinstance(made, KafkaBolt)}
         return Topology(

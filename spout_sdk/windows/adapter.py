@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kafka_clients.repeated_lines import EACH, SECONDS, get_logger
@@ -38,7 +39,8 @@ class WindowAdapter(BoltAdapter):
         self._reset_every = context.manifest.reset_seconds  # held trees: restarted after that, or twice that
         self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
         # Of its own: a call that returns says nothing about the windows.
-        self._window_failures = ExecuteFailures(task, outcomes, options)
+        never_pauses = replace(options, max_consecutive_failures=options.max_consecutive_failures or 0)
+        self._window_failures = ExecuteFailures(task, outcomes, never_pauses)
 
     def prepare(self) -> None:
         bolt, context = self._bolt, self._task.context

@@ -26,6 +26,7 @@ PAGES = (
     "docs/how-to/find-a-stuck-tree.md",
     "docs/how-to/long-work.md",
     "docs/how-to/replay.md",
+    "docs/how-to/retry.md",
     "docs/how-to/scale-out.md",
     "docs/how-to/timeouts.md",
     "docs/how-to/write-to-kafka.md",
@@ -60,6 +61,17 @@ def test_messages_are_retried_as_often_as_the_page_states() -> None:
         [letter] = cluster.dead_letters()
         assert letter.reason == "retries-exhausted"
         assert "the card was declined" in letter.detail
+
+
+def test_tuples_are_executed_again_as_often_as_the_page_states() -> None:
+    with SimulatedCluster(names_of("docs/how-to/retry.md")["retried"](), topics={"orders": 1}) as cluster:
+        cluster.produce("orders", "unpayable")
+        for attempts, seconds in ((1, 0.9), (2, 9.9), (3, 19.9), (4, 5)):
+            cluster.advance(seconds)
+            assert len(cluster.bolt("charge").attempts) == attempts
+        [letter] = cluster.dead_letters()
+        assert letter.detail == "all 4 executions failed, the last one with ConnectionError: the bank does not answer"
+        assert cluster.failed("orders") == []
 
 
 def test_rows_are_emitted_until_they_are_done() -> None:

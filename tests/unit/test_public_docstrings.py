@@ -64,9 +64,9 @@ OF_USERS: dict[type, set[str]] = {
         *("prepare_async", "execute_async", "cleanup_async"),
     },
     SpoutCollector: {*_EMITS, "emit_direct"},
-    OutputCollector: {*_EMITS, "emit_direct", "ack", "ack_all", "fail", "write", "reset_timeout"},
+    OutputCollector: {*_EMITS, "emit_direct", "ack", "ack_all", "fail", "retry", "write", "reset_timeout"},
     BasicCollector: {*_EMITS, "emit_direct", "input", "reset_timeout"},
-    ArrowCollector: {*_EMITS, "ack", "fail", "reset_timeout"},
+    ArrowCollector: {*_EMITS, "ack", "fail", "retry", "reset_timeout"},
     AsyncCollector: {"emit", "input", "reset_timeout"},
     WindowCollector: {"emit", "reset_timeout"},
 }

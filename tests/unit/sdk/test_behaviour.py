@@ -143,7 +143,7 @@ def test_an_exception_fails_the_unsettled_tuples_of_a_batch() -> None:
 def test_a_repeated_exception_has_one_line_and_traceback_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench, task, _ = rig(Split)
+    bench, task, _ = rig(Split, max_consecutive_failures=0)
     monkeypatch.setattr(logging.getLogger("spout_sdk.bolt"), "filters", [RepeatedLines(clock=bench.clock)])
     for second in range(60):
         for number in range(5):
@@ -218,7 +218,7 @@ def test_an_exception_may_make_the_tuple_a_dead_letter() -> None:
 
 
 def test_too_many_exceptions_in_a_row_stop_the_component() -> None:
-    bench, task, _ = rig(Split, max_consecutive_failures=3)
+    bench, task, _ = rig(Split, max_consecutive_failures=3, on_consecutive_failures="stop")
     for number, line in enumerate(["bad", "bad", "good", "bad", "bad"]):
         feed(bench, task, line, {number: 11})
     with pytest.raises(TooManyFailuresError) as stopped:
@@ -251,11 +251,12 @@ def test_prepare_that_raises_stops_the_process_and_cleanup_may_ack_and_raise(cap
 
 def test_invalid_options_are_rejected() -> None:
     refusals: list[tuple[dict[str, Any], str]] = [
-        ({"on_exception": "retry"}, "on_exception of bolt 'split' is 'retry': it must be one of fail, crash, dead"),
+        ({"on_exception": "again"}, "on_exception of bolt 'split' is 'again': it must be one of fail, retry, crash"),
         (
-            {"max_consecutive_failures": 0},
-            "max_consecutive_failures of bolt 'split' is 0: it must be a whole number",
+            {"max_consecutive_failures": -1},
+            "max_consecutive_failures of bolt 'split' is -1: it must be a whole number",
         ),
+        ({"on_consecutive_failures": "end"}, "on_consecutive_failures of bolt 'split' is 'end': it must be one of pau"),
         ({"tick_interval": 0}, "tick_interval of bolt 'split' is 0: it must be a finite number"),
         ({"tick_interval": float("nan")}, "tick_interval of bolt 'split' is nan"),
         ({"bolt": Together, "tick_interval": 1.0}, "called with batches only"),

@@ -198,7 +198,7 @@ def test_each_input_is_settled_once_whatever_a_hook_raises(bolt: Any, once: bool
 
 
 def test_exceptions_of_hooks_are_logged_and_counted_and_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    bench, task, _ = rig(BrokenlyHooked, max_consecutive_failures=3)
+    bench, task, _ = rig(BrokenlyHooked, max_consecutive_failures=3, on_consecutive_failures="stop")
     for root in range(4):
         feed(bench, task, "a", {root: 9})
     task.flush()

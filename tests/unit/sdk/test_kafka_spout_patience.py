@@ -42,7 +42,7 @@ def test_an_outage_of_ten_minutes_drops_no_message() -> None:
         assert not cluster.acked("lines")
         assert cluster.dead_letters() == []
         Store.outage.over = True
-        cluster.advance(25)
+        cluster.advance(45)
         assert len(cluster.acked("lines")) == 20
 
 

@@ -102,7 +102,7 @@ def test_failed_windows_may_stop_the_component() -> None:
     with pytest.raises(ComponentError, match=r"execute\(\) raised ValueError: no sum"):
         rig.feed(1)
     assert (rig.task.committable, rig.acked(), rig.bench.sink.failed()) == (0, [], {})
-    rig = Rig(partial(Total, tumbling(count=2)), max_consecutive_failures=2)
+    rig = Rig(partial(Total, tumbling(count=2)), max_consecutive_failures=2, on_consecutive_failures="stop")
     for raises in (ValueError("no sum"), None, ValueError("no sum"), None, FailTupleError("later"), ValueError("no")):
         rig.bolt.raises = raises
         rig.feed(0, 1)

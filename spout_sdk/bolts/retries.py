@@ -1,0 +1,227 @@
+"""The retries of a task: tuples that are executed again later, and stay open until then."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from spout_sdk.api.topology import BoltOptions
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.emitting.task import Task
+from tuple_tree.errors import WireError
+
+if TYPE_CHECKING:
+    from spout_sdk.bolts.outcomes import Outcomes
+
+MOST_WAITING: Final = 10_000
+"""Tuples of a task that wait for a retry, at most: what raises beyond them is failed."""
+
+_ROUNDING_SECONDS: Final = 1e-6  # what adding delays to times in floating point may be off
+
+
+@dataclass(slots=True, eq=False)
+class Retry:
+    """A tuple that is executed again.
+
+    Attributes:
+        tuple: which; of an `ArrowBolt` for its place only.
+        rows: the `ArrowInput` that it is a row of; None for other bolts.
+        failures: how often it has failed; 0 if it was not executed.
+        number: of its place in the queue; 0 while it does not wait.
+        since: when it has failed first, or was not executed.
+    """
+
+    tuple: Tuple
+    rows: Any = None
+    failures: int = 0
+    number: int = 0
+    since: float = 0.0
+
+    @property
+    def row(self) -> int:
+        """Its place in `rows`."""
+        return int(np.searchsorted(self.rows.indices, self.tuple.index))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is executed alone, as it has failed together with others twice, and one may be the cause."""
+        return self.failures > 1
+
+
+class Retries:
+    """Tuples of a task that wait for a retry, each until a time; they are neither acked nor failed.
+
+    Nothing is kept of them but in memory: after a crash or a stop they are read again, as other open inputs are.
+
+    Args:
+        task: the bolt's.
+        outcomes: of its inputs.
+    """
+
+    def __init__(self, task: Task, outcomes: "Outcomes") -> None:
+        manifest = task.topology.manifest
+        options = task.topology.options.get(task.context.component, BoltOptions())
+        self._policy, self._on_exhausted = options.retry, options.on_exhausted
+        # At most once: an input that was executed is not executed again.
+        self.executes_again = manifest.acking
+        self._outcomes = outcomes
+        self._clock = task.environment.clock
+        self._counters = task.environment.counters
+        self._load = self._counters.load(task.context.task)
+        self._known: dict[tuple[int, int], Retry] = {}  # by offset and index, those that are not settled
+        self._queue: list[tuple[float, int, Retry]] = []  # a heap: when one is due, and its number
+        self._numbers = 0
+        slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
+        self._longest = (manifest.max_tree_age_ms + slowest_ms) / 1000
+        self._reset_every = manifest.reset_seconds
+        self._reset_at = 0.0
+        self.waiting = 0
+
+    def retry(self, tuple_: Tuple, why: str, delay: float | None = None, rows: Any = None) -> None:
+        """A tuple has failed once more: it is executed again later, or given up.
+
+        Args:
+            tuple_: which is not settled.
+            why: it has failed.
+            delay: seconds until then; those of the policy unless given.
+            rows: see `Retry`.
+        """
+        if not self._outcomes.is_open(tuple_.offset):
+            return  # a tick, or expired: its trees have failed
+        if not self.executes_again:
+            self._outcomes.fail(tuple_, f"{why}; at_most_once executes no tuple twice")
+            return
+        known = self._known.get((tuple_.offset, tuple_.index))
+        if known is not None and known.number:
+            # The bolt has asked for a retry, and then again or raised: that is one failure.
+            if delay is not None:
+                self._wait(known, self._clock() + delay)
+            return
+        failures = 1 + (known.failures if known is not None else 0)
+        by_policy = self._policy.delay(failures)
+        if by_policy is None:
+            self._give_up(tuple_, f"all {failures} executions failed, the last one with {why}")
+        elif known is None and len(self._known) >= MOST_WAITING:
+            self._outcomes.fail(tuple_, f"{why}; {MOST_WAITING:,} tuples of its task wait for a retry already")
+        else:
+            self._add(tuple_, failures, self._clock() + (by_policy if delay is None else delay), rows)
+
+    def keep(self, tuple_: Tuple, until: float, rows: Any = None) -> None:
+        """A tuple is executed again at a time, and what made it fail does not count: nothing works then."""
+        if self._outcomes.is_open(tuple_.offset):
+            known = self._known.get((tuple_.offset, tuple_.index))
+            self._add(tuple_, known.failures if known is not None else 1, until, rows)
+
+    def defer(self, tuples: Sequence[Tuple]) -> None:
+        """Tuples of a call that were not executed, because the task pauses: they are the first afterwards."""
+        for tuple_ in tuples:
+            if self._outcomes.is_open(tuple_.offset):
+                self._add(tuple_, 0, -inf)
+        self._counters.executed -= len(tuples)
+        self._load.executed -= len(tuples)
+
+    def has_due(self, now: float) -> bool:
+        return bool(self._queue) and self._queue[0][0] <= now + _ROUNDING_SECONDS
+
+    @property
+    def has_deferred(self) -> bool:
+        """Whether a tuple waits that was not executed."""
+        return bool(self._queue) and self._queue[0][0] == -inf
+
+    def take(self, now: float, most: int) -> list[Retry]:
+        """Removes those that are due, the longest due first."""
+        taken: list[Retry] = []
+        while self.has_due(now) and len(taken) < most:
+            _, number, retry = heappop(self._queue)
+            if retry.number != number:
+                continue
+            retry.number = 0
+            self.waiting -= 1
+            if self._is_over(retry):
+                del self._known[retry.tuple.offset, retry.tuple.index]
+            else:
+                taken.append(retry)
+        self._counters.retried += sum(1 for retry in taken if retry.failures)
+        return taken
+
+    def put_back(self, retries: Sequence[Retry]) -> None:
+        """Those that were taken and not executed wait again, as the first."""
+        for retry in retries:
+            self._counters.retried -= bool(retry.failures)
+            self._wait(retry, -inf if not retry.failures else 0.0)
+
+    def executed(self, retries: Sequence[Retry]) -> None:
+        """Forgets those that are settled."""
+        for retry in retries:
+            if self._is_over(retry):
+                self._known.pop((retry.tuple.offset, retry.tuple.index), None)
+
+    def tick(self, now: float) -> None:
+        """Restarts the clocks of the trees of tuples that wait, if it is time to; forgets those that do not any more.
+
+        These were acked or failed meanwhile, or have expired. Where inputs do not expire, those are failed that have
+        been open for longer than a tree may be: they were replayed.
+        """
+        if now < self._reset_at or not self._known:
+            return
+        self._reset_at = now + self._reset_every
+        for retry in [*self._known.values()]:
+            if self._is_over(retry):
+                self._forget(retry)
+            elif retry.number and now - retry.since >= self._longest:
+                self._forget(retry)
+                self._outcomes.fail(retry.tuple, "its trees are older than max_tree_age, so it is not retried")
+            elif retry.number:
+                self._outcomes.reset_timeout(retry.tuple)
+
+    def _is_over(self, retry: Retry) -> bool:
+        return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)
+
+    def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None) -> None:
+        # What was written for it before is no part of the next execution: that has a tuple of its own.
+        again = self._outcomes.begun_anew(tuple_)
+        at = tuple_.offset, tuple_.index
+        if (known := self._known.get(at)) is None:
+            self._known[at] = known = Retry(again, since=self._clock())
+        known.tuple, known.rows, known.failures = again, rows, failures
+        self._wait(known, due)
+        # What has waited long for its execution would time out before the next reset of all.
+        self._outcomes.reset_timeout(again)
+
+    def _wait(self, retry: Retry, due: float) -> None:
+        self.waiting += not retry.number
+        self._numbers += 1
+        retry.number = self._numbers
+        heappush(self._queue, (due, retry.number, retry))
+
+    def _forget(self, retry: Retry) -> None:
+        self.waiting -= bool(retry.number)
+        retry.number = 0
+        del self._known[retry.tuple.offset, retry.tuple.index]
+
+    def _give_up(self, tuple_: Tuple, why: str) -> None:
+        self._known.pop((tuple_.offset, tuple_.index), None)
+        if self._on_exhausted == "dead_letter":
+            self._outcomes.send_dead_letter(tuple_, WireError("exception", why))
+        else:
+            self._outcomes.fail(tuple_, why)
+
+
+def together(retries: Sequence[Retry]) -> Iterator[list[Retry]]:
+    """Those that are executed in one call of a bolt that takes several, in order."""
+    call: list[Retry] = []
+    for retry in retries:
+        if call and (retry.is_alone or call[-1].is_alone or not _follows(call[-1], retry)):
+            yield call
+            call = []
+        call.append(retry)
+    if call:
+        yield call
+
+
+def _follows(one: Retry, other: Retry) -> bool:
+    """Whether one can be executed in a call with the other: rows have to follow each other."""
+    return other.rows is None or (one.rows is other.rows and other.row == one.row + 1)

@@ -1,0 +1,103 @@
+"""The partitions that a bolt's process does not read now, because their tasks can take no more."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.kafka.kafka_reader import KafkaReader
+
+logger = get_logger("spout_sdk.bolt")
+
+NO_PAUSE: Final = (0.0, "")
+
+
+class ReadingPauses:
+    """Pauses the reading of partitions, and resumes it.
+
+    Args:
+        component: whose.
+        reader: of its inbox.
+        tasks: the live mapping of the tasks of the process.
+
+    Attributes:
+        failing: partitions whose tasks pause, because their calls raise.
+    """
+
+    def __init__(self, component: str, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
+        self._component = component
+        self._reader = reader
+        self._tasks = tasks
+        self._paused: set[int] = set()
+        self._full: set[int] = set()
+        self._held: set[int] = set()  # until all that was read of them is executed
+        self.failing: set[int] = set()
+
+    def hold(self, partitions: Iterable[int]) -> None:
+        """Does not read partitions until all that was read of them is executed."""
+        self._held.update(partitions)
+        self._set()
+
+    def hold_new(self, partitions: Iterable[int]) -> None:
+        """Does not read assigned partitions either, if others are held."""
+        if self._held:
+            self.hold(partitions)
+
+    def resume_executed(self, behind: Collection[int]) -> None:
+        """Reads those again of which all is executed; `behind` are partitions with something to execute."""
+        if self._held:
+            self._held.intersection_update(behind)
+            self._set()
+
+    def covers(self, partitions: Iterable[int]) -> bool:
+        """Whether none of these partitions is read."""
+        return self._paused.issuperset(partitions)
+
+    def look(self, behind: Collection[int]) -> bool:
+        """Looks which tasks are full, and which pause; returns whether a pause is over."""
+        full = {partition for partition, task in self._tasks.items() if task.is_full}
+        if full != self._full:
+            for partition in full - self._full:
+                self._warn(partition)
+            self._full = full
+            self._set()
+        failing = {partition for partition, task in self._tasks.items() if task.adapter.failures.is_paused}
+        is_over = not failing.issuperset(self.failing)
+        self.failing = failing
+        if not self._held.issuperset(waiting := failing.intersection(behind)):
+            self.hold(waiting)
+        return is_over
+
+    def longest(self, now: float) -> tuple[float, str]:
+        """For how many seconds a task has paused, because its calls raise, and why; for another thread, too."""
+        pauses = [(task.pause, partition) for partition, task in list(self._tasks.items())]
+        shown = (
+            (now - each.since, f"task {partition}: {each.why}; tries again in {max(0.0, each.until - now):.0f} s")
+            for each, partition in pauses
+            if each is not None
+        )
+        return max(shown, default=NO_PAUSE)
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Forgets partitions that are not those of the process any more."""
+        for paused in (self._full, self._held, self._paused, self.failing):
+            paused.difference_update(partitions)
+
+    def begin_again(self) -> None:
+        """Reads from the committed offsets again."""
+        self._held.clear()
+
+    def _set(self) -> None:
+        if (paused := self._full | self._held) != self._paused:
+            self._reader.pause(paused - self._paused)
+            self._reader.resume((self._paused - paused) & self._tasks.keys())
+            self._paused = paused
+
+    def _warn(self, partition: int) -> None:
+        logger.warning(
+            "%s/%d: reading is paused, because too many inputs wait behind %d that are neither acked nor failed; "
+            "ack or fail each input",
+            self._component,
+            partition,
+            self._tasks[partition].open_inputs,
+        )

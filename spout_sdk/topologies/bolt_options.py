@@ -1,0 +1,56 @@
+"""Checks of the options of a bolt: what follows when its `execute` raises."""
+
+from typing import Any, Final
+
+from spout_sdk.api.topology import BoltOptions, OnConsecutiveFailures, OnException, OnExhausted
+from spout_sdk.arguments import check_choice, check_count, check_seconds
+from spout_sdk.errors import TopologyError
+from spout_sdk.windows.bolt import WindowedBolt
+from tuple_tree.manifest import Manifest
+
+_MOST_ADDED: Final = 10_000  # delays that are added up
+
+
+def check_options(name: str, options: BoltOptions, made: Any) -> None:
+    """Raises `TopologyError` if an option of a bolt is invalid, or is not for the kind of bolt that was `made`."""
+    of = f"of bolt {name!r}"
+    check_choice(f"on_exception {of}", options.on_exception, OnException)
+    check_choice(f"on_exhausted {of}", options.on_exhausted, OnExhausted)
+    check_choice(f"on_consecutive_failures {of}", options.on_consecutive_failures, OnConsecutiveFailures)
+    if options.max_consecutive_failures is not None:
+        check_count(f"max_consecutive_failures {of}", options.max_consecutive_failures, least=0)
+    if options.tick_interval is not None:
+        check_seconds(f"tick_interval {of}", options.tick_interval)
+    if not isinstance(made, WindowedBolt):
+        return
+    if options.on_exception == "retry":
+        raise TopologyError(
+            f'bolt {name!r} is a WindowedBolt with on_exception="retry", but a window is not executed again: leave it '
+            'out, and the tuples are replayed, or use "crash", and they are read again'
+        )
+    if options.max_consecutive_failures and options.on_consecutive_failures == "pause":
+        raise TopologyError(
+            f"bolt {name!r} is a WindowedBolt with max_consecutive_failures, but its windows do not pause: add "
+            'on_consecutive_failures="stop", or leave max_consecutive_failures out'
+        )
+
+
+def check_retries(manifest: Manifest, name: str, options: BoltOptions) -> None:
+    """Raises `TopologyError` if the tuples of a bolt cannot be retried, or not as often as its policy says."""
+    if options.on_exception != "retry":
+        return
+    if not manifest.acking:
+        raise TopologyError(
+            f'bolt {name!r} has on_exception="retry", but guarantee="at_most_once" executes no tuple twice: use '
+            "at_least_once, or leave on_exception out"
+        )
+    policy, seconds, limit = options.retry, 0.0, manifest.max_tree_age_ms / 1000
+    retries = 1 if policy.max_retries is None else min(policy.max_retries, _MOST_ADDED)
+    for failures in range(1, retries + 1):
+        seconds += policy.delay(failures) or 0.0
+        if seconds >= limit:
+            raise TopologyError(
+                f"bolt {name!r} retries a tuple after {seconds:g} s, with retry {failures}, but its trees fail at "
+                f"max_tree_age, {limit:g} s, and are replayed: give the RetryPolicy shorter delays or less "
+                "max_retries, or raise max_tree_age of the TopologyBuilder"
+            )

@@ -1,0 +1,346 @@
+"""A task whose calls all raise pauses: what waits for it is kept, and is executed once when calls return again."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    BatchBolt,
+    Bolt,
+    FailTupleError,
+    KafkaSpout,
+    OutputCollector,
+    RetryPolicy,
+    Spout,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    declare,
+    tumbling,
+)
+from spout_sdk.testing import SimulatedCluster
+from tests.packs import anchor_headers, under_seed
+from tests.unit.sdk.bolt_rig import Lines, Split, rig
+from tests.unit.sdk.windowed_bolt_rig import Total
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.payloads import encode_tuples, payload_codec
+
+WORD = (declare({"word": str}),)
+
+
+class Database:
+    """What the bolts of a test use."""
+
+    def __init__(self) -> None:
+        self.is_down = True
+        self.calls: list[float] = []  # those that raised
+
+    def use(self, now: float) -> None:
+        if self.is_down:
+            self.calls.append(round(now, 1))
+            raise ConnectionError("the database is down")
+
+
+DATABASE = Database()
+
+
+@pytest.fixture(autouse=True)
+def database(monkeypatch: pytest.MonkeyPatch) -> Database:
+    made = Database()
+    monkeypatch.setitem(globals(), "DATABASE", made)
+    return made
+
+
+class Words(Spout):
+    streams = WORD
+
+    def next_tuple(self) -> None:
+        """Emits nothing."""
+
+
+class Pass(BasicBolt):
+    streams = WORD
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit(tuple_.values)
+
+
+class Store(BasicBolt):
+    streams = WORD
+
+    def prepare(self, context: TaskContext) -> None:
+        self.context = context
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        DATABASE.use(self.context.now())
+        collector.emit(tuple_.values)
+
+
+class StoreEach(Bolt):
+    streams = WORD
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.context, self.collector = context, collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        DATABASE.use(self.context.now())
+        self.collector.emit(tuple_.values, anchors=tuple_)
+        self.collector.ack(tuple_)
+
+
+class StoreBatch(BatchBolt):
+    streams = WORD
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.context, self.collector = context, collector
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        DATABASE.use(self.context.now())
+        for tuple_ in tuples:
+            self.collector.emit(tuple_.values, anchors=tuple_)
+            self.collector.ack(tuple_)
+
+
+class StoreColumns(ArrowBolt):
+    streams = WORD
+
+    def prepare(self, context: TaskContext) -> None:
+        self.context = context
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        DATABASE.use(self.context.now())
+        collector.emit(batch)
+        collector.ack()
+
+
+class StoreAsync(AsyncBolt):
+    streams = WORD
+
+    async def prepare_async(self, context: TaskContext) -> None:
+        self.context = context
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        DATABASE.use(self.context.now())
+        collector.emit(tuple_.values)
+
+
+def steps(store: Any, spout: Any = Words, settings: dict[str, Any] | None = None, **options: Any) -> Topology:
+    """Four steps, and a database in the third."""
+    builder = TopologyBuilder("steps", **settings or {})
+    builder.set_spout("words", spout)
+    builder.set_bolt("first", Pass).shuffle_grouping("words")
+    builder.set_bolt("second", Pass, tasks=2).shuffle_grouping("first")
+    builder.set_bolt("store", store, tasks=2, **options).shuffle_grouping("second")
+    builder.set_bolt("last", Pass).shuffle_grouping("store")
+    return builder.build()
+
+
+KINDS: list[Any] = [Store, StoreEach, StoreBatch, StoreColumns, StoreAsync]
+MESSAGES = 120
+
+
+@pytest.mark.parametrize(
+    ("store", "guarantee"),
+    [*((store, "at_least_once") for store in KINDS), (Store, "exactly_once"), (StoreAsync, "exactly_once")],
+)
+def test_after_five_minutes_each_step_has_executed_each_message_once(
+    store: Any, guarantee: str, database: Database
+) -> None:
+    settings = {"guarantee": guarantee, "max_tree_age": 900.0}
+    words = [(str(number),) for number in range(MESSAGES)]
+    topology = steps(store, settings=settings, on_exception="retry")
+    with SimulatedCluster(topology, sources={"words": words}, step=2.0) as cluster:
+        cluster.advance(300)
+        stats = cluster.stats("store")
+        assert 270 < stats.paused_seconds < 301
+        assert stats.paused_by.startswith("task ")
+        assert "ConnectionError: the database is down; tries again in " in stats.paused_by
+        assert (len(cluster.acked("words")), cluster.failed("words")) == (0, [])
+        tried = len(database.calls)
+        assert tried < 2 * (10 + 25)
+        database.is_down = False
+        cluster.advance(40)
+        assert (len(cluster.acked("words")), cluster.failed("words")) == (MESSAGES, [])
+        for step in ("first", "second", "last"):
+            assert sorted(cluster.executed(step)) == sorted(words), step
+        stats = cluster.stats("store")
+        assert (stats.paused_seconds, stats.paused_by, stats.retrying) == (0.0, "", 0)
+
+
+@pytest.mark.parametrize("on_exception", ["fail", "retry", "dead_letter"])
+def test_the_pause_becomes_longer_and_ends_with_the_first_call_that_returns(
+    on_exception: str, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"on_exception": on_exception, "max_consecutive_failures": 3}
+    if on_exception == "retry":
+        options["retry"] = RetryPolicy(initial_delay=50.0, max_delay=50.0, max_retries=2)
+    topology = steps(Store, settings={"max_tree_age": 900.0}, **options)
+    with SimulatedCluster(topology, sources={"words": [(str(number),) for number in range(20)]}) as cluster:
+        cluster.advance(100)
+        first = [at for at in database.calls if at == 0.0]
+        assert len(first) == 6  # three of each task
+        pauses = [1.0, 3.0, 7.0, 15.0, 31.0, 61.0, 91.0]
+        assert sorted(database.calls[6:]) == sorted(2 * pauses)
+        left_over = {"fail": len(cluster.failed("words")), "dead_letter": len(cluster.dead_letters()), "retry": 0}
+        # Those before the one by which the pause begins; all others are kept.
+        assert left_over[on_exception] == (4 if on_exception != "retry" else 0)
+        database.is_down = False
+        cluster.advance(60)
+        assert len(cluster.acked("words")) + len(cluster.failed("words")) == 20
+        assert len(cluster.executed("last")) == 20 - left_over[on_exception]
+    pausing = [line for line in caplog.messages if "pauses" in line]
+    assert len(pausing) == 2
+    assert "pauses: the execute of 3 tuples in a row raised, the last time ConnectionError: the database" in pausing[0]
+    assert sum("continues, after a pause of " in line for line in caplog.messages) == 2
+
+
+def test_messages_of_a_topic_are_not_replayed(database: Database) -> None:
+    """The default: those that failed before the pause are replayed, and no others."""
+    topology = steps(Store, KafkaSpout("text", streams=WORD), {"max_tree_age": 900.0})
+    with SimulatedCluster(topology, step=2.0) as cluster:
+        for number in range(200):
+            cluster.produce("text", str(number))
+        cluster.advance(300)
+        # Two tasks, and nine tuples of each before the tenth.
+        assert len(cluster.failed("words")) <= 18
+        database.is_down = False
+        cluster.advance(60)
+        assert len(cluster.acked("words")) == 200
+        assert len(cluster.executed("first")) <= 218
+
+
+def test_single_tuples_that_raise_do_not_pause_their_task(database: Database) -> None:
+    """With few messages, one that always raises is retried by the policy, and others are executed at once."""
+
+    class Picky(Store):
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            if tuple_["word"] == "bad":
+                super().execute(tuple_, collector)
+
+    policy = RetryPolicy(1.0, 0.5, 1.0, max_retries=30)
+    with SimulatedCluster(steps(Picky, on_exception="retry", retry=policy), sources={"words": [("bad",)]}) as cluster:
+        cluster.advance(29.5)
+        assert (len(database.calls), cluster.stats("store").paused_seconds) == (30, 0.0)
+        cluster.feed("words", ("good",))
+        cluster.run_until_idle()
+        assert cluster.acked("words") == [1]
+        cluster.advance(1)
+        assert [message for message, _ in cluster.failed("words")] == [0]
+
+
+def test_a_pause_with_nothing_to_try_ends(database: Database) -> None:
+    """Replays of a few messages that always fail come slower than the calls that are tried."""
+    with SimulatedCluster(steps(Store), sources={"words": []}, step=0.5) as cluster:
+        for _ in range(40):
+            cluster.feed("words", ("bad",))
+            cluster.advance(5)
+        # The first call of a pause is kept, and tried once.
+        assert cluster.stats("store").paused_seconds < 300
+
+
+def test_fail_tuple_errors_do_not_pause() -> None:
+    class Refuses(Pass):
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            raise FailTupleError("no")
+
+    with SimulatedCluster(steps(Refuses), sources={"words": [("a",)] * 50}) as cluster:
+        cluster.run_until_idle()
+        assert len(cluster.failed("words")) == 50
+
+
+def test_dead_letters_do_not_pause_unless_asked_to(database: Database) -> None:
+    topology = steps(Store, on_exception="dead_letter")
+    with SimulatedCluster(topology, sources={"words": [("a",)] * 50}) as cluster:
+        cluster.run_until_idle()
+        assert (len(cluster.dead_letters()), len(cluster.acked("words"))) == (50, 50)
+
+
+@pytest.mark.parametrize("restart", ["kill", "restart"])
+def test_a_task_that_pauses_may_end(restart: str, database: Database) -> None:
+    topology = steps(Store, on_exception="retry")
+    with SimulatedCluster(topology, sources={"words": [(str(number),) for number in range(60)]}) as cluster:
+        cluster.advance(20)
+        for task in range(2):
+            getattr(cluster, restart)("store", task)
+        cluster.advance(20)
+        database.is_down = False
+        cluster.advance(40)
+        assert (len(cluster.acked("words")), cluster.failed("words")) == (60, [])
+        assert len(cluster.executed("second")) == 60
+
+
+class Counted(Split):
+    is_down = False
+
+    def prepare(self, context: TaskContext) -> None:
+        self.lines: list[str] = []
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.lines.append(tuple_["line"])
+        if self.is_down:
+            raise ConnectionError("down")
+
+
+def test_a_clean_stop_of_a_pause_loses_nothing_with_at_most_once(database: Database) -> None:
+    topology = steps(Store, settings={"guarantee": "at_most_once"})
+    with SimulatedCluster(topology, sources={"words": [(str(number),) for number in range(60)]}) as cluster:
+        cluster.advance(20)
+        lost = cluster.stats("store").failed["failed"]
+        assert lost < 2 * (10 + 5)
+        database.is_down = False
+        for task in range(2):
+            cluster.restart("store", task)
+        cluster.advance(1)
+        assert (len(cluster.executed("last")), len(cluster.executed("store"))) == (60 - lost, 60)
+
+
+def test_the_rest_of_a_call_is_the_first_after_the_pause() -> None:
+    """Without hooks a bolt is called with many tuples at a time."""
+    bench, task, bolt = rig(Counted)
+    lines = [(str(number),) for number in range(100)]
+    payload = encode_tuples(payload_codec(Lines.streams[0]), lines)
+    headers = [*anchor_headers(under_seed(range(1, 101))), (SOURCE_HEADER, b"lines/default")]
+    rest = iter(task.read(bench.raw("split", payload, headers, task=1)))
+    while task.pause is None:
+        assert not task.execute(rest, 0.0)
+        bolt.is_down = len(bolt.lines) > 40
+    executed = len(bolt.lines)
+    assert 50 < executed < 70
+    # Nine have failed, the tenth is kept.
+    assert (bench.counters.executed, bench.counters.acked, bench.counters.failed) == (
+        executed,
+        executed - 10,
+        {"failed": 9},
+    )
+    bolt.is_down = False
+    now = bench.clock.advance(0.9)
+    assert (task.execute_retries(now, now, others_wait=True), task.execute(rest, 0.0)) == (0, False)
+    now = bench.clock.advance(0.2)
+    # One call of what was not executed, and then as many as there are; the others that raised have failed.
+    assert task.execute_retries(now, now + 1, others_wait=True) == 1
+    task.execute_retries(now, now + 1, others_wait=True)
+    assert not task.execute(rest, 0.0)
+    task.execute(rest, bench.clock.now + 1)
+    numbers = [int(line) for line in bolt.lines[executed:]]
+    kept = executed - 1
+    assert numbers[:2] == [executed, executed + 1]
+    assert sorted(numbers) == [*range(kept, 100)]
+
+
+def test_windows_do_not_pause(caplog: pytest.LogCaptureFixture) -> None:
+    builder = TopologyBuilder("windows")
+    with (
+        pytest.raises(TopologyError, match='its windows do not pause: add on_consecutive_failures="stop"'),
+        caplog.at_level(logging.WARNING),
+    ):
+        builder.set_bolt("total", lambda: Total(tumbling(count=2)), max_consecutive_failures=2)

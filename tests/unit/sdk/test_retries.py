@@ -1,0 +1,412 @@
+"""Tuples that their task executes again: when, what becomes of them, and how long they may wait."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    BatchBolt,
+    Bolt,
+    OutputCollector,
+    RetryPolicy,
+    RetryTupleError,
+    Spout,
+    TaskContext,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    TupleAlreadyDoneError,
+    declare,
+    tumbling,
+)
+from spout_sdk.bolts import retries
+from spout_sdk.testing import SimulatedCluster
+from tests.unit.sdk.windowed_bolt_rig import Total
+
+SECONDS = RetryPolicy(initial_delay=1.0, delay_period=1.0, max_delay=60.0)
+
+
+class Words(Spout):
+    streams = (declare({"word": str}),)
+
+    def next_tuple(self) -> None:
+        """Emits nothing."""
+
+
+class Flaky(BasicBolt):
+    """Raises as often for each word as the word says, `bad3` three times; notes when it was called."""
+
+    streams = (declare({"word": str}),)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.context = context
+        self.calls: list[tuple[float, str]] = []
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        word = tuple_["word"]
+        self.calls.append((round(self.context.now(), 1), word))
+        if sum(called == word for _, called in self.calls) <= times(word):
+            self.fail(word)
+        collector.emit((word,))
+
+    def fail(self, word: str) -> None:
+        raise ValueError(word)
+
+
+def times(word: str) -> int:
+    return int(word.removeprefix("bad")) if word.startswith("bad") else 0
+
+
+class Last(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Takes it."""
+
+
+def cluster(bolt: Any, *words: str, settings: dict[str, Any] | None = None, **options: Any) -> SimulatedCluster:
+    builder = TopologyBuilder("retries", **settings or {})
+    builder.set_spout("words", Words)
+    builder.set_bolt("flaky", bolt, **{"on_exception": "retry", "retry": SECONDS, **options}).shuffle_grouping("words")
+    builder.set_bolt("last", Last).shuffle_grouping("flaky")
+    return SimulatedCluster(builder.build(), sources={"words": [(word,) for word in words]})
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_tuple_is_executed_again_by_the_policy_and_others_meanwhile(guarantee: str) -> None:
+    with cluster(Flaky, "bad4", "a", "b", settings={"guarantee": guarantee}) as running:
+        running.run_until_idle()
+        assert running.stats("flaky").retrying == 1
+        assert sorted(running.acked("words")) == [1, 2]
+        running.feed("words", ("c",))
+        running.advance(60)
+        assert running.bolt("flaky").calls == [
+            *[(0.0, "bad4"), (0.0, "a"), (0.0, "b"), (0.0, "c")],
+            *[(1.0, "bad4"), (3.0, "bad4"), (7.0, "bad4"), (15.0, "bad4")],
+        ]
+        assert (sorted(running.acked("words")), running.failed("words")) == ([0, 1, 2, 3], [])
+        assert sorted(running.executed("last")) == [("a",), ("b",), ("bad4",), ("c",)]
+        stats = running.stats("flaky")
+        assert (stats.retried, stats.retrying, stats.errors, stats.failed) == (4, 0, 4, {})
+
+
+def test_a_tuple_is_kept_alive_beyond_the_message_timeout() -> None:
+    policy = RetryPolicy(initial_delay=100.0, delay_period=0.0, max_delay=100.0)
+    with cluster(Flaky, "bad1", retry=policy) as running:
+        running.advance(101)
+        assert (running.acked("words"), running.failed("words")) == ([0], [])
+
+
+def test_a_tuple_whose_tree_is_too_old_is_executed_no_more() -> None:
+    settings = {"message_timeout": 10.0, "max_tree_age": 20.0}
+    with cluster(Flaky, "bad99", retry=RetryPolicy(4.0, 2.0, 4.0), settings=settings) as running:
+        running.advance(60)
+        ((_, failure),) = running.failed("words")
+        assert failure.reason.word == "too_old"
+        # It expires a message timeout after its tree.
+        assert [at for at, _ in running.bolt("flaky").calls] == [0.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 28.0]
+        assert (running.stats("flaky").retrying, running.stats("flaky").pending) == (0, 0)
+
+
+@pytest.mark.parametrize("on_exhausted", ["fail", "dead_letter"])
+def test_exhausted_retries_fail_the_tuple_or_make_it_a_dead_letter(on_exhausted: str) -> None:
+    with cluster(
+        Flaky, "bad9", "bad2", retry=RetryPolicy(1.0, 1.0, max_retries=2), on_exhausted=on_exhausted
+    ) as running:
+        running.advance(10)
+        letters = running.dead_letters()
+        why = "all 3 executions failed, the last one with ValueError: bad9"
+        if on_exhausted == "fail":
+            ((message_id, failure),) = running.failed("words")
+            assert (message_id, failure.message, letters) == (0, why, [])
+        else:
+            assert [(each.reason, each.detail) for each in letters] == [("exception", why)]
+            assert (sorted(running.acked("words")), running.failed("words")) == ([0, 1], [])
+
+
+class Asks(Bolt):
+    """Leaves everything to the test."""
+
+    streams = (declare({"word": str}),)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.tuples: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.tuples.append(tuple_)
+
+
+def asks(*words: str, **options: Any) -> SimulatedCluster:
+    running = cluster(Asks, *words, **{"on_exception": "fail", **options})
+    running.run_until_idle()
+    return running
+
+
+def test_a_bolt_may_ask_for_a_retry_without_a_policy() -> None:
+    with asks("a", retry=None) as running:
+        bolt = running.bolt("flaky")
+        bolt.collector.retry(bolt.tuples[0], ConnectionError("no route"), delay=5.0)
+        running.advance(4.9)
+        assert (len(bolt.tuples), running.stats("flaky").retrying) == (1, 1)
+        running.advance(0.1)
+        assert len(bolt.tuples) == 2
+        bolt.collector.ack(bolt.tuples[1])
+        running.run_until_idle()
+        assert (running.acked("words"), running.stats("flaky").errors) == ([0], 0)
+
+
+@pytest.mark.parametrize("outcome", ["ack", "fail"])
+def test_an_outcome_withdraws_the_retry(outcome: str) -> None:
+    with asks("a") as running:
+        bolt = running.bolt("flaky")
+        bolt.collector.retry(bolt.tuples[0])
+        bolt.collector.emit(("part",), anchors=bolt.tuples[0])
+        getattr(bolt.collector, outcome)(bolt.tuples[0])
+        running.advance(5)
+        assert len(bolt.tuples) == 1
+        assert [len(running.acked("words")), len(running.failed("words"))] == [outcome == "ack", outcome == "fail"]
+        assert running.stats("flaky").retrying == 0
+        with pytest.raises(TupleAlreadyDoneError, match="cannot retry the tuple"):
+            bolt.collector.retry(bolt.tuples[0])
+
+
+def test_a_retry_that_is_asked_for_twice_is_one_and_comes_at_the_later_word() -> None:
+    with asks("a", retry=RetryPolicy(max_retries=1)) as running:
+        bolt = running.bolt("flaky")
+        bolt.collector.retry(bolt.tuples[0], delay=1.0)
+        bolt.collector.retry(bolt.tuples[0], delay=3.0)
+        running.advance(2)
+        assert (len(bolt.tuples), running.stats("flaky").retrying) == (1, 1)
+        running.advance(1)
+        assert len(bolt.tuples) == 2
+        bolt.collector.retry(bolt.tuples[1], "again")
+        running.run_until_idle()
+        assert running.failed("words")[0][1].message == "all 2 executions failed, the last one with again"
+
+
+def test_what_was_emitted_before_the_exception_is_part_of_the_tree() -> None:
+    class EmitsFirst(Flaky):
+        def fail(self, word: str) -> None:
+            self.collector.emit((f"part of {word}",))
+            raise ValueError(word)
+
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            self.collector = collector
+            super().execute(tuple_, collector)
+
+    with cluster(EmitsFirst, "bad1", settings={"message_timeout": 5.0}) as running:
+        running.pause("last")
+        running.advance(2)
+        assert running.acked("words") == []
+        running.resume("last")
+        running.run_until_idle()
+        assert (running.acked("words"), running.executed("last")) == ([0], [("part of bad1",), ("bad1",)])
+
+
+def test_a_record_that_was_written_before_the_exception_does_not_ack_the_tuple() -> None:
+    class Writes(Asks):
+        def execute(self, tuple_: Tuple) -> None:
+            super().execute(tuple_)
+            if len(self.tuples) == 1:
+                self.collector.write(tuple_, "out", b"first")
+                raise ValueError("after all")
+
+    builder = TopologyBuilder("writes")
+    builder.set_spout("words", Words)
+    builder.set_bolt("writes", Writes, on_exception="retry", retry=SECONDS).shuffle_grouping("words")
+    with SimulatedCluster(builder.build(), sources={"words": [("a",)]}, topics={"out": 1}) as running:
+        running.advance(10)
+        bolt = running.bolt("writes")
+        # The second execution holds it.
+        assert (len(bolt.tuples), running.acked("words"), len(running.records("out"))) == (2, [], 1)
+        bolt.collector.write(bolt.tuples[1], "out", b"second")
+        running.run_until_idle()
+        assert (running.acked("words"), len(running.records("out"))) == ([0], 2)
+
+
+def test_an_error_of_a_basic_bolt_asks_for_a_retry() -> None:
+    class Busy(Flaky):
+        def fail(self, word: str) -> None:
+            raise RetryTupleError("the service is busy", delay=7.0)
+
+    with cluster(Busy, "bad1", on_exception="fail") as running:
+        running.advance(10)
+        assert running.bolt("flaky").calls == [(0.0, "bad1"), (7.0, "bad1")]
+        assert (running.acked("words"), running.stats("flaky").errors) == ([0], 0)
+
+
+class Batches(BatchBolt):
+    """Raises if a word is bad as often as it was called with it."""
+
+    streams = (declare({"word": str}),)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.calls: list[list[str]] = []
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        self.calls.append([tuple_["word"] for tuple_ in tuples])
+        for word in self.calls[-1]:
+            if sum(word in call for call in self.calls) <= times(word):
+                raise ValueError(word)
+        self.collector.ack_all(tuples)
+
+
+class SplitWords(BasicBolt):
+    streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_["word"].split():
+            collector.emit((word,))
+
+
+def in_a_record(bolt: Any, words: str, **options: Any) -> SimulatedCluster:
+    """A bolt that receives words together."""
+    builder = TopologyBuilder("retries")
+    builder.set_spout("words", Words)
+    builder.set_bolt("split", SplitWords).shuffle_grouping("words")
+    builder.set_bolt("flaky", bolt, on_exception="retry", retry=SECONDS, **options).shuffle_grouping("split")
+    # The first batches are small.
+    running = SimulatedCluster(builder.build(), sources={"words": [("w w w w w w w",)]})
+    running.run_until_idle()
+    running.bolt("flaky").calls.clear()
+    running.feed("words", (words,))
+    return running
+
+
+def test_a_batch_is_retried_as_a_whole_and_then_tuple_by_tuple() -> None:
+    with in_a_record(Batches, "a bad5 b c") as running:
+        running.advance(32)
+        whole = ["a", "bad5", "b", "c"]
+        assert running.bolt("flaky").calls == [whole, whole, *[[word] for word in whole], *[["bad5"]] * 3]
+        assert (running.acked("words"), running.failed("words")) == ([0, 1], [])
+
+
+class Columns(ArrowBolt):
+    streams = (declare({"word": str}),)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.calls: list[list[str]] = []
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        words = batch.column("word").to_pylist()
+        self.calls.append(words)
+        if (at := [at for at, word in enumerate(words) if word == "later"]) and len(self.calls) == 1:
+            collector.retry("too early", at, delay=3.0)
+            collector.ack([row for row in range(len(words)) if row not in at])
+        elif "bad" in words and len(self.calls) < 3:
+            collector.ack([0])
+            raise ValueError("bad")
+        else:
+            collector.ack()
+
+
+def test_rows_are_retried_as_far_as_they_are_open() -> None:
+    with in_a_record(Columns, "a bad b c") as running:
+        running.advance(10)
+        assert running.bolt("flaky").calls == [["a", "bad", "b", "c"], ["bad", "b", "c"], ["b"], ["c"]]
+        assert (running.acked("words"), running.failed("words")) == ([0, 1], [])
+
+
+def test_rows_may_be_retried_by_their_bolt() -> None:
+    with in_a_record(Columns, "later a later later") as running:
+        running.advance(2.9)
+        assert len(running.bolt("flaky").calls) == 1
+        running.advance(0.1)
+        assert running.bolt("flaky").calls[1:] == [["later"], ["later", "later"]]
+        assert running.acked("words") == [0, 1]
+
+
+def test_a_coroutine_is_started_again() -> None:
+    class Waits(AsyncBolt):
+        streams = (declare({"word": str}),)
+        calls = 0
+
+        async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+            self.calls += 1
+            collector.emit((tuple_["word"],))
+            if self.calls < 3:
+                raise ConnectionError("no answer")
+
+    with cluster(Waits, "a", settings={"guarantee": "exactly_once"}) as running:
+        running.advance(10)
+        assert (running.acked("words"), running.executed("last")) == ([0], [("a",)])
+
+
+def test_a_coroutine_whose_tree_is_too_old_is_started_no_more() -> None:
+    """Inputs of an AsyncBolt do not expire."""
+
+    class Fails(AsyncBolt):
+        streams = (declare({"word": str}),)
+        calls = 0
+
+        async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+            self.calls += 1
+            raise ConnectionError("no answer")
+
+    settings = {"message_timeout": 10.0, "max_tree_age": 20.0}
+    with cluster(Fails, "a", retry=RetryPolicy(4.0, 2.0, 4.0), settings=settings) as running:
+        running.advance(40)
+        calls = running.bolt("flaky").calls
+        running.advance(40)
+        assert running.bolt("flaky").calls == calls < 12
+        assert (running.stats("flaky").retrying, running.stats("flaky").pending) == (0, 0)
+
+
+def test_what_waits_is_read_again_after_a_kill_and_after_a_stop() -> None:
+    with cluster(Flaky, "bad1", "a") as running:
+        running.run_until_idle()
+        running.advance(0.5)
+        running.kill("flaky")
+        running.run_until_idle()
+        running.advance(0.5)
+        running.restart("flaky")
+        running.advance(2)
+        assert sorted(running.acked("words")) == [0, 1]
+        # The last owner executed it twice, and the others once; what was acked is not executed again after a stop.
+        assert sorted(running.executed("flaky")).count(("bad1",)) == 4
+
+
+def test_more_than_can_wait_are_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "MOST_WAITING", 2)
+    with cluster(Flaky, "bad1", "bad1 ", "bad1  ") as running:
+        running.advance(3)
+        ((_, failure),) = running.failed("words")
+        assert failure.message.endswith("; 2 tuples of its task wait for a retry already")
+        assert len(running.acked("words")) == 2
+
+
+def test_with_at_most_once_no_tuple_is_executed_twice() -> None:
+    settings = {"guarantee": "at_most_once"}
+    with pytest.raises(TopologyError, match=r"bolt 'flaky' has on_exception=\"retry\", but guarantee=\"at_most_once\""):
+        cluster(Flaky, settings=settings)
+    with asks("a", settings=settings) as running:
+        bolt = running.bolt("flaky")
+        bolt.collector.retry(bolt.tuples[0], "busy")
+        running.advance(5)
+        assert (len(bolt.tuples), running.stats("flaky").failed) == (1, {"failed": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retry": RetryPolicy(initial_delay=300.0, max_delay=300.0)}, "after 300 s, with retry 1, but its trees fail"),
+        ({"retry": RetryPolicy(max_delay=30.0, max_retries=20)}, "after 321 s, with retry 18, but its trees fail"),
+        ({"on_exhausted": "retry"}, "on_exhausted of bolt 'flaky' is 'retry': it must be one of fail, dead_letter"),
+    ],
+)
+def test_invalid_retries_are_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        cluster(Flaky, **options)
+
+
+def test_a_window_is_not_executed_again() -> None:
+    builder = TopologyBuilder("windows")
+    with pytest.raises(TopologyError, match='is a WindowedBolt with on_exception="retry", but a window is not execut'):
+        builder.set_bolt("total", lambda: Total(tumbling(count=2)), on_exception="retry")
