@@ -144,13 +144,13 @@ class Retries:
                 del self._known[retry.tuple.offset, retry.tuple.index]
             else:
                 taken.append(retry)
-        self._counters.retried += sum(1 for retry in taken if retry.failures)
+        self._count(sum(1 for retry in taken if retry.failures))
         return taken
 
     def put_back(self, retries: Sequence[Retry]) -> None:
         """Those that were taken and not executed wait again, as the first."""
         for retry in retries:
-            self._counters.retried -= bool(retry.failures)
+            self._count(-bool(retry.failures))
             self._wait(retry, -inf if not retry.failures else 0.0)
 
     def executed(self, retries: Sequence[Retry]) -> None:
@@ -176,6 +176,10 @@ class Retries:
                 self._outcomes.fail(retry.tuple, "its trees are older than max_tree_age, so it is not retried")
             elif retry.number:
                 self._outcomes.reset_timeout(retry.tuple)
+
+    def _count(self, retried: int) -> None:
+        self._counters.retried += retried
+        self._load.retried += retried
 
     def _is_over(self, retry: Retry) -> bool:
         return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)

@@ -61,14 +61,19 @@ class Backlog:
 
         Records have as many tuples as those that were begun since the last calls.
         """
-        return {str(each): self._waiting(each, counters.load(each).executed, unread(each)) for each in partitions}
+        loads = {each: counters.load(each) for each in partitions}
+        # A tuple that was executed again is not of another record.
+        return {
+            str(each): self._waiting(each, load.executed - load.retried, unread(each)) for each, load in loads.items()
+        }
 
     def _waiting(self, partition: int, executed: int, unread: int) -> int:
         begun = length_hint(self.begun.get(partition, ()))
         tuples, records = executed + begun, self._taken[partition]
         tuples_before, records_before, of_tuples, of_records = self._sizes.get(partition, (executed, 0, 0.0, 0.0))
-        of_tuples = _RECENT * of_tuples + max(0, tuples - tuples_before)
-        of_records = _RECENT * of_records + max(0, records - records_before)
+        if records > records_before:
+            of_tuples = _RECENT * of_tuples + max(0, tuples - tuples_before)
+            of_records = _RECENT * of_records + records - records_before
         self._sizes[partition] = tuples, records, of_tuples, of_records
         size = of_tuples / of_records if of_records else 1.0
         return begun + round(size * (unread + len(self._records.get(partition, ()))))

@@ -71,6 +71,7 @@ class TaskLoad:
 
     executed: int = 0
     busy_seconds: float = 0.0
+    retried: int = 0
 
 
 @dataclass(slots=True)

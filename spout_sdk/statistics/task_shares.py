@@ -59,7 +59,8 @@ def shares_of(loads: Sequence[Load | None]) -> list[float]:
         excess = max(0.0, excess - _SLACK_SECONDS * speed) + min(0.0, excess + _SLACK_SECONDS * speed)
         share = 1 / tasks + part * (speed / total - 1 / tasks)
         shares.append(max(0.0, share - excess / (_CORRECTION_SECONDS * total)))
-    return [share / sum(shares) for share in shares]
+    whole = sum(shares)
+    return [share / whole if whole else 1 / tasks for share in shares]
 
 
 class _Task:
