@@ -9,10 +9,12 @@ from spout_sdk.bolts.async_adapter import AsyncAdapter
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pending_writes import PendingWrites
+from spout_sdk.bolts.retries import Retries
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.partitions import OwnedPartition
+from spout_sdk.runtime.kept_trees import KeptTrees
 from spout_sdk.windows.fold import WindowFold
 from tests.mutants.patches import Patches, mutant
 
@@ -49,6 +51,34 @@ def a_delivery_report_is_handled_in_the_middle_of_a_call(patches: Patches) -> No
     def report(original: Any, writes: PendingWrites, *delivered: Any, **named: Any) -> None:
         original(writes, *delivered, **named)
         writes.handle()
+
+
+@mutant("retries", f"{_SDK}/test_retries.py::test_a_record_that_was_written_before_the_exception_does_not_ack")
+def a_record_of_an_execution_that_raised_acks_the_tuple(patches: Patches) -> None:
+    @patches.wrap(Outcomes, "begun_anew")
+    def begun_anew(_original: Any, _outcomes: Outcomes, tuple_: Tuple) -> Tuple:
+        return tuple_
+
+
+@mutant("retries", f"{_SDK}/test_retries.py::test_a_tuple_is_kept_alive_beyond_the_message_timeout")
+def trees_of_tuples_that_wait_are_not_kept_alive(patches: Patches) -> None:
+    @patches.wrap(Retries, "tick")
+    def tick(_original: Any, _retries: Retries, _now: float) -> None:
+        """Resets nothing."""
+
+
+@mutant("retries", f"{_SDK}/test_pauses.py::test_the_rest_of_a_call_is_the_first_after_the_pause")
+def the_rest_of_a_call_is_lost_when_its_task_pauses(patches: Patches) -> None:
+    @patches.wrap(Retries, "defer")
+    def defer(_original: Any, _retries: Retries, _tuples: Sequence[Tuple]) -> None:
+        """Keeps nothing."""
+
+
+@mutant("retries", f"{_SDK}/test_pauses.py::test_messages_of_a_topic_are_not_replayed")
+def what_waits_for_a_task_that_pauses_times_out(patches: Patches) -> None:
+    @patches.wrap(KeptTrees, "keep")
+    def keep(_original: Any, _kept: KeptTrees, _tasks: Any, _now: float) -> None:
+        """Resets nothing."""
 
 
 @mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")

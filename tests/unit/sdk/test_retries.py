@@ -209,7 +209,7 @@ def test_what_was_emitted_before_the_exception_is_part_of_the_tree() -> None:
         assert (running.acked("words"), running.executed("last")) == ([0], [("part of bad1",), ("bad1",)])
 
 
-def test_a_record_that_was_written_before_the_exception_does_not_ack_the_tuple() -> None:
+def test_a_record_that_was_written_before_the_exception_does_not_ack() -> None:
     class Writes(Asks):
         def execute(self, tuple_: Tuple) -> None:
             super().execute(tuple_)
