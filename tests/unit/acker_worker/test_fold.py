@@ -1,7 +1,13 @@
 """The fold around the ledger: the spout of each outcome, bad records, and time."""
 
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from acker_worker import kernels
 from acker_worker.fold import LogRecord, PartitionFold
 from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, column, new_fold, outcomes
+from tuple_tree import edges
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch, encode_ack_batch
 
@@ -22,6 +28,24 @@ def test_unusable_records_are_rejected_and_the_fold_continues() -> None:
     step = fold.apply([log.send(inits=[(8, 8)]), *bad, log.send(acks=[(8, 8)])])
     assert [(rejected.record, rejected.reason) for rejected in step.rejected] == list(zip(bad, values, strict=True))
     assert [outcome for _, _, outcome in outcomes(step)] == ["ack"]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)))
+@example([0])
+def test_the_compiled_mixer_makes_the_same_edges(numbers: list[int]) -> None:
+    some = np.array(numbers, np.uint64)
+    assert kernels.mix(some.copy()).tolist() == edges.mix(some.copy()).tolist()
+
+
+def test_acks_in_runs_complete_their_trees_and_no_others() -> None:
+    log, fold = Log(), new_fold()
+    vals, roots = edges.edge_column(7, 0, 3_000), np.arange(3_000, dtype=np.uint64)
+    acked = AckBatch("runs/0", bytes(16), 0, ack_roots=roots[500:2_500], ack_vals=vals[500:2_500])
+    value = encode_ack_batch(acked)
+    assert len(value) < 8.1 * 2_000
+    step = fold.apply([log.send(inits=list(zip(roots.tolist(), vals.tolist(), strict=True))), log.append_bytes(value)])
+    assert sorted(root for _, root, _ in outcomes(step)) == list(range(500, 2_500))
+    assert {outcome for _, _, outcome in outcomes(step)} == {"ack"}
 
 
 def test_time_is_that_of_the_records_and_never_decreases() -> None:

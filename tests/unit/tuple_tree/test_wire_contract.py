@@ -10,6 +10,7 @@ import xxhash
 from tests.manifests import bolt, manifest, spout
 from tests.pages import ROOT
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
+from tuple_tree.edge_runs import joined
 from tuple_tree.edges import edge
 from tuple_tree.manifest import topic_specs
 from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, WIRE_REASONS, FailReason, schema_directory
@@ -104,6 +105,15 @@ def test_the_edges_of_seeds() -> None:
     assert len(rows) >= 5
     for seed, number, expected in rows:
         assert edge(int(seed, 16), int(number)) == int(expected, 16)
+
+
+def test_the_runs_of_vals() -> None:
+    rows = _table("runs | written vals")
+    assert len(rows) >= 3
+    for runs, *columns in rows:
+        written, vals = ([int(val, 16) for val in cell.split(",") if val != _DASH] for cell in columns)
+        read = joined(bytes.fromhex(runs), np.array(written, np.uint64), len(vals), "ack_runs")
+        assert read.tolist() == vals
 
 
 def test_positional_roots_are_those_of_the_page() -> None:

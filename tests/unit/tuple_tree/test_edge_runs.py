@@ -1,0 +1,129 @@
+"""Runs of edges are a wire form of vals: what is read are the vals that were written, in their order, bit by bit."""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tuple_tree import edge_runs
+from tuple_tree.edge_runs import joined, split
+from tuple_tree.edges import edge, edge_column, seeds_of
+from tuple_tree.entries import Entries
+from tuple_tree.errors import WireError
+from tuple_tree.ids import ID_MASK, NO_IDS, IdColumn
+from tuple_tree.messages import AckBatch, SpoutAddress, decode_ack_batch, encode_ack_batch
+
+GAMMA = 0x9E3779B97F4A7C15
+SPOUT = SpoutAddress("t.notices.one", 0, 1_000)
+ids = st.integers(0, ID_MASK)
+# Edges of one seed, also backwards and with gaps; any numbers; zeros, which no edge is.
+stretches = st.one_of(
+    st.builds(edge_column, ids, st.integers(0, 5_000), st.integers(0, 90)),
+    st.builds(
+        lambda seed, size, step: edge_column(seed, 0, size)[::step], ids, st.integers(0, 90), st.sampled_from((-1, 2))
+    ),
+    st.lists(ids, max_size=9).map(lambda vals: np.array(vals, np.uint64)),
+    st.builds(lambda size: np.zeros(size, np.uint64), st.integers(0, 2)),
+)
+columns = st.lists(stretches, max_size=9).map(lambda parts: np.concatenate([NO_IDS, *parts]).astype(np.uint64))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_runs() -> Iterator[None]:
+    """So that few vals have many runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edge_runs, "FEWEST", 1)
+        patch.setattr(edge_runs, "SHORTEST", 2)
+        yield
+
+
+@given(columns)
+@example(edge_column(-GAMMA - 5 * GAMMA & ID_MASK, 0, 20))  # one of them would be zero
+@example(np.array([edge(0, 0), 0, edge(0, 2), 0], np.uint64))
+@example(np.array([edge(-GAMMA & ID_MASK, 1), 0, edge(-GAMMA & ID_MASK, 0)], np.uint64))
+def test_what_was_split_is_joined(vals: IdColumn) -> None:
+    for column in (vals, vals.astype(">u8")):
+        runs, others = split(column)
+        assert joined(runs, others, len(vals), "ack_runs").tolist() == vals.tolist()
+        assert len(runs) + 8 * len(others) <= 8 * len(vals)
+
+
+@given(columns, columns, st.integers(1, 4), st.integers(1, 300))
+def test_batches_have_the_pairs_that_were_written_in_their_order(
+    inits: IdColumn, acks: IdColumn, partitions: int, largest: int
+) -> None:
+    """For each partition, whatever the entries are."""
+    chance = np.random.default_rng(len(acks))
+    entries: dict[str, Any] = {}
+    for kind, vals in (("init", inits), ("ack", acks)):
+        roots = chance.integers(0, ID_MASK, len(vals), np.uint64)
+        if chance.random() < 0.7:
+            roots -= roots % np.uint64(partitions)
+        entries |= {f"{kind}_roots": roots, f"{kind}_vals": vals}
+    read: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for partition, share in Entries(**entries).shares(partitions, largest):
+        batch = decode_ack_batch(encode_ack_batch(AckBatch("w", bytes(16), 0, spout=SPOUT, **share)))
+        assert max(len(batch.init_roots), len(batch.ack_roots)) <= largest
+        for kind in ("init", "ack"):
+            pairs = zip(getattr(batch, f"{kind}_roots").tolist(), getattr(batch, f"{kind}_vals").tolist(), strict=True)
+            read.setdefault((partition, kind), []).extend(pairs)
+    for kind in ("init", "ack"):
+        written = [*zip(entries[f"{kind}_roots"].tolist(), entries[f"{kind}_vals"].tolist(), strict=True)]
+        for partition in range(partitions):
+            of_partition = [pair for pair in written if pair[0] % partitions == partition]
+            assert read.get((partition, kind), []) == of_partition
+
+
+def test_the_acks_of_a_pack_are_one_run() -> None:
+    vals = edge_column(7, 500, 1_000)
+    runs, others = split(vals)
+    assert (len(runs), len(others)) == (16, 0)
+    some = np.array([5, 6], np.uint64)
+    # Also between others, such as those of inputs with children.
+    runs, others = split(np.concatenate((some, vals, some[:1], edge_column(9, 0, 100))))
+    assert (len(runs), others.tolist()) == (32, [5, 6, 5])
+
+
+def test_few_vals_are_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge_runs, "FEWEST", 200)
+    monkeypatch.setattr(edge_runs, "SHORTEST", 100)
+    assert split(edge_column(7, 0, 199))[0] == b""
+    assert split(edge_column(7, 0, 200))[0] != b""
+    assert split(np.concatenate([edge_column(seed, 0, 99) for seed in range(9)]))[0] == b""
+
+
+@given(st.lists(ids))
+def test_each_edge_has_one_seed(seeds: list[int]) -> None:
+    edges = np.array([edge(seed, 0) for seed in seeds], np.uint64)
+    # The edge in place of zero is that of another seed, too.
+    again = seeds_of(edges).tolist()
+    assert [edge(seed, 0) for seed in again] == edges.tolist()
+    assert all(seed == found or edge(seed, 0) == GAMMA for seed, found in zip(seeds, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("runs", "vals", "roots", "reason"),
+    [
+        ([(0, 2**32 - 1, 7)], 0, 3, "uneven-columns"),
+        ([(0, 2, 7)], 1, 4, "uneven-columns"),
+        ([(2, 2, 7)], 1, 3, "uneven-columns"),
+        ([(1, 1, 7), (1, 1, 7)], 1, 3, "uneven-columns"),
+        ([], 1, 2, "uneven-columns"),
+        (None, 0, 1, "ragged-column"),
+    ],
+)
+def test_runs_that_cannot_be_used(runs: list[tuple[int, int, int]] | None, vals: int, roots: int, reason: str) -> None:
+    packed = bytes(15) if runs is None else b"".join(struct.pack(">IIQ", *run) for run in runs)
+    with pytest.raises(WireError) as raised:
+        joined(packed, np.zeros(vals, np.uint64), roots, "ack_runs")
+    assert raised.value.reason == reason
+
+
+def test_other_writers_may_send_runs_of_any_size() -> None:
+    packed = b"".join(struct.pack(">IIQ", *run) for run in [(1, 0, 7), (0, 1, 8), (1, 0, 9), (0, 2, 9)])
+    vals = joined(packed, np.array([5, 6, 7], np.uint64), 6, "ack_runs")
+    assert vals.tolist() == [5, edge(8, 0), 6, edge(9, 0), edge(9, 1), 7]
