@@ -136,7 +136,7 @@ def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
     warning = f"will not show this process: topic {topic} does not exist"
     with in_threads(load_topology(ENDLESS), endless.bootstrap) as running:
         eventually(lambda: running.stats["lines"].acked, "trees to be acked without it")
-        eventually(lambda: caplog.text.count(warning) == 4, "a warning of each component and of the acker worker")
+        eventually(lambda: warning in caplog.text, "a warning")
         assert topic not in catalogue.topics(), "no write may create it"
         refused = one_line(acker("top", name, "--once"))
         assert f"topic {topic} does not exist" in refused
@@ -148,7 +148,7 @@ def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
             return run.returncode == 0 and all(each["processes"] for each in json.loads(run.stdout)["components"])
 
         eventually(is_shown, "all components to be shown", 120)
-    assert caplog.text.count(warning) == 4, "one warning each"
+    assert caplog.text.count(warning) == 1, "all are in this process, which logs equal lines once"
 
 
 def test_a_dashboard_that_cannot_start_prints_one_line(endless: Cluster, acker: Acker) -> None:
