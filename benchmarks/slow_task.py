@@ -52,7 +52,7 @@ _SIDES: Final = {"load aware": True, "in turn": False}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, for `seconds` from the first emit; the last `steady` ones are the steady state."""
+    """The settings of a round: it takes `seconds` from the first emit, and the last `steady` are the steady state."""
 
     name: str
     directory: str

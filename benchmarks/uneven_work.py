@@ -47,7 +47,7 @@ _A_CALL: Final = 100  # emits
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to do, and with which guarantee."""
+    """The work of a round, and its guarantee."""
 
     name: str
     guarantee: Guarantee

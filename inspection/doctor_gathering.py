@@ -29,7 +29,7 @@ _POLL_SECONDS: Final = 0.1
 _PEEK_SECONDS: Final = 5.0
 _STATS_SECONDS: Final = 5.0  # how old the statistics of a process may be, in seconds
 _OFTEN: Final = 4  # failures of a message, from which on it is reported
-_MANY_RUNS: Final = 500  # runs of messages that are done, between so many that are open
+_MANY_RUNS: Final = 500  # runs of done messages, each behind an open one
 _PROTOCOL: Final = "inter.broker.protocol.version"
 
 Report = Callable[[str], None]  # called with a line about what is being read

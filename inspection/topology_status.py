@@ -372,7 +372,7 @@ def _by_place(commits: Iterable[TopicPartition]) -> dict[Place, TopicPartition]:
 
 
 def _done(commit: TopicPartition) -> DoneSet:
-    """What is done behind a committed offset; nothing if another program or version has committed."""
+    """The done set of a commit; empty if another program or version has committed."""
     offset = commit.offset
     with suppress(CommitError):
         texts = read_commit_metadata(offset, commit.metadata) or {}

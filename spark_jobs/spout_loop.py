@@ -210,7 +210,7 @@ def _without_error(results: list[TopicPartition]) -> list[TopicPartition]:
 
 
 def prefix_of(committed: TopicPartition) -> Prefix:
-    """What a commit has; with a mark of -1 if it is not one of a spout in Spark."""
+    """The contents of a commit, with a mark of -1 if it is not one of a spout in Spark."""
     try:
         texts = read_commit_metadata(committed.offset, committed.metadata) or {}
         done = DoneSet.read(committed.offset, texts.get(DONE, ""))

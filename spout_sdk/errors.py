@@ -112,7 +112,7 @@ class TooManyFailuresError(ComponentError):
 class HeldBackError(SpoutSdkError):
     """With `exactly_once`, a bolt has emitted for an input that it neither acks nor fails.
 
-    Or so many single inputs are open that what is done between them does not fit into a commit. `offset` is that of the
+    Or the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is that of the
     first open input in the partition `task` of the inbox of `component`; None if it is open no more.
     """
 

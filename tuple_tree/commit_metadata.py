@@ -1,4 +1,4 @@
-"""What a bolt or a spout commits: an offset, and metadata, such as `2:attempt=4;done=AQEBAAA=`, with texts by name."""
+"""Commits of bolts and spouts: an offset, and metadata, such as `2:attempt=4;done=AQEBAAA=`, with texts by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is done of a partition, as it is committed: an offset, and what is done behind it.
+"""The done set of a partition, as it is committed: an offset, and what is done behind it.
 
 A commit of Kafka is an offset and a text of some kilobytes, the metadata. The set is in that text: runs of numbers as
 the lengths of what is open and what is done, in turn, in a variable number of bytes (LEB128), all in Base64.
@@ -20,7 +20,7 @@ _LEAST_BYTES: Final = 2  # of a run: one for its length, and one for what is ope
 
 @dataclass(frozen=True, slots=True)
 class DoneSet:
-    """What is done of a partition: everything before an offset, and what follows.
+    """The done part of a partition: everything before an offset, and the following.
 
     Attributes:
         offset: everything before it is done.

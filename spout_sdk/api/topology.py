@@ -40,7 +40,7 @@ OnExhausted = Literal["fail", "dead_letter"]
 """The fate of a tuple whose retries are exhausted; see `OnException`."""
 
 OnConsecutiveFailures = Literal["pause", "stop"]
-"""What a task does after `max_consecutive_failures`.
+"""The reaction of a task to `max_consecutive_failures`.
 
 - `pause`: it executes nothing for a second, tries one call, and pauses for longer after each that raises.
 - `stop`: it stops the component permanently.

@@ -107,7 +107,7 @@ class BoltAdapter:
 
     @property
     def is_expected(self) -> bool:
-        """Whether it can take no more inputs because those that run take long, as its bolt says they may."""
+        """Whether it takes no inputs because the running ones take long, within an explicit `time_limit`."""
         return False
 
     def forget_waiting(self) -> None:

@@ -16,7 +16,7 @@ _UNORDERED: Final = ("array", "map", "record")  # types whose values are no keys
 
 @dataclass(frozen=True, slots=True)
 class AsyncSettings:
-    """What an `AsyncBolt` was declared with.
+    """The settings of an `AsyncBolt`.
 
     Attributes:
         concurrency: how many inputs of a task are executed at a time.

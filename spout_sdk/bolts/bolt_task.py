@@ -139,7 +139,7 @@ class BoltTask(Task):
         self.outbox.acks.when_delivered(partial(self.inputs.tuples_delivered, self.inputs.note_tuples()))
 
     def commit(self, room: int = LARGEST_METADATA, *, in_transaction: bool = False) -> Commit | None:
-        """What may be committed: inputs whose acks are delivered, or all that is done. None before the first record.
+        """Returns the next commit: inputs whose acks are delivered, or all that is done. None before the first record.
 
         `room` is how many bytes its metadata may have.
 

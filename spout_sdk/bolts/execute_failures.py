@@ -1,4 +1,4 @@
-"""What follows when a call of a bolt raises: for its tuples, and for the task."""
+"""Handles a call of a bolt that raises: retries or fails its tuples, and pauses or ends the task."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -28,9 +28,9 @@ class Outcomes:
         inputs: its open records.
 
     Attributes:
-        retries: those that are executed again.
+        retries: inputs that wait to be executed again.
         written: how many records were written to topics of the user's.
-        untraced: how many tuples were emitted for several inputs, one of which belongs to no tree.
+        untraced: how many tuples were emitted with several anchors, including one without a tree.
     """
 
     def __init__(self, task: Task, inputs: InputOffsets) -> None:

@@ -110,7 +110,7 @@ class Retries:
             self._add(tuple_, failures, self._clock() + (by_policy if delay is None else delay), rows)
 
     def keep(self, tuple_: Tuple, until: float, rows: Any = None) -> None:
-        """A tuple is executed again at a time, and what made it fail does not count: nothing works then."""
+        """Executes a tuple again at a time, without counting the failure: the task pauses."""
         if self._outcomes.is_open(tuple_.offset):
             known = self._known.get((tuple_.offset, tuple_.index))
             self._add(tuple_, known.failures if known is not None else 1, until, rows)

@@ -95,11 +95,11 @@ class InputOffsets(OffsetManager):
         self._delivered = noted
 
     def delivered(self) -> DoneSet | None:
-        """What is done, and known to be delivered; None before the first record."""
+        """The done set whose acks are delivered; None before the first record."""
         return self._done_set({at: runs for at, runs in self._delivered.items() if at in self._packs})
 
     def settled(self) -> DoneSet | None:
-        """What is done, whether its acks are delivered or part of an open transaction; None before the first record."""
+        """The done set, including acks that are part of an open transaction; None before the first record."""
         return self._done_set(self._tuples_done())
 
     def expire(self, now: float, max_age: float) -> list[int]:

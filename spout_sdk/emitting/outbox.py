@@ -83,7 +83,7 @@ class Outbox:
         self._characters = 0
         self._resets: list[int] = []
         self._open: dict[OpenPack, None] = {}  # those with tuples, in order
-        self._unanchored = 0  # of those that are sent
+        self._unanchored = 0  # tuples that are sent
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # of tuples that were not delivered
 
     @property

@@ -1,4 +1,4 @@
-"""What is done and did not fit into the metadata of a commit: counted, and logged once."""
+"""Counts done inputs that did not fit into the metadata of a commit, and logs them once."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ LEFT_OUT = "done inputs left out of commits"
 
 
 class LeftOut:
-    """Counts and logs for a component what its commits leave out."""
+    """Counts and logs the inputs that the commits of a component leave out."""
 
     def __init__(self, component: str, counters: Counters) -> None:
         self._component = component

@@ -47,7 +47,7 @@ class SourceCommit:
         return self.done.offset
 
     def made(self, room: int = LARGEST_METADATA) -> Commit:
-        """The commit as Kafka takes it, with so many bytes of metadata."""
+        """The commit as Kafka takes it; its metadata has `room` bytes at most."""
         texts = {} if self.next_attempt is None else {ATTEMPT: str(self.next_attempt)}
         return Commit.of(self.done, texts, room)
 
@@ -157,7 +157,7 @@ class OwnedPartition:
 
     @property
     def commit(self) -> SourceCommit:
-        """What is done, or was emitted if trees are not tracked."""
+        """The commit of messages that are done, or were emitted if trees are not tracked."""
         offsets, next_attempt = self.offsets, self.next_attempt
         if not self._is_replayed:
             return SourceCommit(DoneSet(self.read_to), next_attempt)

@@ -70,7 +70,7 @@ class Replays:
         self._partitions.done(key)
 
     def share(self, calls: int, limit: int) -> int:
-        """How many of `poison` may be emitted in so many calls, while there are new messages.
+        """How many messages of `poison` may be emitted in a number of calls, while there are new messages.
 
         Half of the calls, and no more than half of the trees that may be open: what always fails holds up nothing.
         """

@@ -117,7 +117,7 @@ class KafkaSpout(AnySpout):
         first_poll: where to begin; see `FirstPoll`.
         mode: see `Mode`; `at_least_once` unless the topology follows no trees, and then `at_most_once`.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
-        max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read. None,
+        max_uncommitted_offsets: the largest distance from the first open offset of a partition to a new one. None,
             the default, for no limit: one message that fails for ever holds up no other.
 
     Attributes:

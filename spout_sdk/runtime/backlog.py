@@ -59,7 +59,7 @@ class Backlog:
     def waiting(self, partitions: Iterable[int], counters: Counters, unread: Callable[[int], int]) -> dict[str, int]:
         """Partition → tuples that are not executed; `unread` returns how many of its records are not read.
 
-        Records have as many tuples as those that were begun since the last calls.
+        The estimate uses the average number of tuples of recently begun records.
         """
         loads = {each: counters.load(each) for each in partitions}
         # A tuple that was executed again is not of another record.

@@ -44,7 +44,7 @@ class ReadingPauses:
             self.hold(partitions)
 
     def resume_executed(self, behind: Collection[int]) -> None:
-        """Reads those again of which all is executed; `behind` are partitions with something to execute."""
+        """Resumes reading of partitions whose records are all executed; `behind` are the others."""
         if self._held:
             self._held.intersection_update(behind)
             self._set()

@@ -64,7 +64,7 @@ def shares_of(loads: Sequence[Load | None]) -> list[float]:
 
 
 class _Task:
-    """What is measured of one task; sums in which older measurements count less."""
+    """Measurements of one task, as sums in which older ones count less."""
 
     def __init__(self) -> None:
         self._executed = self._busy = self._elapsed = 0.0

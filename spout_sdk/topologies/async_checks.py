@@ -1,4 +1,4 @@
-"""What the `AsyncBolt`s of a topology ask of it: how old trees may become, and how long a stop takes."""
+"""Settings of a topology that follow from its `AsyncBolt`s: the largest tree age, and how long a stop takes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
