@@ -65,6 +65,12 @@ class Works(AsyncBolt):
         if not self.futures[n].result():
             raise ValueError("refused")
 
+    def end_all(self) -> None:
+        """Runs in the event loop, where futures are created."""
+        for future in self.futures.values():
+            if not future.done():
+                future.set_result(True)
+
 
 class Rig:
     """A task that executes records with the users of `jobs`, and numbers and roots from 1 on."""
@@ -130,11 +136,6 @@ class Rig:
         return Counter(root for batch in self.bench.sink.batches for root in batch.reset_roots.tolist())
 
 
-def end(future: "asyncio.Future[bool]") -> None:
-    if not future.done():
-        future.set_result(True)
-
-
 @contextmanager
 def running(
     bolt: type[Works] = Works, guarantee: Guarantee = "at_least_once", stream: str = "default", **options: Any
@@ -143,8 +144,7 @@ def running(
     try:
         yield rig
     finally:
-        for future in rig.bolt.futures.values():
-            rig.bolt.events.call_soon_threadsafe(end, future)
+        rig.bolt.events.call_soon_threadsafe(rig.bolt.end_all)
         rig.task.cleanup()
 
 
