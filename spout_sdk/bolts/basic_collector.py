@@ -10,7 +10,9 @@ from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.collectors import OutputCollector, places_of
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.emitter import Emitter
+from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
+from tuple_tree.input_batch import InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
 
 
@@ -26,7 +28,27 @@ class BasicCollector(Emitter):
     def __init__(self, task: Task, outcomes: Outcomes) -> None:
         super().__init__(task)
         self._outcomes = outcomes
-        self._emit_hooks = task.context.hooks
+        # The place in a batch that the next tuples are anchored to.
+        self._batch: InputBatch | Joined = NO_TREES
+        self._place = 0
+
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+        """Sends a tuple, anchored to the input, to every subscriber of a stream.
+
+        Args:
+            values: one for each field of the stream, a tuple or a list.
+            stream: one of the component's streams.
+
+        Returns:
+            The tasks that receive a copy.
+
+        Raises:
+            EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
+        """
+        tasks = self._emit(values, stream, self._batch, self._place)
+        if self._hooks:
+            self._emitted(values, stream, tasks)
+        return tasks
 
     def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
@@ -37,11 +59,10 @@ class BasicCollector(Emitter):
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it.
         """
-        self._receiver = task
-        try:
-            return self._emit(values, stream=stream)
-        finally:
-            self._receiver = None
+        tasks = self._emit(values, stream, self._batch, self._place, task)
+        if self._hooks:
+            self._emitted(values, stream, tasks)
+        return tasks
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
@@ -49,6 +70,7 @@ class BasicCollector(Emitter):
             self._outcomes.reset_timeout(self.input)
 
     def _emitted(self, values: Sequence[Any], stream: str, tasks: tuple[TaskId, ...]) -> None:
+        """Calls the hooks after an emit."""
         anchors = () if self.input is None else (self.input,)
         self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
 
@@ -72,7 +94,7 @@ class BasicAdapter(BoltAdapter):
         pack = tuples[0].pack
         # Emits need nothing of an input but its place, where each has one.
         has_places = pack.starts is None and pack.offset != NO_OFFSET
-        basic._batch, basic._several = pack.batch, None
+        basic._batch = pack.batch
         failed: list[Tuple] = []
         reached = len(tuples)
         try:
@@ -81,7 +103,7 @@ class BasicAdapter(BoltAdapter):
                 if has_places:
                     basic._place = tuple_.place
                 else:
-                    basic._batch, basic._place, basic._several = places_of((tuple_,), self._outcomes)
+                    basic._batch, basic._place = places_of((tuple_,), self._outcomes)
                 try:
                     execute(tuple_, basic)
                 except Exception as error:  # noqa: BLE001 - any exception of a user's bolt

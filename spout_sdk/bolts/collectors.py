@@ -47,8 +47,7 @@ class OutputCollector(Emitter):
                 unless they were acked already.
         """
         if anchors.__class__ is Tuple and anchors.place >= 0 and not anchors.pack.settled[anchors.index]:
-            self._batch, self._place = anchors.pack.batch, anchors.place
-            tasks = self._emit(values, stream=stream)
+            tasks = self._emit(values, stream, anchors.pack.batch, anchors.place)
             if self._hooks:
                 self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))
             return tasks
@@ -169,12 +168,7 @@ class OutputCollector(Emitter):
         if anchors is None:
             self._warn_of_no_anchors()
         anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors or ())
-        self._batch, self._place, self._several = places_of(anchors, self._outcomes)
-        self._receiver = task
-        try:
-            tasks = self._emit(values, stream=stream)
-        finally:
-            self._receiver = None
+        tasks = self._emit(values, stream, *places_of(anchors, self._outcomes), task)
         if self._hooks:
             self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
         return tasks
@@ -190,8 +184,8 @@ class OutputCollector(Emitter):
             logger.warning(text, self._component, self._task.context.task)
 
 
-def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch | None, int, Joined | None]:
-    """Batch and place of what is anchored to one; or the last of several places, and all of them."""
+def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch | Joined, int]:
+    """Batch and place of what is anchored to one; or all of several places, and the last of them."""
     found: dict[int, tuple[InputBatch, int]] = {}
     context: Headers = []
     for anchor in anchors:
@@ -206,7 +200,7 @@ def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch 
         outcomes.emitted_for(anchors, found)
     places = tuple(found.values())
     if not places:
-        return InputBatch(context, is_tracked=False) if context else NO_TREES, 0, None
+        return InputBatch(context, is_tracked=False) if context else NO_TREES, 0
     if len(places) == 1 and places[0][0].trace_context == context:
-        return *places[0], None
-    return None, places[-1][1], Joined(places, context)
+        return places[0]
+    return Joined(places, context), places[-1][1]

@@ -97,21 +97,20 @@ class Outbox:
         """How many tuples that belong to no tree were added so far, one for each delivery."""
         return self._unanchored + sum(pack.unanchored for pack in self._open)
 
-    def turn(self, pack: OpenPack, batch: InputBatch | None, joined: Joined | None = None) -> None:
-        """Makes a pack ready for a tuple anchored to one place of a batch, or to `joined` places.
+    def turn(self, pack: OpenPack, batch: InputBatch | Joined) -> None:
+        """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
 
         The caller appends the row, and the place or the last of the joined ones.
         """
-        if batch is not None:
-            self._prepare(pack, batch.trace_context)
+        self._prepare(pack, batch.trace_context)
+        if not isinstance(batch, Joined):
             pack.turn(batch)
-        elif joined is not None:
-            self._prepare(pack, joined.trace_context)
-            for each, place in joined.places[:-1]:
-                pack.add(each, place)
-            pack.turn(joined.places[-1][0])
-            pack.batch = NO_BATCH
-            pack.odd.append((pack.size, len(joined.places)))
+            return
+        for each, place in batch.places[:-1]:
+            pack.add(each, place)
+        pack.turn(batch.places[-1][0])
+        pack.batch = NO_BATCH
+        pack.odd.append((pack.size, len(batch.places)))
 
     def add_columns(self, pack: OpenPack, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
         """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""

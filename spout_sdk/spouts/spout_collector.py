@@ -31,6 +31,7 @@ class SpoutCollector(Emitter):
         self._begun = task.outbox.begun
         self._trees, self._no_trees = InputBatch(), NO_TREES
         self._untracked = untracked
+        self._receiver: TaskId | None = None  # of a direct emit
         self.last_root: int | None = None
 
     def emit(
@@ -63,8 +64,7 @@ class SpoutCollector(Emitter):
             batch = self._batch_of(trace_context or [])
         if message_id is None or not self._is_tracked:
             self.last_root = None
-            self._batch, self._place = self._no_trees, 0
-            tasks = self._emit(values, stream=stream)
+            tasks = self._emit(values, stream, self._no_trees, 0, self._receiver)
             if message_id is not None:
                 # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
                 self._untracked.append(message_id)
@@ -79,8 +79,7 @@ class SpoutCollector(Emitter):
                 begun.turn(batch)
             begun.places.append(place)
             try:
-                self._batch, self._place = batch, place
-                tasks = self._emit(values, stream=stream)
+                tasks = self._emit(values, stream, batch, place, self._receiver)
             except EmitError:
                 # Nothing was added, so the tree has not begun.
                 begun.places.pop()

@@ -63,7 +63,7 @@ class OutboxRig:
                 if pack.batch is not batch:
                     self.outbox.turn(pack, batch)
             case _:
-                self.outbox.turn(pack, None, Joined(places, []))
+                self.outbox.turn(pack, Joined(places, []))
         if self.codec.max_rows == 1:
             pack.keys[pack.size] = b"key"
         pack.rows.append(row)
