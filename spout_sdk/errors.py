@@ -11,6 +11,7 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 │   ├── NotPreparedError         a spout or bolt could not be made, prepared or opened
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
+├── StateError               a state that cannot be restored or written, or a value or key that does not fit it
 ├── RolledBackError          within the SDK: what was not committed is read again
 ├── ProcessError             a process of a component could not be started
 └── BrokerError, UnsupportedVersionError and theirs: see `kafka_clients.errors`
@@ -131,6 +132,10 @@ class HeldBackError(SpoutSdkError):
         self.component = component
         self.task = task
         self.offset = offset
+
+
+class StateError(SpoutSdkError):
+    """A state that cannot be restored or written, or a value or key that does not fit it."""
 
 
 class RolledBackError(SpoutSdkError):
