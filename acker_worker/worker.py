@@ -15,9 +15,10 @@ from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.loop_runner import LoopRunner, broker_errors
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
-from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.timing import Interval
+from tuple_tree.topics import topic_specs
 
 logger = get_logger(__name__)
 

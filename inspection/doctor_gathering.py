@@ -22,8 +22,9 @@ from kafka_clients.errors import GONE, REFUSED, BrokerError, TopicsError
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
-from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic
+from tuple_tree.topics import topic_specs
 
 _POLL_SECONDS: Final = 0.1
 _PEEK_SECONDS: Final = 5.0

@@ -23,7 +23,7 @@ from kafka_clients.log_reader import LEADERLESS, Place, unanswered
 from tuple_tree.commit_metadata import DONE, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
-from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
     acker_group,
@@ -34,6 +34,7 @@ from tuple_tree.names import (
     stats_topic,
     tuples_topic,
 )
+from tuple_tree.topics import topic_specs
 
 _PAUSE_SECONDS: Final = 0.1
 _ANSWER_SECONDS: Final = 1.0

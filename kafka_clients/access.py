@@ -18,6 +18,7 @@ from tuple_tree.names import (
     component_group,
     dead_letters_topic,
     notices_topic,
+    state_topic,
     stats_topic,
     transactional_prefix,
     tuples_topic,
@@ -169,6 +170,8 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
         if any(subscription.source == name for subscription in receiver.subscriptions):
             uses[tuples_topic(topology, receiver.name)] += _WRITES
     uses[dead_letters_topic(topology)] += _WRITES
+    if getattr(component, "state", None) is not None:
+        uses[state_topic(topology, name)] += (*_READS, *_WRITES)
     if component.external and is_spout and not sources:
         # Where its messages land that do not come from a topic.
         uses[f"{topology}.replay.{name}"] += (*_READS, *_WRITES, Operation.CREATE)
@@ -185,7 +188,7 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
     shuffles = bool(manifest.shuffled_to(name)) and not component.external
     permissions.append(_stats(topology, *(_READS if shuffles else ())))
     permissions.append(Permission("group", component_group(topology, name), _READS))
-    if manifest.guarantee == "exactly_once" and not is_spout and not component.external:
+    if manifest.guarantee_of(name) == "exactly_once" and not is_spout and not component.external:
         # Each of its processes has an id of its own.
         permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))
     title = f"{'external ' if component.external else ''}{component.kind} {name}"

@@ -19,8 +19,9 @@ from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, T
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader
 from tuple_tree.errors import ManifestError
-from tuple_tree.manifest import Manifest, TopicSpec, short_retention, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
+from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
 """librdkafka properties of a client whose errors are raised by us."""

@@ -10,8 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from kafka_clients.access import component_role
 from spark_jobs.errors import ComponentRefusedError, first_line
 from tuple_tree.errors import InvalidNameError
-from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest, topic_specs
+from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
+from tuple_tree.topics import topic_specs
 
 DEFAULT_RETRY_LIMIT: Final = 10
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest, Subscription
-from tuple_tree.streams import declare
+from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest, StateManifest, Subscription
+from tuple_tree.streams import Field, declare
 
 
 def spout(name: str, fields: Sequence[str] | Mapping[str, Any] = ("word",), **settings: Any) -> SpoutManifest:
@@ -15,6 +15,13 @@ def bolt(name: str, *sources: str, **settings: Any) -> BoltManifest:
     """A bolt that receives the default streams of these components."""
     received = (Subscription(source=source, stream="default", grouping="shuffle") for source in sources)
     return BoltManifest(name=name, subscriptions=tuple(received), **settings)
+
+
+def counting(name: str, source: str, *, key: str = "word", **settings: Any) -> BoltManifest:
+    """A bolt with a state: a count for each value of a text field."""
+    subscription = Subscription(source=source, stream="default", grouping="fields", fields=(key,))
+    state = StateManifest(value=declare({"count": int}, "value", "json"), key=(Field(name=key),))
+    return BoltManifest(name=name, subscriptions=(subscription,), state=state, **settings)
 
 
 def manifest(*components: Component, topology: str = "words", **settings: Any) -> Manifest:

@@ -7,7 +7,7 @@
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
   ack batches as columns, and their shares among the partitions; `edge_runs`: vals as runs of edges.
 - `names`: what topologies, components and topics may be called.
-- `manifest`: what a topology is, as published in `acker.topologies`, and its topics.
+- `manifest`: what a topology is, as published in `acker.topologies`; `topics`: its topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs, packs among them.
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a

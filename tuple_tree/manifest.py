@@ -1,24 +1,23 @@
-"""The manifest: what a topology is, as a record of `acker.topologies` for ackers, Spark jobs and tools; its topics.
+"""The manifest: what a topology is, as a record of `acker.topologies` for ackers, Spark jobs and tools.
 
 It names no code: only components, tasks, streams and groupings, so any language can read it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from tuple_tree.errors import ManifestError
-from tuple_tree.names import (
-    TOPOLOGIES_TOPIC,
-    acks_topic,
-    check_name,
-    dead_letters_topic,
-    notices_topic,
-    stats_topic,
-    tuples_topic,
-)
+from tuple_tree.names import check_name
+from tuple_tree.streams import Field as StreamField
 from tuple_tree.streams import Stream, explain
 
 DEFAULT_ACK_PARTITIONS: Final = 8
@@ -37,6 +36,9 @@ KEYED: Final = ("fields", "partial_key")  # groupings by fields; the record's ke
 SHUFFLES: Final = ("shuffle", "local_or_shuffle", "none")  # groupings for which any task will do
 NEED_CODE: Final = ("custom", "direct", "partial_key")
 """Groupings that only code of the emitting component can follow: its own, or what it remembers of its emits."""
+
+STATE_VALUE: Final = "value"  # the name of the stream that describes the value of a state
+STATE_CODECS: Final = ("json", "avro")  # of the values of a state: any tool can read them
 
 Guarantee = Literal["at_most_once", "at_least_once", "exactly_once"]
 """Guarantee of a topology: no tracking; tracking and replays; tracking, and bolts that consume, produce,
@@ -80,8 +82,38 @@ class SpoutManifest(_Frozen):
     external: bool = False
 
 
+class StateManifest(_Frozen):
+    """The keyed state of a bolt: a value for each key, with `{topology}.state.{bolt}` as its changelog.
+
+    Attributes:
+        value: the fields of a value, with the codec of the changelog's records, json or avro.
+        is_single: whether a value is that of its one field alone.
+        key: the grouping fields of the bolt's first subscription, with their types.
+        expire_after_ms: how long a value that is not changed is kept; None: until it is deleted.
+    """
+
+    value: Stream
+    is_single: bool = False
+    key: tuple[StreamField, ...] = Field(min_length=1)
+    expire_after_ms: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> "StateManifest":
+        if self.value.name != STATE_VALUE or self.value.direct:
+            raise ValueError(f"the value of a state is a stream {STATE_VALUE!r} that is not direct")
+        if self.value.codec not in STATE_CODECS:
+            raise ValueError(f"a state has codec {' or '.join(STATE_CODECS)}, not {self.value.codec}")
+        if self.is_single and len(self.value.fields) > 1:
+            raise ValueError(f"a state of one value has one field, not {', '.join(self.value.field_names)}")
+        return self
+
+
 class BoltManifest(_Frozen):
-    """A bolt: what receives tuples, and may emit others."""
+    """A bolt: what receives tuples, and may emit others.
+
+    Attributes:
+        state: its keyed state; None if it has none.
+    """
 
     kind: Literal["bolt"] = "bolt"
     name: str
@@ -89,6 +121,15 @@ class BoltManifest(_Frozen):
     streams: tuple[Stream, ...] = ()
     subscriptions: tuple[Subscription, ...]
     external: bool = False
+    state: StateManifest | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent_state(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Readers that do not support states refuse a member that they do not know.
+        members: dict[str, Any] = dump(self)
+        if self.state is None:
+            members.pop("state", None)
+        return members
 
 
 Component = SpoutManifest | BoltManifest
@@ -138,6 +179,8 @@ class Manifest(_Frozen):
         for bolt in self.bolts:
             for subscription in bolt.subscriptions:
                 self._check_subscription(bolt.name, subscription)
+            if bolt.state is not None:
+                _check_state(bolt, bolt.state)
         for spout in self.spouts:
             if spout.timeout_ms > self.max_tree_age_ms:
                 raise ValueError(
@@ -178,6 +221,15 @@ class Manifest(_Frozen):
     @property
     def acking(self) -> bool:
         return self.guarantee != "at_most_once"
+
+    def guarantee_of(self, component: str) -> Guarantee:
+        """The guarantee that a component works with: a bolt with a state works in transactions in any topology."""
+        return "exactly_once" if getattr(self.component(component), "state", None) is not None else self.guarantee
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a bolt works in transactions."""
+        return self.guarantee == "exactly_once" or any(bolt.state is not None for bolt in self.bolts)
 
     @property
     def spouts(self) -> tuple[SpoutManifest, ...]:
@@ -251,63 +303,17 @@ class Manifest(_Frozen):
             raise ManifestError(explain(error)) from error
 
 
-_HOUR_MS: Final = 3_600_000
-_SHORT_RETENTION_MS: Final = 24 * _HOUR_MS
-_BROKER_TIME: Final = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
-_STATS_CONFIG: Final = {
-    **_BROKER_TIME,
-    "retention.ms": str(2 * _HOUR_MS),
-    # What is in the last segment stays, however old it is.
-    "segment.ms": str(_HOUR_MS // 2),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
-    name: str
-    partitions: int
-    config: dict[str, str] = field(default_factory=dict)  # given at creation
-    required: dict[str, str] = field(default_factory=dict)  # checked at every start: wrong ones lead to wrong results
-    optional: bool = False  # whether a topology does its work without it as well
-
-
-def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str | None:
-    """A warning about an ack log whose retention is shorter than trees may live; None if it is not.
-
-    A user may want it for a while, to save a disk, so it is no reason not to start: such trees time out, and are
-    replayed.
-    """
-    least, topic = least_retention_ms(manifest), acks_topic(manifest.topology)
-    # By size it may be any time, so none is promised.
-    for key, wanted, limit in (("retention.ms", least, least), ("retention.bytes", -1, float("inf"))):
-        value = config.get(key)
-        if value is not None and 0 <= int(value) < limit:
-            return (
-                f"topic {topic} has {key}={value}, but trees may live for {manifest.max_tree_age_ms} ms: those whose "
-                f"beginning is deleted time out when a worker takes over. Change it: kafka-configs --alter "
-                f"--entity-type topics --entity-name {topic} --add-config {key}={wanted}"
-            )
-    return None
-
-
-def least_retention_ms(manifest: Manifest) -> int:
-    # As long as a tree may live, as long again for the time in which no worker runs, and some to spare.
-    return 3 * manifest.max_tree_age_ms
-
-
-def topic_specs(manifest: Manifest) -> list[TopicSpec]:
-    """All topics of a topology, `acker.topologies` included."""
-    topology = manifest.topology
-    delete = {"cleanup.policy": "delete"}
-    short = {**delete, "retention.ms": str(_SHORT_RETENTION_MS)}
-    specs = [TopicSpec(TOPOLOGIES_TOPIC, 1, {"cleanup.policy": "compact"}, {"cleanup.policy": "compact"})]
-    if manifest.acking:
-        retention = max(_SHORT_RETENTION_MS, least_retention_ms(manifest))
-        config = {**_BROKER_TIME, "retention.ms": str(retention)}
-        specs.append(TopicSpec(acks_topic(topology), manifest.ack_partitions, config, _BROKER_TIME))
-    # With `at_most_once` it has no records: the group of a spout shares its partitions as tasks.
-    specs += [TopicSpec(notices_topic(topology, spout.name), spout.tasks, short, delete) for spout in manifest.spouts]
-    specs += [TopicSpec(tuples_topic(topology, bolt.name), bolt.tasks, delete, delete) for bolt in manifest.bolts]
-    specs.append(TopicSpec(dead_letters_topic(topology), 1, delete, delete))
-    specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _BROKER_TIME, optional=True))
-    return specs
+def _check_state(bolt: BoltManifest, state: StateManifest) -> None:
+    if bolt.external:
+        raise ValueError(f"bolt {bolt.name!r} is external, so the SDK cannot keep a state of it: remove its state")
+    first = next(iter(bolt.subscriptions), None)
+    fields = tuple(field.name for field in state.key)
+    if first is None or first.grouping != "fields":
+        raise ValueError(
+            f"bolt {bolt.name!r} has a state, whose keys are the fields of its first subscription: use fields_grouping"
+        )
+    if first.fields != fields:
+        raise ValueError(
+            f"the state of bolt {bolt.name!r} has the key {', '.join(fields)}, but its first subscription groups by "
+            f"{', '.join(first.fields)}"
+        )

@@ -53,6 +53,11 @@ def dead_letters_topic(topology: str) -> str:
     return f"{topology}.dead-letters"
 
 
+def state_topic(topology: str, bolt: str) -> str:
+    """The changelog of a bolt's state: a record for each key, compacted, one partition a task."""
+    return f"{topology}.state.{bolt}"
+
+
 def stats_topic(topology: str) -> str:
     return f"{topology}.stats"
 

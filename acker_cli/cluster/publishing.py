@@ -9,7 +9,7 @@ from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, StateManifest
 from tuple_tree.names import stats_topic
 from tuple_tree.streams import Stream
 
@@ -24,6 +24,11 @@ def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
     changes = []
     if published.guarantee != manifest.guarantee:
         changes.append(f"the guarantee is {manifest.guarantee}, and was {published.guarantee}")
+    states = {bolt.name: bolt.state for bolt in published.bolts}
+    for bolt in manifest.bolts:
+        old_state = states.get(bolt.name, bolt.state)
+        if old_state != bolt.state:
+            changes.append(f"the state of {bolt.name!r} is {_state(bolt.state)}, and was {_state(old_state)}")
     before = {(each.name, stream.name): stream for each in published.components for stream in each.streams}
     for component in manifest.components:
         for stream in component.streams:
@@ -33,6 +38,14 @@ def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
                     f"stream {stream.name!r} of {component.name!r} has {_shown(stream)}, and had {_shown(old)}"
                 )
     return changes
+
+
+def _state(state: StateManifest | None) -> str:
+    if state is None:
+        return "none"
+    key = ", ".join(f"{field.name}: {field.type}" for field in state.key)
+    expires = "" if state.expire_after_ms is None else f", expires after {state.expire_after_ms} ms"
+    return f"{key} → {_shown(state.value)}{expires}"
 
 
 def _shown(stream: Stream) -> str:

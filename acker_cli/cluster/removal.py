@@ -22,7 +22,7 @@ from tuple_tree.names import acker_group, acks_topic, check_name, component_grou
 _LEAVE_SECONDS: Final = 30.0
 """Seconds within which acker workers have to leave the group."""
 _LOOK_SECONDS: Final = 0.2
-_OF_COMPONENTS: Final = ("tuples", "notices", "replay")
+_OF_COMPONENTS: Final = ("tuples", "notices", "replay", "state")
 """The topics `{topology}.WORD.{component}`."""
 
 

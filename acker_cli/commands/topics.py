@@ -32,7 +32,7 @@ def create(
     from acker_cli.cluster.publishing import check_publishable
     from acker_cli.console import log_to_stderr
     from kafka_clients.catalogue import Catalogue
-    from tuple_tree.manifest import topic_specs
+    from tuple_tree.topics import topic_specs
 
     log_to_stderr(loaded.settings.log_level)
     manifest = load_from_here(reference).manifest
@@ -66,7 +66,7 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
     Exit code 1 if one is missing or is not as it has to be.
     """
     from kafka_clients.catalogue import Catalogue
-    from tuple_tree.manifest import topic_specs
+    from tuple_tree.topics import topic_specs
 
     manifest = load_from_here(reference).manifest
     specs = topic_specs(manifest)

@@ -27,8 +27,9 @@ from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
 from spout_sdk.runtime.process import collect_rarely
 from spout_sdk.runtime.supervisor import start_early as start_component_early
 from spout_sdk.statistics.metrics import ComponentCollector
-from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
+from tuple_tree.topics import topic_specs
 
 logger = get_logger(__name__)
 

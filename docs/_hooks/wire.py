@@ -103,7 +103,7 @@ def _names() -> str:
 
 def _topics() -> str:
     """What `topic_specs` says of a topology of one spout and one bolt, with everything else as it is by default."""
-    topics, sdk = importlib.import_module("tuple_tree.manifest"), importlib.import_module("spout_sdk")
+    topics, sdk = importlib.import_module("tuple_tree.topics"), importlib.import_module("spout_sdk")
     builder = sdk.TopologyBuilder("topology")
     builder.set_spout("spout", sdk.KafkaSpout("source"), tasks=2)
     bolt = type("AnyBolt", (sdk.Bolt,), {"execute": lambda _self, _tuple: None})

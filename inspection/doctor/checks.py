@@ -59,7 +59,7 @@ def check_cluster(facts: Facts) -> Iterator[Finding]:
 def check_version(facts: Facts) -> Iterator[Finding]:
     """The brokers are new enough."""
     numbers = _numbers(facts.version or "")
-    exactly_once = [each.manifest.topology for each in facts.topologies if each.manifest.guarantee == "exactly_once"]
+    exactly_once = [each.manifest.topology for each in facts.topologies if each.manifest.has_transactions]
     if numbers is None or numbers >= _OLDEST:
         return
     if numbers < _OLDEST_FOR_TRANSACTIONS and exactly_once:

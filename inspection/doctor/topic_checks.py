@@ -8,10 +8,11 @@ from confluent_kafka import TopicPartitionInfo
 
 from inspection.doctor.facts import Check, Finding, Severity, TopologyFacts
 from kafka_clients.access import VIEWER, remedy
-from tuple_tree.manifest import Manifest, TopicSpec, least_retention_ms, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic
+from tuple_tree.topics import TopicSpec, is_compacted, least_retention_ms, topic_specs
 
-_KINDS: Final = ("tuples", "notices")
+_KINDS: Final = ("tuples", "notices", "state")
 """The topics `{topology}.KIND.{component}` that only the manifest's components have."""
 
 
@@ -63,7 +64,7 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
     manifest = facts.manifest
     oldest = f"trees may live for {manifest.max_tree_age_ms} ms"
     for spec in _existing(facts):
-        if spec.name in (TOPOLOGIES_TOPIC, dead_letters_topic(manifest.topology)):
+        if spec.name in (TOPOLOGIES_TOPIC, dead_letters_topic(manifest.topology)) or is_compacted(spec):
             continue
         config = facts.configs.get(spec.name, {})
         is_log = spec.name == acks_topic(manifest.topology)

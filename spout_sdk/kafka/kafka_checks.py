@@ -12,8 +12,8 @@ from kafka_clients.catalogue import Catalogue
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
-from tuple_tree.manifest import topic_specs
 from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.topics import topic_specs
 
 ANSWER_SECONDS: Final = 10.0
 

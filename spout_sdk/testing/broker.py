@@ -15,7 +15,7 @@ from spout_sdk.errors import SpoutSdkError
 from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
 from tuple_tree.commit_metadata import LARGEST_METADATA
-from tuple_tree.manifest import TopicSpec
+from tuple_tree.topics import TopicSpec
 
 LARGEST_BATCH: Final = 1_048_588
 """Bytes of a record batch that Kafka takes by default, `max.message.bytes`: compressed, as it is sent."""

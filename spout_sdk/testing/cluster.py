@@ -15,8 +15,8 @@ from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import SimulatedAcker, SimulatedProcess
-from tuple_tree.manifest import TopicSpec, topic_specs
 from tuple_tree.streams import DEFAULT_STREAM
+from tuple_tree.topics import TopicSpec, topic_specs
 
 LARGEST_TURN: Final = 16
 """Records that a task reads, and tuples that a spout emits, at most before another has a turn."""

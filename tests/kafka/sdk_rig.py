@@ -22,9 +22,10 @@ from kafka_clients.log_reader import watermarks
 from spout_sdk import ComponentRunner, Stats, Topology
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, decode_ack_batch
 from tuple_tree.names import acks_topic, component_group, tuples_topic
+from tuple_tree.topics import topic_specs
 
 Headers = Sequence[tuple[str, str | bytes | None]]
 

@@ -16,7 +16,8 @@ from spout_sdk.testing.clients import MemoryProducer
 from tests.contract.components import Messages, MessageSpout
 from tests.contract.real import RealWorld
 from tests.topics import create_topics
-from tuple_tree.manifest import Guarantee, TopicSpec
+from tuple_tree.manifest import Guarantee
+from tuple_tree.topics import TopicSpec
 
 KEY, HEADERS = b"key", [("name", b"value"), ("empty", b""), ("none", None)]
 OF_CLIENT: Final = 1_000_000 - 36 - len(KEY) - len("namevalueemptynone") - 6

@@ -31,8 +31,9 @@ from tests.kafka.source_topologies import SOURCE
 from tests.topics import create_topics
 from tests.unit.cli.running import Run, call_acker, one_line, running_acker
 from tests.waiting import eventually
-from tuple_tree.manifest import Manifest, topic_specs
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP
+from tuple_tree.topics import topic_specs
 
 pytestmark = pytest.mark.xdist_group("secured")
 

@@ -12,7 +12,7 @@ from kafka_clients.access import (
     shortfall,
     viewer_role,
 )
-from tests.manifests import bolt, spout
+from tests.manifests import bolt, counting, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import BoltManifest, Grouping, Guarantee, Manifest, Subscription
 from tuple_tree.names import transactional_id
@@ -63,6 +63,14 @@ def test_with_exactly_once_a_bolt_has_transactional_ids_of_its_own() -> None:
     others = [acker_role(exact), operator_role(exact), component_role(exact, "a")]
     others.append(component_role(manifest(guarantee="exactly_once", external=True), "c"))
     assert not any(each.resource == "transactional-id" for role in others for each in role.permissions)
+
+
+def test_a_bolt_with_a_state_reads_and_writes_its_changelog_in_transactions() -> None:
+    stateful = manifest_of(spout("a"), counting("c", "a"), topology="t")
+    used = uses(component_role(stateful, "c"))
+    assert (used["topic:t.state.c"], used["transactional-id:t.c."]) == ("rw", "w")
+    others = (acker_role(stateful), component_role(stateful, "a"))
+    assert not any("t.state.c" in resource for role in others for resource in uses(role))
 
 
 def test_a_component_in_spark_needs_no_describe_configs() -> None:

@@ -35,7 +35,8 @@ from tuple_tree.commit_metadata import (
 )
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
-from tuple_tree.manifest import Guarantee, TopicSpec
+from tuple_tree.manifest import Guarantee
+from tuple_tree.topics import TopicSpec
 
 EVENT_TIME = tumbling(seconds=5).with_timestamp_field("at").with_watermark_interval(0.1)
 

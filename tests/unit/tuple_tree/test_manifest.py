@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tuple_tree.errors import ManifestError
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.streams import declare
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, StateManifest, Subscription
+from tuple_tree.streams import Field, declare
 
 _WORDS = declare({"word": str, "count": int})
 _LINES = SpoutManifest(name="lines", tasks=2, streams=(_WORDS,))
@@ -112,3 +112,52 @@ def test_manifests_of_other_versions_are_rejected() -> None:
         with pytest.raises(ManifestError, match=r"; publish the topology again with this version$") as raised:
             Manifest.from_json(value)
         assert "\n" not in str(raised.value)
+
+
+def _state(*key: str, **changes: Any) -> StateManifest:
+    fields = tuple(Field(name=name) for name in key or ("word",))
+    return StateManifest(**{"value": declare({"count": int}, "value", "json"), "key": fields, **changes})
+
+
+def _stateful(state: StateManifest, **changes: Any) -> BoltManifest:
+    words = Subscription(source="lines", stream="default", grouping="fields", fields=("word",))
+    return BoltManifest(**{"name": "count", "subscriptions": (words,), "state": state, **changes})
+
+
+def test_a_bolt_with_a_state_is_published_with_it_and_works_in_transactions() -> None:
+    for guarantee in ("at_most_once", "at_least_once", "exactly_once"):
+        manifest = _manifest(guarantee=guarantee, components=(_LINES, _stateful(_state(expire_after_ms=5)), _bolt("b")))
+        assert Manifest.from_json(manifest.to_json()) == manifest
+        _, count, other = json.loads(manifest.to_json())["components"]
+        assert count["state"] == {
+            "value": {
+                "name": "value",
+                "fields": [{"name": "count", "type": "long"}],
+                "codec": "json",
+                "direct": False,
+            },
+            "is_single": False,
+            "key": [{"name": "word", "type": "string"}],
+            "expire_after_ms": 5,
+        }
+        assert "state" not in other
+        assert manifest.has_transactions
+        guarantees = {each.name: manifest.guarantee_of(each.name) for each in manifest.components}
+        assert guarantees == {"lines": guarantee, "count": "exactly_once", "b": guarantee}
+    assert not _manifest().has_transactions
+
+
+def test_states_that_do_not_fit_are_refused() -> None:
+    two = declare({"a": int, "b": int}, "value", "json")
+    refused: list[tuple[Any, str]] = [
+        (lambda: _state(value=declare({"count": int}, "value")), "a state has codec json or avro, not arrow"),
+        (lambda: _state(value=declare({"count": int}, "other", "json")), "a state is a stream 'value'"),
+        (lambda: _state(value=two, is_single=True), "a state of one value has one field, not a, b"),
+        (lambda: _stateful(_state(), external=True), "bolt 'count' is external, so the SDK cannot keep a state"),
+        (lambda: _stateful(_state("count")), "has the key count, but its first subscription groups by word"),
+        (lambda: _stateful(_state(), subscriptions=_bolt().subscriptions), "first subscription: use fields_grouping"),
+        (lambda: _stateful(_state(), subscriptions=()), "first subscription: use fields_grouping"),
+    ]
+    for made, complaint in refused:
+        with pytest.raises((ValueError, ManifestError), match=complaint):
+            _manifest(components=(_LINES, made()))

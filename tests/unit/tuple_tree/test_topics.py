@@ -1,7 +1,8 @@
 """The topics of a topology, as the wire contract has them."""
 
-from tests.manifests import bolt, manifest, spout
-from tuple_tree.manifest import Guarantee, Manifest, TopicSpec, short_retention, topic_specs
+from tests.manifests import bolt, counting, manifest, spout
+from tuple_tree.manifest import Guarantee, Manifest
+from tuple_tree.topics import STORE_HOURS, TopicSpec, is_compacted, short_retention, topic_specs
 
 
 def _manifest(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> Manifest:
@@ -43,3 +44,14 @@ def test_the_stats_are_kept_for_two_hours_on_the_brokers_time() -> None:
     assert spec.required == {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
     assert int(spec.config["retention.ms"]) == 2 * 3_600_000
     assert int(spec.config["segment.ms"]) < int(spec.config["retention.ms"]), "a segment is deleted as a whole"
+
+
+def test_a_changelog_is_compacted_and_keeps_tombstones_longer_than_a_store_on_disk_may_be_closed() -> None:
+    specs = topic_specs(manifest(spout("lines"), counting("count", "lines", tasks=3)))
+    (spec,) = [spec for spec in specs if spec.name == "words.state.count"]
+    assert spec.partitions == 3
+    assert spec.required["cleanup.policy"] == "compact"
+    assert int(spec.required["delete.retention.ms"]) >= 2 * STORE_HOURS * 3_600_000
+    assert spec.required.items() <= spec.config.items()
+    assert [each.name for each in specs if is_compacted(each)] == ["acker.topologies", spec.name]
+    assert not any(".state." in name for name in _specs())

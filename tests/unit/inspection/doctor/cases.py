@@ -8,8 +8,9 @@ from confluent_kafka import Node, TopicPartitionInfo
 from inspection.doctor.facts import Backlog, Facts, Finding, TopologyFacts
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
-from tuple_tree.manifest import Guarantee, Manifest, topic_specs
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.streams import declare
+from tuple_tree.topics import topic_specs
 
 SERVERS = "kafka:9092"
 
