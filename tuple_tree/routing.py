@@ -19,7 +19,7 @@ from tuple_tree.shuffle import SetShares, Share, Shuffle
 
 HASH_SEED: Final = 42
 _SECOND_SEED: Final = 43
-_SEPARATOR: Final = b"\x1f"
+SEPARATOR: Final = b"\x1f"
 _KNOWN_VALUES: Final = 10_000
 
 
@@ -55,7 +55,7 @@ def grouping_key(values: Sequence[object]) -> bytes:
     """
     if len(values) == 1:
         return _key_part(values[0])
-    return _SEPARATOR.join(map(_key_part, values))
+    return SEPARATOR.join(map(_key_part, values))
 
 
 def _key_part(value: object) -> bytes:

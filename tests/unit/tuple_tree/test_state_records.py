@@ -1,0 +1,201 @@
+"""Records of a changelog: keys, values, and what describes it."""
+
+import datetime
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.manifests import bolt, counting, manifest, spout
+from tuple_tree.errors import VersionError, WireError
+from tuple_tree.routing import grouping_key
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, is_system, state_of
+from tuple_tree.streams import Field, declare
+
+_TOTALS = {"orders": int, "euros": float, "name": str, "is_new": bool}
+_EVERYTHING = {
+    "text": "string",
+    "raw": "bytes",
+    "small": "int",
+    "real": "float",
+    "maybe": ["null", "long"],
+    "tags": {"type": "array", "items": "string"},
+    "counts": {"type": "map", "values": "long"},
+    "colour": {"type": "enum", "name": "Colour", "symbols": ["red", "green"]},
+    "point": {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "double"}]},
+    "hash": {"type": "fixed", "name": "Hash", "size": 2},
+    "at": {"type": "long", "logicalType": "timestamp-micros"},
+    "day": {"type": "int", "logicalType": "date"},
+}
+
+
+def _keys(**types: Any) -> KeyCodec:
+    return KeyCodec([Field(name=name, type=kind) for name, kind in types.items()])
+
+
+def _values(fields: Any, codec: str = "json", *, is_single: bool = False) -> ValueCodec:
+    return ValueCodec(declare(fields, "value", codec), is_single=is_single)
+
+
+@given(
+    st.tuples(
+        st.text(st.characters(codec="utf-8", exclude_characters="\x1f")),
+        st.integers(-(2**63), 2**63 - 1),
+        st.booleans(),
+        st.none() | st.integers(-9, 9),
+    )
+)
+def test_keys_are_grouping_keys_and_are_read_back(values: tuple[Any, ...]) -> None:
+    codec = _keys(name="string", number="long", flag="boolean", maybe=["null", "long"])
+    key = codec.encode(values)
+    assert key == grouping_key(values)
+    assert codec.decode(key) == values
+    assert codec.parse([key_part.decode() for key_part in key.split(b"\x1f")]) == key
+
+
+def test_keys_that_cannot_be_stored_or_read() -> None:
+    two = _keys(name="string", number="long")
+    raw = _keys(raw="bytes")
+    assert raw.decode(raw.encode((b"a\x1fb",))) == (b"a\x1fb",), "of one field it may have any bytes"
+    assert raw.parse(["0xff00"]) == b"\xff\x00"
+    assert _keys(word="string").encode(("né\x1f",)) == "né\x1f".encode()
+    refused: list[tuple[Any, str]] = [
+        (lambda: two.encode(("a\x1fb", 1)), "has the byte 0x1f within a value"),
+        (lambda: two.encode(("a",)), r"a key has 2 values \(name, number\), not 1"),
+        (lambda: two.encode(("a", "1")), "the key's field 'number' takes int64, not str"),
+        (lambda: _keys(word="string").encode(("\ud800",)), "the key's 'utf-8' codec"),
+        (lambda: raw.encode((ABOUT_KEY,)), "begins as the keys of the SDK's own records"),
+        (lambda: two.parse(["a"]), "a key has 2 values"),
+        (lambda: two.parse(["a", "b"]), "is not of the fields name: string, number: long"),
+    ]
+    for call, complaint in refused:
+        with pytest.raises(TypeError, match=complaint):
+            call()
+    for key in (b"a", b"a\x1fb\x1fc", b"a\x1fx", b"\xff\x1f1"):
+        with pytest.raises(WireError, match="bad-key: the key"):
+            two.decode(key)
+    with pytest.raises(ValueError, match="field 'x' of type double: it must be text, bytes, an integer"):
+        _keys(x="double")
+
+
+@pytest.mark.parametrize("codec", ["json", "avro"])
+def test_values_are_read_back_alone_and_together(codec: str) -> None:
+    values = _values(_TOTALS, codec)
+    totals = [
+        {"orders": 3, "euros": 1.5, "name": 'a"é\n', "is_new": True},
+        {"orders": -(2**63), "euros": 1e300, "name": "", "is_new": False},
+        values.initial(),
+    ]
+    payloads = [values.encode(total) for total in totals]
+    assert [values.decode(payload) for payload in payloads] == totals == values.decode_all(payloads)
+    batch = values.decode_batch(payloads)
+    assert batch.to_pylist() == totals
+    assert values.encode_batch(batch) == payloads
+    assert values.decode_batch([]).num_rows == 0
+    assert values.initial() == {"orders": 0, "euros": 0.0, "name": "", "is_new": False}
+    if codec == "json":
+        assert [json.loads(payload) for payload in payloads] == totals, "any JSON tool can read it"
+
+
+@pytest.mark.parametrize("codec", ["json", "avro"])
+def test_a_single_value_is_written_alone(codec: str) -> None:
+    for kind, value in ((int, 7), (str, "é"), (["null", "string"], None), ({"type": "array", "items": "long"}, [1, 2])):
+        values = _values({"value": kind}, codec, is_single=True)
+        payloads = [values.encode(value), values.encode(values.initial())]
+        assert values.decode_all(payloads) == [value, values.initial()]
+        assert codec != "json" or json.loads(payloads[0]) == value
+
+
+def test_initial_values_of_all_types_are_written_and_are_made_anew() -> None:
+    values = _values(_EVERYTHING, "avro")
+    first = values.initial()
+    assert first["colour"] == "red"
+    assert first["point"] == {"x": 0.0}
+    assert (first["at"].year, first["day"], first["hash"]) == (1970, datetime.date(1970, 1, 1), b"\0\0")
+    assert values.decode(values.encode(first)) == first
+    first["tags"].append("x")
+    assert values.initial()["tags"] == []
+
+
+def test_values_that_do_not_fit_are_refused_with_field_and_declaration() -> None:
+    good = {"orders": 1, "euros": 1.0, "name": "", "is_new": True}
+    declared = "declared are orders: long, euros: double, name: string, is_new: boolean"
+    refused: list[tuple[Any, str]] = [
+        ({**good, "orders": "x"}, r"field 'orders' of the state is declared as long, and 'x' \(str\) does not fit"),
+        ({**good, "orders": 2**63}, "field 'orders' of the state is declared as long"),
+        ({**good, "orders": True}, r"declared as long, and True \(bool\) does not fit"),
+        (
+            {**good, "euros": float("nan")},
+            r"declared as double, and nan \(float\) does not fit",
+        ),
+        ({**good, "name": "\ud800"}, "field 'name' of the state is declared as string"),
+        ({**good, "other": 1}, f"a value of the state has the unknown field 'other': {declared}"),
+        ({"orders": 1}, f"a value of the state lacks the field 'euros': {declared}"),
+        (5, "a value of the state is a mapping with the fields orders: long, .*, not int"),
+    ]
+    for value, complaint in refused:
+        with pytest.raises(TypeError, match=complaint):
+            _values(_TOTALS).encode(value)
+    assert _values(_TOTALS).encode({**good, "euros": 1}) == _values(_TOTALS).encode(good), "as the codecs of streams"
+    with pytest.raises(
+        TypeError, match=r"declared as bytes.* JSON has no type for a bytes: declare the state with codec"
+    ):
+        _values({"raw": bytes}).encode({"raw": b""})
+    with pytest.raises(TypeError, match=r'declared as \{"type": "array", "items": "long"\}'):
+        _values({"tags": {"type": "array", "items": "long"}}).encode({"tags": ["x"]})
+
+
+def test_payloads_that_cannot_be_read() -> None:
+    values = _values({"count": int})
+    good = values.encode({"count": 1})
+    for bad in (b"", b"{", b"[]", b'{"other":1}', good + b"," + good, b"\xff"):
+        for payloads in ([bad], [good, bad], [bad, good]):
+            with pytest.raises(WireError, match="is not JSON with the fields count: long"):
+                values.decode_all(payloads)
+    with pytest.raises(WireError, match=r"is not Avro with the fields count: long.*1 bytes follow"):
+        _values({"count": int}, "avro").decode(b"\x02\x02")
+    with pytest.raises(WireError, match="a value is not of the fields count: long: field 'count' takes int64"):
+        values.decode_batch([b'{"count":"x"}'])
+
+
+def test_a_changelog_is_described() -> None:
+    states = manifest(spout("lines"), counting("count", "lines"), bolt("other", "lines"))
+    about = About.of(states, "count", {"lines": {"in": "id-1"}})
+    assert About.from_json(about.to_json()) == about
+    assert about.difference(About.of(states, "count")) == "", "sources may change"
+    assert about.changed_sources(About.of(states, "count", {"lines": {"in": "id-1", "more": "id-3"}})) == []
+    assert about.changed_sources(About.of(states, "count", {"lines": {"in": "id-2"}})) == ["lines"]
+    renamed = About.of(manifest(spout("lines"), counting("count", "lines"), topology="other"), "count")
+    assert about.difference(renamed) == "it is of bolt 'count' of topology 'words'"
+    for changes, difference in (
+        ({"key": (Field(name="page"),)}, "its keys are word: string, and the manifest has page: string"),
+        (
+            {"value": declare({"n": int}, "value", "avro")},
+            r"its values are count: long (json), and the manifest has n: ",
+        ),
+        ({"is_single": True}, "its values are count: long (json), and the manifest has one value, count: long (json)"),
+    ):
+        parts = {name: getattr(about, name) for name in About.__slots__}
+        assert about.difference(About(**{**parts, **changes})).startswith(difference)
+    later = about.to_json().replace(b'"version":1', b'"version":2')
+    with pytest.raises(VersionError, match="the changelog is of version 2, and this is version 1"):
+        About.from_json(later)
+    for bad in (None, b"", b"[]", b'{"version":1}', b"\xff"):
+        with pytest.raises(WireError, match="bad-about"):
+            About.from_json(bad)
+    with pytest.raises(ValueError, match="'other' of topology 'words' has no state: count has one"):
+        state_of(states, "other")
+    assert is_system(ABOUT_KEY)
+    assert is_system(SYSTEM_PREFIX)
+    assert not is_system(b"word")
+
+
+def test_columns_of_types_without_a_form_in_arrow_pass_through_batches() -> None:
+    values = _values({"tags": {"type": "array", "items": "string"}, "maybe": ["null", "long"]})
+    payloads = [values.encode({"tags": ["a"], "maybe": None}), values.encode({"tags": [], "maybe": 3})]
+    batch = values.decode_batch(payloads)
+    assert batch.schema.field("maybe").type == pa.int64()
+    assert values.encode_batch(batch) == payloads
