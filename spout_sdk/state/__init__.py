@@ -1,0 +1,6 @@
+"""Keyed state of bolts: the identities that a task has applied, and the positions that are known to be done.
+
+- `identity_table`: a hash table of identities
+- `known_done`: the done positions of source partitions
+- `applied`: of a task, the identities that its state has
+"""

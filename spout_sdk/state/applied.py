@@ -1,0 +1,354 @@
+"""The identities of tuples that a task with a state has applied, so that each one changes the state once.
+
+A failed tree is emitted again, and its tuples come again, perhaps long after the tree that succeeded. Such a tuple has
+the identity of the one that was applied: the position of the source message, and a path. Three rules:
+
+1. A tuple whose position is known to be done is a repeat. Done is what the spout has committed.
+2. A tuple whose identity is kept is a repeat. Identities are kept from the transaction that applies them, and are part
+   of the state.
+3. Identities are dropped from the state when their positions are known to be done. What is known is part of the state
+   then, in the same transaction, because a later commit of the spout may say less.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spout_sdk.state.identity_table import IdentityTable, hashes
+from spout_sdk.state.known_done import KnownDone
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError, VersionError, WireError
+from tuple_tree.ids import ID_BYTES, ID_MASK, IdColumn
+from tuple_tree.state_records import SYSTEM_PREFIX
+
+NO_POSITION: Final = ID_MASK
+"""In place of the position of a tuple that has no identity."""
+
+APPLIED_PREFIX: Final = SYSTEM_PREFIX + b"applied/"
+"""The beginning of the keys of records with identities that a transaction has applied; a number follows, of 8 bytes."""
+DONE_PREFIX: Final = SYSTEM_PREFIX + b"done/"
+"""The beginning of the keys of records with the known done offsets of a partition, whose key follows, of 4 bytes."""
+
+MOST_OF_RECORD: Final = 32_768
+"""Identities of a record: half a megabyte, as a record has a megabyte at most."""
+
+_LEAST_ROOM: Final = 192  # of the table
+_FEW: Final = 24  # up to this number numpy takes longer than Python
+_NEVER: Final = -1
+_VERSION: Final = 1
+_HEAD: Final = Struct(">BI")  # version, and number of identities
+_OFFSET: Final = Struct(">BQ")  # version, and offset
+_NUMBER: Final = Struct(">Q")
+_PARTITION: Final = Struct(">I")
+_WIRE: Final = np.dtype(">u8")
+_no_position: Final = np.uint64(NO_POSITION)
+_REMEDY: Final = "run the version that has written it, or reset the state"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A record of the changelog that has identities: where they are in the table's columns.
+
+    `watched` is one of its positions that was not known to be done; while it is not, the record stays.
+    """
+
+    begin: int
+    end: int
+    watched: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What `changes` has returned, until it is committed."""
+
+    end: int  # of the identities in the table's columns
+    kept: Mapping[int, _Kept]
+    deleted: frozenset[int]
+    done: frozenset[int]  # partitions whose done offsets are in it
+    learned: int
+
+
+class Applied:
+    """What a task has applied, of positions that are not known to be done; and what is known to be done.
+
+    Of one transaction after the other: check tuples with `is_repeat` or `is_applied`, apply the others, and `note`
+    these. Before the transaction is committed, write `changes`, and afterwards call `committed`. If it is aborted, drop
+    the object, and make another one with `restored`.
+
+    Memory is that of the messages that are open: 24 to 60 bytes an identity.
+    """
+
+    def __init__(self) -> None:
+        self._table = IdentityTable(_LEAST_ROOM)
+        self._singles: dict[tuple[int, int], None] = {}  # noted one by one, and not in the table yet
+        self._done = KnownDone()
+        self._learned = 0  # how often more was known
+        self._swept = 0  # the same when no record was left whose watched position is known to be done
+        self._unwritten: set[int] = set()  # partitions of which more is known than the changelog has
+        self._kept: dict[int, _Kept] = {}  # by the number in the record's key
+        self._begin = 0  # of the identities of the open transaction in the table's columns
+        self._next = 0  # the number of the next record
+        self._changes: _Changes | None = None
+
+    @classmethod
+    def restored(cls, records: Iterable[tuple[bytes, bytes]]) -> "Applied":
+        """What the SDK's records of a changelog have; those of other kinds are left out.
+
+        Raises:
+            VersionError: if another version has written one.
+            WireError: if one cannot be read.
+        """
+        applied = cls()
+        numbered = {}
+        done = {}
+        for key, value in records:
+            if key.startswith(APPLIED_PREFIX):
+                numbered[_number_of(key, APPLIED_PREFIX, _NUMBER)] = read_identities(value)
+            elif key.startswith(DONE_PREFIX):
+                done[_number_of(key, DONE_PREFIX, _PARTITION)] = read_done(value)
+        applied._done.learn(done)
+        for number, (positions, paths) in sorted(numbered.items()):
+            begin = applied._table.size
+            applied._insert(positions, paths)
+            applied._kept[number] = _Kept(begin, applied._table.size, int(positions[-1]))
+            applied._next = number + 1
+        applied._begin = applied._table.size
+        applied._swept = _NEVER
+        return applied
+
+    @property
+    def kept(self) -> int:
+        """How many identities are in memory."""
+        return self._table.size + len(self._singles)
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of the table."""
+        return self._table.size_bytes
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether `changes` returns any record now."""
+        return self._begin < self._table.size or bool(self._singles) or bool(self._deletable())
+
+    def is_repeat(self, positions: IdColumn, paths: IdColumn) -> NDArray[np.bool_]:
+        """Returns True for the tuples that do not change the state, because they have changed it before.
+
+        Of several tuples of these columns with the same identity, it returns False for the first. If that is not
+        applied in the end, none of the others may be acked: ask `is_applied` for each of them, or fail them all.
+        """
+        self._flush()
+        if len(positions) <= _FEW:
+            return self._are_repeats(positions.tolist(), paths.tolist())
+        positions, paths = _native(positions), _native(paths)
+        hashed = hashes(positions, paths)
+        repeats = self._table.find(hashed, positions, paths)
+        repeats |= self._done.contains(positions)
+        in_order = np.sort(hashed)
+        if (in_order[1:] == in_order[:-1]).any():
+            repeats |= _is_again(positions, paths)
+        return repeats
+
+    def is_applied(self, position: int, path: int) -> bool:
+        """Whether a tuple does not change the state, because it has changed it before."""
+        if position == NO_POSITION:
+            return False
+        return self._done.has(position) or (position, path) in self._singles or self._table.has(position, path)
+
+    def note(self, positions: IdColumn, paths: IdColumn) -> None:
+        """Notes tuples that the open transaction has applied."""
+        if len(positions) <= _FEW:
+            for position, path in zip(positions.tolist(), paths.tolist(), strict=True):
+                self.note_one(position, path)
+            return
+        positions, paths = _native(positions), _native(paths)
+        if not (has := positions != _no_position).all():
+            positions, paths = positions[has], paths[has]
+        self._insert(positions, paths)
+
+    def note_one(self, position: int, path: int) -> None:
+        """Notes a tuple that the open transaction has applied."""
+        if position != NO_POSITION:
+            self._singles[position, path] = None
+            if len(self._singles) > MOST_OF_RECORD:
+                self._flush()
+
+    def learn(self, done: Mapping[int, DoneSet]) -> None:
+        """Adds what commits of spouts have, by partition key: `spout << 12 | number of the partition`."""
+        if more := self._done.learn(done):
+            self._unwritten |= more
+            self._learned += 1
+
+    def changes(self) -> Mapping[bytes, bytes | None]:
+        """The records of the open transaction for the changelog, by key; None deletes a record.
+
+        Nothing may be noted between this and `committed`.
+        """
+        self._flush()
+        table = self._table
+        records: dict[bytes, bytes | None] = {}
+        kept = {}
+        for number, begin in enumerate(range(self._begin, table.size, MOST_OF_RECORD), self._next):
+            end = min(begin + MOST_OF_RECORD, table.size)
+            positions, paths = table.positions[begin:end], table.paths[begin:end]
+            records[APPLIED_PREFIX + _NUMBER.pack(number)] = identities_value(positions, paths)
+            kept[number] = _Kept(begin, end, int(positions[-1]))
+        deleted = self._deletable()
+        for number in deleted:
+            records[APPLIED_PREFIX + _NUMBER.pack(number)] = None
+        done = frozenset(self._unwritten) if deleted else frozenset()
+        for partition in done:
+            records[DONE_PREFIX + _PARTITION.pack(partition)] = done_value(self._done.of(partition))
+        self._changes = _Changes(table.size, kept, deleted, done, self._learned)
+        return records
+
+    def committed(self) -> None:
+        """The transaction with the last `changes` is committed."""
+        changes, self._changes = self._changes, None
+        if changes is None:
+            return
+        for number in changes.deleted:
+            del self._kept[number]
+        self._kept |= changes.kept
+        self._next += len(changes.kept)
+        self._begin = changes.end
+        if changes.learned == self._learned:
+            self._unwritten -= changes.done
+        if any(self._done.has(each.watched) for each in changes.kept.values()):
+            self._swept = _NEVER
+        elif changes.deleted:
+            self._swept = changes.learned
+
+    def _are_repeats(self, positions: list[int], paths: list[int]) -> NDArray[np.bool_]:
+        repeats = np.zeros(len(positions), bool)
+        seen = set()
+        for at, identity in enumerate(zip(positions, paths, strict=True)):
+            if self.is_applied(*identity) or identity in seen:
+                repeats[at] = True
+            elif identity[0] != NO_POSITION:
+                seen.add(identity)
+        return repeats
+
+    def _flush(self) -> None:
+        """Moves the tuples that were noted one by one to the table."""
+        if self._singles:
+            columns = np.array([*self._singles], np.uint64)
+            self._singles.clear()
+            self._insert(np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1]))
+
+    def _insert(self, positions: IdColumn, paths: IdColumn) -> None:
+        if self._table.size + len(positions) > self._table.room:
+            self._remake(len(positions))
+        self._table.insert(hashes(positions, paths), positions, paths)
+
+    def _remake(self, more: int) -> None:
+        """Makes the table anew with room for more identities, without those whose positions are known to be done."""
+        old = self._table
+        positions, paths = old.positions[: old.size], old.paths[: old.size]
+        is_left = ~self._done.contains(positions)
+        is_left[self._begin :] = True
+        before = np.concatenate(([0], is_left.cumsum()))
+        for each in self._kept.values():
+            each.begin, each.end = int(before[each.begin]), int(before[each.end])
+        self._begin = int(before[self._begin])
+        self._table = IdentityTable(max(_LEAST_ROOM, 2 * (int(before[-1]) + more)))
+        positions, paths = positions[is_left], paths[is_left]
+        self._table.insert(hashes(positions, paths), positions, paths)
+
+    def _deletable(self) -> frozenset[int]:
+        """The records of the changelog all of whose positions are known to be done."""
+        if self._swept == self._learned:
+            return frozenset()
+        numbers = [*self._kept]
+        watched = np.fromiter((self._kept[number].watched for number in numbers), np.uint64, len(numbers))
+        deletable = []
+        for at in self._done.contains(watched).nonzero()[0].tolist():
+            kept = self._kept[numbers[at]]
+            positions = self._table.positions[kept.begin : kept.end]
+            left = positions[~self._done.contains(positions)]
+            if len(left):
+                kept.watched = int(left[-1])
+            else:
+                deletable.append(numbers[at])
+        if not deletable:
+            self._swept = self._learned
+        return frozenset(deletable)
+
+
+def identities_value(positions: IdColumn, paths: IdColumn) -> bytes:
+    """The value of a record of identities: version, number, positions, and paths, or one path if all are equal."""
+    if (paths == paths[:1]).all():
+        paths = paths[:1]
+    return _HEAD.pack(_VERSION, len(positions)) + positions.astype(_WIRE).tobytes() + paths.astype(_WIRE).tobytes()
+
+
+def read_identities(value: bytes) -> tuple[IdColumn, IdColumn]:
+    """The positions and paths of a record's value. Raises as `Applied.restored`."""
+    size = _head("identities", value, _HEAD)
+    columns, whole, one = value[_HEAD.size :], 2 * size * ID_BYTES, (size + 1) * ID_BYTES
+    if not size or len(columns) not in (whole, one):
+        raise _unreadable("identities", f"{size} of them need {whole} or {one} bytes, and there are {len(columns)}")
+    ids = np.frombuffer(columns, _WIRE).astype(np.uint64)
+    paths = ids[size:]
+    return ids[:size], paths if len(paths) == size else np.full(size, paths[0])
+
+
+def done_value(done: DoneSet) -> bytes:
+    """The value of a record of done offsets: version, offset, and the text of the set."""
+    return _OFFSET.pack(_VERSION, done.offset) + done.text.encode()
+
+
+def read_done(value: bytes) -> DoneSet:
+    """The set of a record's value. Raises as `Applied.restored`."""
+    offset = _head("done offsets", value, _OFFSET)
+    try:
+        return DoneSet.read(offset, value[_OFFSET.size :].decode())
+    except (UnicodeDecodeError, CommitError) as error:
+        raise _unreadable("done offsets", f"the set behind offset {offset} is damaged") from error
+
+
+def _head(kind: str, value: bytes, layout: Struct) -> int:
+    """The number behind the version."""
+    if value and value[0] != _VERSION:
+        raise VersionError(
+            f"a state has a record of {kind} of version {value[0]}, and this program reads version {_VERSION}: "
+            f"{_REMEDY}"
+        )
+    try:
+        _, number = layout.unpack_from(value)
+    except struct.error as error:
+        raise _unreadable(kind, f"it has {len(value)} bytes, fewer than its head") from error
+    return int(number)
+
+
+def _unreadable(kind: str, detail: str) -> WireError:
+    return WireError("bad-state-record", f"a state has a record of {kind} that cannot be read ({detail}): {_REMEDY}")
+
+
+def _number_of(key: bytes, prefix: bytes, layout: Struct) -> int:
+    """The number in a key."""
+    try:
+        (number,) = layout.unpack(key[len(prefix) :])
+    except struct.error as error:
+        raise _unreadable("the SDK", f"its key is {key!r}") from error
+    return int(number)
+
+
+def _native(column: IdColumn) -> IdColumn:
+    return column if column.dtype.isnative else column.astype(np.uint64)
+
+
+def _is_again(positions: IdColumn, paths: IdColumn) -> NDArray[np.bool_]:
+    """Returns True for tuples whose identity an earlier one of the columns has."""
+    again = np.zeros(len(positions), bool)
+    seen = set()
+    for at, identity in enumerate(zip(positions.tolist(), paths.tolist(), strict=True)):
+        if identity[0] != NO_POSITION:
+            again[at] = identity in seen
+            seen.add(identity)
+    return again

@@ -1,0 +1,149 @@
+"""A hash table of identities in numpy arrays, which finds and inserts columns of them.
+
+It is an open-addressing table. A bucket has 16 slots, and each slot has 15 bits of the hash of its identity, and where
+this lies in the columns. What is not in the table is found in no slot of its bucket, without a look at the columns.
+What is in it is compared exactly.
+
+Identities are never removed one by one. When the table is full, it is made anew of those that are left.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuple_tree.edges import FACTORS
+from tuple_tree.ids import ID_MASK, IdColumn
+
+Mask = NDArray[np.bool_]
+
+_SLOTS: Final = 16  # of a bucket
+_MOST_FILLED: Final = 12  # of the slots of a bucket, on average
+_AT_ONCE: Final = 16_384  # identities that are inserted at once
+_TAG_BITS: Final = 15
+_USED: Final = 1 << _TAG_BITS
+_FACTOR: Final = 0x9E3779B97F4A7C15
+_HALF: Final = 32
+_factor, _mixer, _half = (np.uint64(number) for number in (_FACTOR, FACTORS[0], _HALF))
+_tag_mask, _used = np.uint64(_USED - 1), np.uint64(_USED)
+
+
+def hashes(positions: IdColumn, paths: IdColumn) -> IdColumn:
+    """The hash of each identity; each bit of a position and a path changes bits at both ends."""
+    hashed: IdColumn = positions * _factor
+    hashed ^= paths
+    hashed ^= hashed >> _half
+    hashed *= _mixer
+    hashed ^= hashed >> _half
+    return hashed
+
+
+def hash_of(position: int, path: int) -> int:
+    """The hash of one identity."""
+    hashed = position * _FACTOR & ID_MASK ^ path
+    hashed = (hashed ^ hashed >> _HALF) * FACTORS[0] & ID_MASK
+    return hashed ^ hashed >> _HALF
+
+
+class IdentityTable:
+    """Identities in the order in which they came, and a hash table of them.
+
+    Args:
+        room: how many identities it must have room for, at least.
+
+    Attributes:
+        size: how many identities it has.
+        room: how many it has room for. It must be made anew before there are more.
+        positions, paths: of all identities, and behind these what is not set yet.
+    """
+
+    __slots__ = ("_buckets", "_filled", "_places", "_tags", "paths", "positions", "room", "size")
+
+    def __init__(self, room: int) -> None:
+        self._buckets = buckets = max(1, -(-room // _MOST_FILLED))
+        self._tags = np.zeros((buckets, _SLOTS), np.uint16)
+        self._places = np.zeros(buckets * _SLOTS, np.uint32)
+        self._filled = np.zeros(buckets, np.uint8)
+        self.room = buckets * _MOST_FILLED
+        self.positions = np.empty(self.room, np.uint64)
+        self.paths = np.empty(self.room, np.uint64)
+        self.size = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of its arrays."""
+        return sum(each.nbytes for each in (self._tags, self._places, self._filled, self.positions, self.paths))
+
+    def find(self, hashed: IdColumn, positions: IdColumn, paths: IdColumn) -> Mask:
+        """Returns True for identities that the table has."""
+        found = np.zeros(len(hashed), bool)
+        buckets, tags = self._homes(hashed)
+        rows = None  # of the identities that are looked for; None for all
+        while True:
+            matches = self._tags.take(buckets, 0) == tags[:, None]
+            if matches.any():
+                at, slots = matches.nonzero()
+                places = self._places[buckets[at] * _SLOTS + slots]
+                chosen = at if rows is None else rows[at]
+                equal = (self.positions[places] == positions[chosen]) & (self.paths[places] == paths[chosen])
+                found[chosen[equal]] = True
+            full = (self._filled.take(buckets) == _SLOTS).nonzero()[0]
+            if not len(full):
+                return found
+            rows = full if rows is None else rows[full]
+            buckets = self._behind(buckets[full])
+            tags = tags[full]
+
+    def has(self, position: int, path: int) -> bool:
+        """Whether the table has an identity."""
+        hashed = hash_of(position, path)
+        bucket, tag = (hashed >> _HALF) * self._buckets >> _HALF, hashed & _USED - 1 | _USED
+        while True:
+            tags = self._tags[bucket].tolist()
+            if tag in tags:
+                for slot, other in enumerate(tags):
+                    if other == tag:
+                        place = self._places.item(bucket * _SLOTS + slot)
+                        if self.positions.item(place) == position and self.paths.item(place) == path:
+                            return True
+            if not tags[-1]:
+                return False
+            bucket = (bucket + 1) % self._buckets
+
+    def insert(self, hashed: IdColumn, positions: IdColumn, paths: IdColumn) -> None:
+        """Inserts identities that the table does not have. There must be room for them."""
+        begin, end = self.size, self.size + len(hashed)
+        self.positions[begin:end] = positions
+        self.paths[begin:end] = paths
+        self.size = end
+        for first in range(0, len(hashed), _AT_ONCE):
+            part = hashed[first : first + _AT_ONCE]
+            self._fill(part, np.arange(begin + first, begin + first + len(part), dtype=np.uint32))
+
+    def _fill(self, hashed: IdColumn, places: NDArray[np.uint32]) -> None:
+        buckets, tags = self._homes(hashed)
+        flat = self._tags.reshape(-1)
+        while len(places):
+            filled = self._filled.take(buckets)
+            if len(full := (filled == _SLOTS).nonzero()[0]):
+                buckets[full] = self._behind(buckets[full])
+                continue
+            # Those of the same bucket write to the same slot, the last one stays, and the others write to the next.
+            slots = buckets * _SLOTS + filled
+            self._places[slots] = places
+            is_in = self._places[slots] == places
+            flat[slots[is_in]] = tags[is_in]
+            self._filled[buckets[is_in]] += np.uint8(1)
+            left = (~is_in).nonzero()[0]
+            places, buckets, tags = places[left], buckets[left], tags[left]
+
+    def _homes(self, hashed: IdColumn) -> tuple[NDArray[np.intp], NDArray[np.uint16]]:
+        """The bucket of each hash, where the search begins, and its tag."""
+        buckets = (hashed >> _half) * np.uint64(self._buckets) >> _half
+        return buckets.astype(np.intp), (hashed & _tag_mask | _used).astype(np.uint16)
+
+    def _behind(self, buckets: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The next bucket of each; the first one is behind the last."""
+        behind = buckets + 1
+        behind[behind == self._buckets] = 0
+        return behind
