@@ -19,6 +19,7 @@ Folders, in the order in which a tuple passes through them:
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.
+- `state`: keyed state of bolts: which tuples it has applied.
 - `statistics`: counters, their snapshots, metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 
