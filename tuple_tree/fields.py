@@ -162,10 +162,21 @@ def _is_text(value: str) -> bool:
 
 
 def all_fit(columns: Sequence[Column]) -> Callable[[Values], bool]:
-    """A check whether a tuple is a row as it is: one expression, because it is evaluated for each tuple."""
-    tests = [f"len(row) == {len(columns)}", *(column.fits(f"row[{at}]") for at, column in enumerate(columns))]
-    made: Callable[[Values], bool] = eval(f"lambda row: {' and '.join(tests)}", {"is_text": _is_text})  # noqa: S307
-    return made
+    """A check whether a tuple is a row as it is: its source is made for the columns, as it is called for each tuple."""
+    values = [f"value_{at}" for at in range(len(columns))]
+    tests = [column.fits(value) for column, value in zip(columns, values, strict=True)]
+    source = f"""
+def fits(row):
+    try:
+        {"".join(f"{value}, " for value in values) or "()"} = row
+    except ValueError:
+        return False
+    return {" and ".join(tests) or "True"}
+"""
+    made: dict[str, Any] = {"is_text": _is_text}
+    exec(source, made)  # noqa: S102
+    fits: Callable[[Values], bool] = made["fits"]
+    return fits
 
 
 Flaw = tuple[type[Exception], str]
