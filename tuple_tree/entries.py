@@ -4,14 +4,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tuple_tree.ids import NO_IDS, IdColumn
 
 LARGEST_BATCH: Final = 32_768
 """Entries of a batch of each kind, at most: a bolt may ack any number of tuples at once, and a batch fits a record."""
 
-_NO_PLACES: Final = np.empty(0, dtype=np.intp)
+# The columns of each kind of entry.
+_KINDS: Final = (
+    ("init_roots", "init_vals"),
+    ("ack_roots", "ack_vals"),
+    ("fail_roots", "fail_messages"),
+    ("reset_roots",),
+)
 
 
 class Entries(NamedTuple):
@@ -26,40 +31,37 @@ class Entries(NamedTuple):
     reset_roots: IdColumn = NO_IDS
 
     def shares(self, partitions: int, largest: int = LARGEST_BATCH) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields the columns of an `AckBatch` for each batch: partition, and its columns by name.
+        """Yields columns of an `AckBatch` for each batch: partition, and the columns with entries by name.
 
         An entry belongs to partition `root mod partitions`. Partitions rise; a batch has `largest` entries of each kind
         at most, and the batches of a partition keep the order of the entries.
         """
-        each = [_places(roots, partitions) for roots in (self.init_roots, self.ack_roots, self.fail_roots)]
-        each.append(_places(self.reset_roots, partitions))
-        for partition in sorted(set().union(*each)):
-            places = [of_kind.get(partition, _NO_PLACES) for of_kind in each]
-            for begin in range(0, max(map(len, places)), largest):
-                inits, acks, fails, resets = (of_kind[begin : begin + largest] for of_kind in places)
-                yield (
-                    partition,
-                    {
-                        "init_roots": self.init_roots[inits],
-                        "init_vals": self.init_vals[inits],
-                        "ack_roots": self.ack_roots[acks],
-                        "ack_vals": self.ack_vals[acks],
-                        "fail_roots": self.fail_roots[fails],
-                        "fail_messages": tuple(self.fail_messages[place] for place in fails),
-                        "reset_roots": self.reset_roots[resets],
-                    },
-                )
+        shares: dict[int, dict[str, Any]] = {}
+        for names in _KINDS:
+            columns = [getattr(self, name) for name in names]
+            if len(columns[0]):
+                for partition, share in _divided(columns, partitions):
+                    shares.setdefault(partition, {}).update(zip(names, share, strict=True))
+        for partition in sorted(shares):
+            named = shares[partition]
+            for begin in range(0, max(map(len, named.values())), largest):
+                parts = {name: column[begin : begin + largest] for name, column in named.items()}
+                yield partition, {name: part for name, part in parts.items() if len(part)}
 
 
-def _places(roots: IdColumn, partitions: int) -> dict[int, NDArray[np.intp]]:
-    """Partition → positions of its roots, rising."""
-    if not len(roots):
-        return {}
+def _divided(columns: Sequence[Any], partitions: int) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yields the columns of each partition with entries of a kind, in their order; the first column has the roots."""
+    roots = columns[0]
     # Numpy sorts narrow integers by radix, ten times faster.
     owners = (roots % np.uint64(partitions)).astype(np.min_scalar_type(partitions))
     if (owners == owners[0]).all():
-        return {int(owners[0]): np.arange(len(roots))}
+        yield int(owners[0]), columns
+        return
     order = np.argsort(owners, kind="stable")
     ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
-    starts = [0, *ends]
-    return {partition: order[starts[partition] : end] for partition, end in enumerate(ends) if end > starts[partition]}
+    ordered = [
+        column[order] if isinstance(column, np.ndarray) else [column[place] for place in order] for column in columns
+    ]
+    for partition, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        if begin < end:
+            yield partition, [column[begin:end] for column in ordered]

@@ -76,7 +76,7 @@ class AckBatch:
     ack_roots: IdColumn = field(default_factory=_no_ids)
     ack_vals: IdColumn = field(default_factory=_no_ids)
     fail_roots: IdColumn = field(default_factory=_no_ids)
-    fail_messages: tuple[str, ...] = ()  # why, one for each of `fail_roots`
+    fail_messages: Sequence[str] = ()  # why, one for each of `fail_roots`
     reset_roots: IdColumn = field(default_factory=_no_ids)  # trees whose clock starts again
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class NoticeBatch:
     failed_roots: IdColumn = field(default_factory=_no_ids)
     fail_reasons: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
     """`FailReason` numbers, one for each of `failed_roots`."""
-    fail_messages: tuple[str, ...] = ()  # one for each of `failed_roots`, empty without a message of a bolt
+    fail_messages: Sequence[str] = ()  # one for each of `failed_roots`, empty without a message of a bolt
     failed_by: tuple[str, ...] = ()
     """The writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It travels in
     a header, and only people read it."""

@@ -77,7 +77,7 @@ class AckLog:
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
-            self._send(sent, partition, share, self.spout if len(share["init_roots"]) else None)
+            self._send(sent, partition, share, self.spout if "init_roots" in share else None)
 
     def when_delivered(self, call: Callable[[], None]) -> None:
         """Calls a function when all that was sent is delivered, which may be now."""

@@ -82,24 +82,23 @@ class OpenPack(PlacedRuns):
             return Columns(rows, AnchorColumns.none(len(rows)))
         seed = new_seed()
         edges = edge_column(seed, 0, len(rows))
-        slots = np.ones(len(edges), np.intp)
+        counts: Any = None  # of the places of each tuple; None if each has one
         if odd:
-            slots[[row for row, _ in odd]] = [count for _, count in odd]
-            edges = np.repeat(edges, slots)
-        roots, is_anchor, begin = [], np.ones(len(edges), np.bool_), 0
+            counts = np.ones(len(edges), np.intp)
+            counts[[row for row, _ in odd]] = [count for _, count in odd]
+            edges = np.repeat(edges, counts)
+        roots, begin = [], 0
         for batch, places in runs:
             end = begin + len(places)
             if batch.is_tracked:
                 column = as_column(places)
                 batch.join(column, edges[begin:end])
                 roots.append(batch.roots[column])
-            else:
-                is_anchor[begin:end] = False
             begin = end
-        counts = slots if odd else None
-        if not is_anchor.all():
-            of_rows = np.repeat(np.arange(len(slots)), slots)
-            counts = np.bincount(of_rows[is_anchor], minlength=len(slots))
+        if not all(batch.is_tracked for batch, _ in runs):
+            is_anchor = np.repeat([batch.is_tracked for batch, _ in runs], [len(places) for _, places in runs])
+            of_rows = np.repeat(np.arange(len(rows)), 1 if counts is None else counts)
+            counts = np.bincount(of_rows[is_anchor], minlength=len(rows))
         starts = None if counts is None else np.concatenate(([0], np.cumsum(counts)))
         return Columns(rows, AnchorColumns(np.concatenate(roots), starts, seed))
 
