@@ -144,6 +144,14 @@ class PlacedRuns:
         self.batch = NO_BATCH
         self.runs.append((batch, places))
 
+    def add_range(self, batch: InputBatch, places: range) -> None:
+        """Notes consecutive places of a batch; a range that continues the last one is in its run."""
+        last: Places = self.runs[-1][1] if self.runs and self.runs[-1][0] is batch else []
+        if isinstance(last, range) and last.step == 1 and last.stop == places.start:
+            self.runs[-1] = batch, range(last.start, places.stop)
+        else:
+            self.add_all(batch, places)
+
     def remove(self, batch: InputBatch, place: int) -> None:
         """Removes a place, once, if it is noted."""
         for at, (of, places) in enumerate(self.runs):
@@ -161,4 +169,6 @@ class PlacedRuns:
 
 def as_column(places: Places) -> NDArray[np.intp]:
     """Places as an array of shape `(n,)`."""
+    if isinstance(places, range):
+        return np.arange(places.start, places.stop, places.step)
     return places if isinstance(places, np.ndarray) else np.fromiter(places, np.intp, len(places))

@@ -90,17 +90,15 @@ class Outcomes:
             return
         first, behind = tuples[0].index, tuples[-1].index + 1
         is_run = behind - first == len(tuples)
-        indices = range(first, behind) if is_run else [tuple_.index for tuple_ in tuples]
-        if pack.batch.is_tracked:
-            if self._acked.batch is not pack.batch:
-                self._acked.turn(pack.batch)
-            at = pack.first
-            self._acked.places += range(at + first, at + behind) if is_run else [at + index for index in indices]
         if is_run:
+            if pack.batch.is_tracked:
+                self._acked.add_range(pack.batch, range(pack.first + first, pack.first + behind))
             pack.settled[first:behind] = b"\1" * len(tuples)
         else:
-            for index in indices:
-                pack.settled[index] = 1
+            if pack.batch.is_tracked:
+                self._acked.add_all(pack.batch, [tuple_.place for tuple_ in tuples])
+            for tuple_ in tuples:
+                pack.settled[tuple_.index] = 1
         self._counters.acked += len(tuples)
         self._close(pack, len(tuples))
         for tuple_ in tuples if self._hooks else ():
