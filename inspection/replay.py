@@ -22,8 +22,9 @@ from kafka_clients.errors import REFUSED
 from kafka_clients.log_reader import LogReader
 from kafka_clients.producer import FENCED, PURGED, ended_by
 from kafka_clients.repeated_lines import client_logger
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
+from tuple_tree.anchors import OF_TUPLES
 from tuple_tree.headers import replay_marker
+from tuple_tree.identities import IDENTITIES_HEADER
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
     acks_topic,
@@ -157,7 +158,8 @@ class Replayer:
         # Without the anchors of a tuple: their trees have ended, or were replayed under new roots. If the dead letter
         # was acked and a tree is still open, a second ack would cancel the first, and the tree would time out.
         is_tuple = letter.topic.startswith(tuples_topic(self._topology, ""))
-        left_out = (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER) if is_tuple and not keep_anchors else ()
+        # Without the identities in any case: their message may be done, and a state would leave the tuple out.
+        left_out = ((IDENTITIES_HEADER,) if keep_anchors else OF_TUPLES) if is_tuple else ()
         headers: list[Any] = [header for header in letter.headers if header[0] not in left_out]
         try:
             self._producer.produce(

@@ -20,6 +20,7 @@ from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
     HEAD,
+    OF_TUPLES,
     SOURCE_HEADER,
     AnchorColumns,
     Rows,
@@ -149,7 +150,7 @@ class _UnpackTask:
     ) -> None:
         """Rejects a tuple of a record as a record of its own."""
         alone = anchors.part(index, index + 1)
-        others = [each for each in record.headers if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
+        others = [each for each in record.headers if each[0] not in OF_TUPLES]
         payload = codec.packs.alone(record.value or b"", index)
         self._reject(alone.roots, record._replace(value=payload, headers=[*alone.headers(), *others]), error, index)
 

@@ -183,7 +183,7 @@ class _Inbox:
             for made in packs(whole, codec.packs.encode, MAX_ROWS):
                 if made.error is not None:
                     raise made.error
-                self._add(None, made.payload, made.part.anchors, made.anchors)
+                self._add(None, made.payload, made.part.anchors, made.headers)
             return
         keys = [codec.packs.column(whole.rows, place) for place in self._keys]
         record_keys = map(grouping_key, zip(*keys, strict=True)) if keys else repeat(None)

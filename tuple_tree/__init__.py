@@ -3,7 +3,8 @@
 - `ids`: random root ids, packing of id columns; `edges`: edge ids of the tuples of a pack; `positions`: positional root
   ids.
 - `input_batch`: the anchors of a task's inputs as columns, from which ack vals are computed.
-- `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns; `packs`: columns into records.
+- `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns; `identities`: what the tuples of a
+  message keep when it is replayed; `packs`: columns into records.
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
   ack batches as columns, and their shares among the partitions; `edge_runs`: vals as runs of edges.
 - `names`: what topologies, components and topics may be called.

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from tuple_tree.edges import edge_column
 from tuple_tree.errors import WireError
+from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns
 from tuple_tree.ids import ID_BYTES, NO_IDS, IdColumn, pack_ids, unpack_ids
 
 ANCHORS_HEADER: Final = "anchors"
 ANCHOR_COUNTS_HEADER: Final = "anchor-counts"
 SOURCE_HEADER: Final = "source"
+OF_TUPLES: Final = (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER, IDENTITIES_HEADER)
+"""The headers that have columns for the tuples of a record."""
 
 HEAD: Final = struct.Struct(">QI")
 """The start of the `anchors` header: seed, and number of the first edge."""
@@ -186,7 +189,14 @@ class Columns(NamedTuple):
 
     rows: Any
     anchors: AnchorColumns
+    identities: IdentityColumns | None = None  # only on the way to a state
 
     def part(self, begin: int, end: int) -> "Columns":
         """Consecutive tuples, under the same edges."""
-        return Columns(self.rows[begin:end], self.anchors.part(begin, end))
+        identities = None if self.identities is None else self.identities.part(begin, end)
+        return Columns(self.rows[begin:end], self.anchors.part(begin, end), identities)
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The headers of a record with these tuples, but for its source and its trace."""
+        headers = self.anchors.headers()
+        return headers if self.identities is None else headers + self.identities.headers()

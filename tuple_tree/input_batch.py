@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tuple_tree.identities import NO_POSITION, IdentityColumns
 from tuple_tree.ids import IdColumn
 
 LARGEST_BATCH: Final = 1_024
@@ -19,7 +20,14 @@ LARGEST_BATCH: Final = 1_024
 
 Places = Sequence[int] | NDArray[np.intp]
 _LEAST_ROOM: Final = 16
-_NO_COLUMNS: Final[IdColumn] = np.zeros((3, 0), np.uint64)
+_ROOTS, _EDGES, _CHILDREN, _POSITIONS, _PATHS, _EMITTED = range(6)  # the columns; the last three if identified
+_NO_COLUMNS: Final[IdColumn] = np.zeros((_POSITIONS, 0), np.uint64)
+_NO_IDENTIFIED: Final[IdColumn] = np.zeros((_EMITTED + 1, 0), np.uint64)
+
+NUMBER_SHIFT: Final = 32
+NUMBER_STEP: Final = 1 << NUMBER_SHIFT
+PLACE_MASK: Final = NUMBER_STEP - 1
+"""The place of an identified input that an emit is anchored to has the number of the emit above these bits."""
 
 
 class InputBatch:
@@ -28,58 +36,118 @@ class InputBatch:
     Args:
         trace_context: headers of the trace that all these inputs belong to; tuples anchored to them get it as well.
         is_tracked: False for inputs that belong to no tree; they share place 0.
+        is_identified: whether the inputs have identities, as their component has a state or a stream that leads to one.
+
+    Attributes:
+        emitted: for each place, how many tuples were emitted that are anchored to it alone, times `NUMBER_STEP`; None
+            unless identified. What emits single tuples raises it; `numbers` counts those of whole columns.
     """
 
-    __slots__ = ("_begun", "_columns", "is_tracked", "size", "trace_context")
+    __slots__ = ("_begun", "_columns", "_positions", "emitted", "is_identified", "is_tracked", "size", "trace_context")
 
-    def __init__(self, trace_context: Any = (), *, is_tracked: bool = True) -> None:
+    def __init__(self, trace_context: Any = (), *, is_tracked: bool = True, is_identified: bool = False) -> None:
         self.trace_context: Any = trace_context or []
         self.is_tracked = is_tracked
+        self.is_identified = is_identified
+        self.emitted: list[int] | None = [] if is_identified else None
         self.size = 0
         # Roots, edges, and the XOR of the edges of children, with room for more. Other threads may read the first
         # two, of inputs that they know: what is written once is never changed, here and where it is copied to.
-        self._columns: IdColumn = _NO_COLUMNS
-        self._begun: list[int] = []  # roots of trees that begin, which are not in the columns yet
+        self._columns: IdColumn = _NO_IDENTIFIED if is_identified else _NO_COLUMNS
+        # Roots of trees that begin, which are not in the columns yet, and the positions of their messages.
+        self._begun: list[int] = []
+        self._positions: list[int] = []
 
-    def add(self, roots: IdColumn, edges: IdColumn) -> int:
-        """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first."""
+    def add(self, roots: IdColumn, edges: IdColumn, identities: IdentityColumns | None = None) -> int:
+        """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first.
+
+        Args:
+            roots: shape `(n,)`.
+            edges: of the roots.
+            identities: of the roots' tuples, with the paths as received; only for an identified batch.
+        """
         self._all()
         begin, end = self.size, self.size + len(roots)
         columns = self._with_room(begin, end)
-        columns[0, begin:end], columns[1, begin:end] = roots, edges
+        columns[_ROOTS, begin:end], columns[_EDGES, begin:end] = roots, edges
+        if self.emitted is not None:
+            of = IdentityColumns.none(len(roots)) if identities is None else identities
+            columns[_POSITIONS, begin:end], columns[_PATHS, begin:end] = of.positions, of.paths
+            self.emitted += [0] * len(roots)
         self.size = end
         return begin
 
-    def begin(self, root: int) -> int:
-        """Adds a tree that a spout begins, and returns its place."""
+    def begin(self, root: int, position: int = NO_POSITION) -> int:
+        """Adds a tree that a spout begins, with the position of its message, and returns its place."""
         place = self.size
         self.size += 1
         self._begun.append(root)
+        if self.emitted is not None:
+            self.emitted.append(0)
+            self._positions.append(position)
         return place
 
     @property
     def roots(self) -> IdColumn:
         """Shape `(size,)`, dtype `u8`, of each place."""
-        return self._all()[0, : self.size]
+        return self._all()[_ROOTS, : self.size]
 
     @property
     def edges(self) -> IdColumn:
         """Shape `(size,)`, dtype `u8`: ids of the deliveries of the inputs; 0 for trees that begin."""
-        return self._all()[1, : self.size]
+        return self._all()[_EDGES, : self.size]
+
+    @property
+    def positions(self) -> IdColumn:
+        """Shape `(size,)`, dtype `u8`: positions of the source messages; `NO_POSITION` where there is no identity."""
+        return self._all()[_POSITIONS, : self.size]
+
+    @property
+    def paths(self) -> IdColumn:
+        """Shape `(size,)`, dtype `u8`: paths of the inputs as received; 0 for trees that begin."""
+        return self._all()[_PATHS, : self.size]
+
+    def numbers(self, places: Places) -> IdColumn:
+        """The numbers of tuples that are emitted, each anchored to one of these places, in order: shape `(n,)`."""
+        emitted, column = self._all()[_EMITTED], as_column(places)
+        order = np.argsort(column, kind="stable")
+        ordered = column[order]
+        # The first of each place; those that follow count from it.
+        firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(ordered) else ordered
+        counts = np.diff(firsts, append=len(ordered))
+        numbers = np.empty(len(column), np.uint64)
+        numbers[order] = np.arange(len(ordered)) - np.repeat(firsts, counts)
+        numbers += emitted[column]
+        emitted[ordered[firsts]] += counts.astype(np.uint64)
+        return numbers
+
+    def begin_again(self, places: Places) -> None:
+        """Inputs are executed again: what is emitted for them has the numbers of the execution before."""
+        if self.emitted is not None:
+            for place in places:
+                self.emitted[place] = self._all()[_EMITTED, place] = 0
+
+    def identities(self, places: Places, numbers: IdColumn) -> IdentityColumns:
+        """The identities of tuples that were emitted, each anchored to one place, under these numbers."""
+        columns = self._all()
+        positions = columns[_POSITIONS][places]
+        paths = columns[_PATHS][places] + numbers
+        paths[positions == np.uint64(NO_POSITION)] = 0
+        return IdentityColumns(positions, paths)
 
     def join(self, places: Places, edges: IdColumn) -> None:
         """Children are anchored to places, in any order and number, under these edges."""
-        np.bitwise_xor.at(self._all()[2], places, edges)
+        np.bitwise_xor.at(self._all()[_CHILDREN], places, edges)
 
     def vals(self, places: Places) -> IdColumn:
         """The vals of inits or acks of places: the edge of the input, and those of its children, all XORed."""
-        _, edges, children = self._all()
-        vals: IdColumn = edges[places] ^ children[places]
+        columns = self._all()
+        vals: IdColumn = columns[_EDGES][places] ^ columns[_CHILDREN][places]
         return vals
 
     def has_children(self, places: Places | slice) -> bool:
         """Whether anything was sent that is anchored to any of these places."""
-        return bool(self._all()[2][places].any())
+        return bool(self._all()[_CHILDREN][places].any())
 
     def part_children(self, places: Places) -> IdColumn:
         """The XOR of the edges of children so far, which the places no longer count: they are acked ahead of these.
@@ -87,23 +155,27 @@ class InputBatch:
         Args:
             places: each once.
         """
-        children = self._all()[2]
+        children = self._all()[_CHILDREN]
         vals: IdColumn = children[places]
         children[places] = 0
         return vals
 
     def _all(self) -> IdColumn:
-        """The columns, shape `(3, room)`, of all places."""
+        """The columns, shape `(3, room)`, or `(6, room)` if identified, of all places."""
         if self._begun:
             begun, self._begun = self._begun, []
             begin = self.size - len(begun)
-            self._with_room(begin, self.size)[0, begin : self.size] = np.fromiter(begun, np.uint64, len(begun))
+            columns = self._with_room(begin, self.size)
+            columns[_ROOTS, begin : self.size] = np.fromiter(begun, np.uint64, len(begun))
+            if self.is_identified:
+                columns[_POSITIONS, begin : self.size] = np.fromiter(self._positions, np.uint64, len(begun))
+                self._positions = []
         return self._columns
 
     def _with_room(self, size: int, needed: int) -> IdColumn:
         """The columns, with room for `needed` places; they have `size`."""
         if needed > self._columns.shape[1]:
-            more = np.zeros((3, max(_LEAST_ROOM, 2 * needed)), np.uint64)
+            more = np.zeros((len(self._columns), max(_LEAST_ROOM, 2 * needed)), np.uint64)
             more[:, :size] = self._columns[:, :size]
             self._columns = more
         return self._columns
@@ -165,6 +237,15 @@ class PlacedRuns:
         """Removes all runs, and returns those with places that belong to trees as columns."""
         runs, self.runs, self.batch = self.runs, [], NO_BATCH
         return [(batch, as_column(places)) for batch, places in runs if batch.is_tracked and len(places)]
+
+
+def numbered(places: NDArray[np.intp], numbers: IdColumn, counts: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    """The places of tuples that are emitted, with the number of each tuple above `NUMBER_SHIFT`.
+
+    `counts` says how many places each tuple has, None if each has one.
+    """
+    column = numbers if counts is None else np.repeat(numbers, counts)
+    return places | column.astype(np.intp) << NUMBER_SHIFT
 
 
 def as_column(places: Places) -> NDArray[np.intp]:

@@ -250,6 +250,32 @@ class Manifest(_Frozen):
             seen |= sources
         return [spout for spout in self.spouts if spout.name in seen]
 
+    def is_identified(self, component: str) -> bool:
+        """Whether a component needs the identities of its inputs: it has a state, or a stream that leads to one.
+
+        External components do not pass identities on, and without tracking nothing is replayed.
+        """
+        return component in self._identified
+
+    def leads_to_state(self, component: str, stream: str) -> bool:
+        """Whether tuples of a stream, or tuples that are emitted for them, reach a bolt with a state."""
+        return not self.component(component).external and any(
+            (each.source, each.stream) == (component, stream) and self.is_identified(bolt.name)
+            for bolt in self.bolts
+            for each in bolt.subscriptions
+        )
+
+    @property
+    def _identified(self) -> set[str]:
+        found: set[str] = set()
+        ahead = [bolt.name for bolt in self.bolts if bolt.state is not None] if self.acking else []
+        while ahead:
+            component = self.component(ahead.pop())
+            if component.name not in found and not component.external:
+                found.add(component.name)
+                ahead += [each.source for each in getattr(component, "subscriptions", ())]
+        return found
+
     def shuffled_to(self, name: str) -> list[BoltManifest]:
         """The bolts with several tasks, run by the SDK, to which a component emits by a shuffle grouping."""
         return [

@@ -12,8 +12,8 @@ class Pack(NamedTuple):
 
     part: Columns
     payload: bytes
-    anchors: Sequence[tuple[str, bytes]]  # the headers
-    size: int  # bytes of payload and anchors; anchors may be most of the record
+    headers: Sequence[tuple[str, bytes]]  # but for source and trace
+    size: int  # bytes of payload and headers; anchors may be most of the record
     error: Exception | None = None
 
 
@@ -21,7 +21,7 @@ def packs(whole: Columns, encode: Callable[[Any], bytes], most: int) -> Iterator
     """Encodes tuples in order as packs of at most `most` tuples and `MAX_BYTES`.
 
     A pack that is too large, or cannot be encoded, is halved, down to single tuples: a single tuple may be larger. All
-    tuples keep their edges.
+    tuples keep their edges and identities.
     """
     for begin in range(0, len(whole.rows), most):
         yield from _halved(whole.part(begin, begin + most), encode)
@@ -30,15 +30,15 @@ def packs(whole: Columns, encode: Callable[[Any], bytes], most: int) -> Iterator
 def _halved(part: Columns, encode: Callable[[Any], bytes]) -> Iterator[Pack]:
     rows = part.rows
     try:
-        payload, anchors = encode(rows), part.anchors.headers()
+        payload, headers = encode(rows), part.headers()
     except Exception as error:  # noqa: BLE001 - Arrow raises ArrowInvalid, OverflowError, UnicodeEncodeError and more
         if len(rows) == 1:
             yield Pack(part, b"", (), 0, error)
             return
     else:
-        size = len(payload) + sum(len(value) for _, value in anchors)
+        size = len(payload) + sum(len(value) for _, value in headers)
         if size <= MAX_BYTES or len(rows) == 1:
-            yield Pack(part, payload, anchors, size)
+            yield Pack(part, payload, headers, size)
             return
     half = len(rows) // 2
     yield from _halved(part.part(0, half), encode)

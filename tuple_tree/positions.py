@@ -82,6 +82,14 @@ def position_word(position: Position) -> int:
     return word
 
 
+def first_position(spout: int) -> int:
+    """The position of identities of the first message of a spout: its `position_word`, without the attempt.
+
+    That of another message has the number of its partition and its offset, 40 bits wide, in addition.
+    """
+    return position_word(Position(spout, 0, 0)) >> ATTEMPT_BITS
+
+
 def fields_of_words(words: Words) -> list[Words]:
     """Spout, partition, offset and attempt of each `position_word`."""
     fields = []

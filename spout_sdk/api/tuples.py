@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.anchors import Edges, Rows
 from tuple_tree.headers import TRACEPARENT
+from tuple_tree.identities import IdentityColumns
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
@@ -77,6 +80,23 @@ class InputPack:
         if self.starts is None:
             return range(self.first + index, self.first + index + 1)
         return range(self.first + int(self.starts[index]), self.first + int(self.starts[index + 1]))
+
+    @property
+    def identities(self) -> IdentityColumns:
+        """The identities of its tuples, with their paths at this bolt; none of tuples with several anchors or none."""
+        batch, first, starts = self.batch, self.first, self.starts
+        if not (batch.is_tracked and batch.is_identified):
+            return IdentityColumns.none(self.size)
+        if starts is None:
+            return IdentityColumns(batch.positions, batch.paths).part(first, first + self.size)
+        found, single = IdentityColumns.none(self.size), np.flatnonzero(np.diff(starts) == 1)
+        found.positions[single] = batch.positions[first + starts[single]]
+        found.paths[single] = batch.paths[first + starts[single]]
+        return found
+
+    def begin_again(self, index: int) -> None:
+        """A tuple is executed again: what is emitted for it has the identities of the execution before."""
+        self.batch.begin_again(self.places(index))
 
     def tuple_at(self, index: int, values: Values) -> "Tuple":
         """One of its tuples, with these values."""

@@ -16,6 +16,8 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import Rows
+from tuple_tree.ids import IdColumn
+from tuple_tree.input_batch import numbered
 from tuple_tree.payloads import PackCodec
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
@@ -72,6 +74,21 @@ class ArrowInput:
         # `counts` consecutive ones from the first of each row.
         before = np.cumsum(counts) - counts
         return np.arange(counts.sum()) + np.repeat(begins - before, counts) + pack.first, counts
+
+    def numbers(self, rows: Rows) -> IdColumn | None:
+        """The numbers of tuples that are emitted, each anchored to one row; None where they need no identities.
+
+        A row with several places, or none, gives no identity.
+        """
+        pack = self.pack
+        if pack.batch.emitted is None:
+            return None
+        rows = self.indices[rows]
+        if pack.starts is None:
+            return pack.batch.numbers(rows + pack.first)
+        numbers, is_single = np.zeros(len(rows), np.uint64), np.diff(pack.starts)[rows] == 1
+        numbers[is_single] = pack.batch.numbers(pack.starts[rows[is_single]] + pack.first)
+        return numbers
 
     def tuples(self, rows: Rows) -> list[Tuple]:
         """Some rows as tuples."""
@@ -152,11 +169,16 @@ class ArrowCollector:
             raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
         self.metrics.emitted += batch.num_rows
         joined = NO_TREES if rows is None else input_.pack.batch
+        numbers = None if rows is None else input_.numbers(rows)
         try:
             for route, number, share in deliveries:
                 part = batch[share] if isinstance(share, slice) else batch.take(share)
-                anchored = (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
-                task.outbox.add_columns(route.packs[number], part, joined, *anchored)
+                places, counts = (
+                    (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
+                )
+                if numbers is not None:
+                    places = numbered(places, numbers[share], counts)
+                task.outbox.add_columns(route.packs[number], part, joined, places, counts)
             task.outbox.send_full([route.packs[number] for route, number, _ in deliveries])
         except BaseException:
             if rows is not None:

@@ -61,6 +61,9 @@ class BoltTask(Task):
             self._input_age = math.inf
         self.inputs.folds = self.adapter.folds
         self.inputs.has_no_effects |= self.adapter.folds or self.adapter.emits_with_ack
+        if not self.adapter.repeats_emits:
+            for plan in self.plans.values():
+                plan.leave_out_identities()
         self._executor = Executor(self, self.adapter, self.outcomes)
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch

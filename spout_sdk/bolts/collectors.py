@@ -201,6 +201,8 @@ def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch 
     places = tuple(found.values())
     if not places:
         return InputBatch(context, is_tracked=False) if context else NO_TREES, 0
-    if len(places) == 1 and places[0][0].trace_context == context:
+    # Of tuples for several inputs none has an identity, whatever trees these belong to: their order may change.
+    has_identity = places[0][0].is_identified
+    if len(places) == 1 and places[0][0].trace_context == context and not (has_identity and len(anchors) > 1):
         return places[0]
     return Joined(places, context), places[-1][1]

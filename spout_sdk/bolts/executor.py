@@ -92,6 +92,8 @@ class Executor:
                 retries.put_back(retried)
                 continue
             calls += 1
+            for retry in retried:
+                retry.tuple.pack.begin_again(retry.tuple.index)
             self._execute_again(retried)
             retries.executed(retried)
         return calls

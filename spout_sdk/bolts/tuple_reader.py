@@ -19,6 +19,7 @@ from tuple_tree.anchors import (
 )
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
+from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns, source_hash
 from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import payload_codec
@@ -34,6 +35,7 @@ class _Headers(NamedTuple):
     source: bytes | None
     anchors: bytes | None
     counts: bytes | None
+    identities: bytes | None  # None where they are not needed
     trace_context: Headers
 
 
@@ -47,14 +49,17 @@ class TupleReader:
     def __init__(self, manifest: Manifest, bolt: str, inputs: InputOffsets, reject: Reject) -> None:
         self._bolt = bolt
         self._is_tracked = manifest.acking
+        self._is_identified = manifest.is_identified(bolt)
         self._inputs = inputs
         self._reject = reject
-        self._batch, self._untracked = InputBatch(), NO_TREES
+        self._batch, self._untracked = InputBatch(is_identified=self._is_identified), NO_TREES
+        self._hashes: dict[bytes | None, np.uint64] = {}  # by `source` header
         self._streams: dict[Any, InputStream] = {}  # by `source` header
         for subscription in getattr(manifest.component(bolt), "subscriptions", ()):
             source, stream = subscription.source, manifest.stream(subscription.source, subscription.stream)
             input_ = InputStream(source, stream.name, stream.field_names, payload_codec(stream))
-            self._streams[f"{source}/{stream.name}".encode()] = input_
+            header = f"{source}/{stream.name}".encode()
+            self._streams[header], self._hashes[header] = input_, source_hash(header)
 
     def read(self, record: Record) -> list[Tuple]:
         """The tuples of a record that are not done; unreadable ones are rejected and left out."""
@@ -97,8 +102,11 @@ class TupleReader:
         named = dict(headers)  # the last of a name counts
         source = named.pop(SOURCE_HEADER, None)
         anchors, counts = named.pop(ANCHORS_HEADER, None), named.pop(ANCHOR_COUNTS_HEADER, None)
+        identities = named.pop(IDENTITIES_HEADER, None) if self._is_identified else None
         context = trace_context(headers) if named else []
-        return _Headers(source, anchors, counts, context) if self._is_tracked else _Headers(source, None, None, context)
+        if not self._is_tracked:
+            return _Headers(source, None, None, None, context)
+        return _Headers(source, anchors, counts, identities, context)
 
     def _stream(self, record: Record, headers: _Headers) -> tuple[Any, bytes]:
         source = headers.source
@@ -115,17 +123,28 @@ class TupleReader:
 
     def _open(self, record: Record, stream: InputStream, headers: _Headers, size: int) -> InputPack:
         """Opens a record with `size` tuples; raises `WireError` if its headers do not go together."""
-        return self._opened(record, stream, headers, size, AnchorColumns.read(headers.anchors, headers.counts, size))
+        anchors, identities = AnchorColumns.read(headers.anchors, headers.counts, size), None
+        if self._is_identified:
+            identities = IdentityColumns.read(headers.identities, size).received(self._hashes[headers.source])
+            if anchors.starts is not None:
+                identities = identities.spread(anchors.counts)
+        return self._opened(record, stream, headers, size, anchors, identities)
 
     def _opened(
-        self, record: Record, stream: InputStream, headers: _Headers, size: int, anchors: AnchorColumns
+        self,
+        record: Record,
+        stream: InputStream,
+        headers: _Headers,
+        size: int,
+        anchors: AnchorColumns,
+        identities: IdentityColumns | None = None,
     ) -> InputPack:
         offset: int = record.offset()  # type: ignore[assignment]
         context = headers.trace_context
         if len(anchors.roots):
             if self._batch.size >= LARGEST_BATCH or self._batch.trace_context != context:
-                self._batch = InputBatch(context)
-            first = self._batch.add(anchors.roots, anchors.edges)
+                self._batch = InputBatch(context, is_identified=self._is_identified)
+            first = self._batch.add(anchors.roots, anchors.edges, identities)
             pack = InputPack(record, stream, offset, size, self._batch, first, anchors.starts)
         else:
             if self._untracked.trace_context != context:

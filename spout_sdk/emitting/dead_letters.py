@@ -9,9 +9,10 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import MadeRecord, Record, TaskEnvironment
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, OF_TUPLES, AnchorColumns
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
+from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns
 from tuple_tree.names import dead_letters_topic
 
 logger = get_logger("spout_sdk.bolt")
@@ -84,9 +85,12 @@ def _alone(tuple_: Tuple) -> MadeRecord:
         named = dict(headers)
         whole = AnchorColumns.read(named[ANCHORS_HEADER], named.get(ANCHOR_COUNTS_HEADER), tuple_.pack.size)
         anchors = whole.part(tuple_.index, tuple_.index + 1).headers()
+        if tuple_.pack.batch.is_identified:
+            identities = IdentityColumns.read(named.get(IDENTITIES_HEADER), tuple_.pack.size)
+            anchors += identities.part(tuple_.index, tuple_.index + 1).headers()
     return MadeRecord(
         *(record.topic(), record.partition(), record.offset()),
         value_=None if payload is None or codec is None else codec.alone(payload, tuple_.index),
-        headers_=[*anchors, *(each for each in headers if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER))],
+        headers_=[*anchors, *(each for each in headers if each[0] not in OF_TUPLES)],
         timestamp_=record.timestamp(),
     )

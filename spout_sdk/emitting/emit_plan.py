@@ -84,6 +84,12 @@ class EmitPlan:
             if route.set_shares is not None and route.tasks[0].component == bolt:
                 route.set_shares(shares)
 
+    def leave_out_identities(self) -> None:
+        """Sends what is emitted without identities."""
+        for route in self.routes:
+            for pack in route.packs:
+                pack.is_identified = False
+
     def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
         """The error of values that a grouping has refused."""
         if isinstance(error, TypeError):  # whose text says all
@@ -122,7 +128,11 @@ def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -
                 if (subscription.source, subscription.stream) != (component, stream.name):
                     continue
                 numbers = range(bolt.tasks)
-                packs = tuple(OpenPack(topic, task, codec, source, topology.pack_tuples) for task in numbers)
+                is_identified = topology.manifest.is_identified(bolt.name)
+                packs = tuple(
+                    OpenPack(topic, task, codec, source, topology.pack_tuples, is_identified=is_identified)
+                    for task in numbers
+                )
                 ids = tuple(TaskId(bolt.name, task) for task in numbers)
                 custom = topology.groupings.get((component, stream.name, bolt.name))
 

@@ -7,7 +7,7 @@ from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
-from tuple_tree.input_batch import InputBatch
+from tuple_tree.input_batch import NUMBER_STEP, InputBatch
 
 
 class Emitter:
@@ -20,7 +20,10 @@ class Emitter:
         self._outbox = task.outbox
         self._hooks = task.context.hooks
         self._counters = task.environment.counters
-        self._is_tracked = task.topology.manifest.acking
+        manifest = task.topology.manifest
+        self._is_tracked = manifest.acking
+        if manifest.is_identified(self._component):
+            self._emit = self._emit_numbered  # type: ignore[method-assign]
 
     @property
     def metrics(self) -> Counters:
@@ -72,3 +75,21 @@ class Emitter:
             self._outbox.keep_open(batch.places if isinstance(batch, Joined) else ((batch, place),))
             raise
         return tasks
+
+    def _emit_numbered(
+        self,
+        values: Sequence[Any],
+        stream: str,
+        batch: InputBatch | Joined,
+        place: int,
+        receiver: TaskId | None = None,
+    ) -> tuple[TaskId, ...]:
+        """`_emit` of a component that needs identities: numbers what is anchored to one input.
+
+        An emit that raises has had its number: some receivers may get the tuple.
+        """
+        if (emitted := batch.emitted) is not None:
+            number = emitted[place]
+            emitted[place] = number + NUMBER_STEP
+            place |= number
+        return Emitter._emit(self, values, stream, batch, place, receiver)

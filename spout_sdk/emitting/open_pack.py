@@ -9,7 +9,8 @@ import pyarrow as pa
 from spout_sdk.records import Headers
 from tuple_tree.anchors import AnchorColumns, Columns
 from tuple_tree.edges import edge_column
-from tuple_tree.input_batch import NO_BATCH, InputBatch, PlacedRuns, Places, as_column
+from tuple_tree.identities import IdentityColumns
+from tuple_tree.input_batch import NO_BATCH, NUMBER_SHIFT, PLACE_MASK, InputBatch, PlacedRuns, Places, as_column
 from tuple_tree.payloads import PayloadCodec
 
 _FIRST_LIMIT: Final = 64
@@ -19,9 +20,11 @@ class OpenPack(PlacedRuns):
     """Tuples for one task, with the places of the inputs that they are anchored to.
 
     Each tuple has one place, but for those in `odd`: their row, and how many places they have. An input without a tree
-    has a place, too, in a batch that is not tracked.
+    has a place, too, in a batch that is not tracked. A place of an identified batch has the number of the emit above
+    `NUMBER_SHIFT`.
 
     Attributes:
+        is_identified: whether its records have the identities of its tuples.
         limit: how many rows make it full, at the moment.
         most: rows of a record.
         most_rows: rows that are buffered.
@@ -29,12 +32,22 @@ class OpenPack(PlacedRuns):
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "keys", "limit", "most", "most_rows"),
+        *("batched", "codec", "columns", "is_identified", "keys", "limit", "most", "most_rows"),
         *("odd", "rows", "source", "task", "topic", "trace_context"),
     )
 
-    def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        task: int,
+        codec: PayloadCodec,
+        source: tuple[str, bytes],
+        max_rows: int,
+        *,
+        is_identified: bool = False,
+    ) -> None:
         super().__init__()
+        self.is_identified = is_identified
         self.topic, self.task, self.codec, self.source = topic, task, codec, source
         self.most, self.most_rows = min(max_rows, codec.max_rows), max_rows
         self.limit = min(_FIRST_LIMIT, max_rows)
@@ -88,19 +101,37 @@ class OpenPack(PlacedRuns):
             counts[[row for row, _ in odd]] = [count for _, count in odd]
             edges = np.repeat(edges, counts)
         roots, begin = [], 0
+        has_identities = self.is_identified and any(batch.is_identified for batch, _ in runs)
+        identities = IdentityColumns.none(len(edges)) if has_identities else None
         for batch, places in runs:
             end = begin + len(places)
             if batch.is_tracked:
                 column = as_column(places)
+                if batch.is_identified:
+                    numbers, column = (column >> NUMBER_SHIFT).astype(np.uint64), column & PLACE_MASK
+                    if identities is not None:
+                        of = batch.identities(column, numbers)
+                        identities.positions[begin:end], identities.paths[begin:end] = of.positions, of.paths
                 batch.join(column, edges[begin:end])
                 roots.append(batch.roots[column])
             begin = end
+        if identities is not None and odd:
+            identities = self._of_rows(identities, counts)
         if not all(batch.is_tracked for batch, _ in runs):
             is_anchor = np.repeat([batch.is_tracked for batch, _ in runs], [len(places) for _, places in runs])
             of_rows = np.repeat(np.arange(len(rows)), 1 if counts is None else counts)
             counts = np.bincount(of_rows[is_anchor], minlength=len(rows))
         starts = None if counts is None else np.concatenate(([0], np.cumsum(counts)))
-        return Columns(rows, AnchorColumns(np.concatenate(roots), starts, seed))
+        return Columns(rows, AnchorColumns(np.concatenate(roots), starts, seed), identities)
+
+    def _of_rows(self, identities: IdentityColumns, counts: Any) -> IdentityColumns:
+        """The identity of each row, of those of its places; the rows that are odd have none."""
+        is_odd = np.zeros(len(counts), np.bool_)
+        is_odd[[row for row, _ in self.odd]] = True
+        of_rows, is_single = IdentityColumns.none(len(counts)), np.repeat(~is_odd, counts)
+        of_rows.positions[~is_odd] = identities.positions[is_single]
+        of_rows.paths[~is_odd] = identities.paths[is_single]
+        return of_rows
 
     def take_keys(self, rows: int) -> dict[int, bytes]:
         """Removes the keys of the first rows; a tuple that is about to be added keeps its own."""

@@ -20,7 +20,7 @@ from spout_sdk.records import Headers, TaskEnvironment
 from tuple_tree.anchors import Columns
 from tuple_tree.entries import Entries
 from tuple_tree.ids import NO_IDS, IdColumn
-from tuple_tree.input_batch import NO_BATCH, InputBatch, PlacedRuns, Places
+from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, InputBatch, PlacedRuns, Places
 from tuple_tree.packs import Pack, packs
 from tuple_tree.payloads import MAX_BYTES
 
@@ -37,6 +37,10 @@ class Joined(NamedTuple):
 
     places: Sequence[tuple[InputBatch, int]]
     trace_context: Headers
+
+    @property
+    def emitted(self) -> None:
+        """None: what is anchored to several inputs has no identity, and is not counted."""
 
 
 class Outbox:
@@ -171,7 +175,7 @@ class Outbox:
         """
         for batch, place in places:
             if batch.is_tracked:
-                batch.join([place], np.array([self._next_id()], np.uint64))
+                batch.join([place & PLACE_MASK], np.array([self._next_id()], np.uint64))
 
     def share(self, places: Iterable[tuple[InputBatch, int]]) -> None:
         """Joins an edge to two places of a tree: they have a child each, and the tree completes as without it."""
@@ -236,7 +240,7 @@ class Outbox:
         if made.error is not None:
             self._reports.append((roots, rows, made.error, None))
             return
-        headers: Headers = [*made.anchors, pack.source, *pack.trace_context]
+        headers: Headers = [*made.headers, pack.source, *pack.trace_context]
         undelivered = partial(self._report, roots, rows)
         self._sink.send(pack.topic, pack.task, key, made.payload, headers, undelivered)
 

@@ -33,7 +33,7 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
-from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words, topic_key
+from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, first_position, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = get_logger("spout_sdk.kafka_spout")
@@ -76,8 +76,8 @@ class SourceTask(SpoutAdapter):
         self._number = [each.name for each in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
         self._context = context
-        self._collector = task.collector
-        self._dead_letters = task.dead_letters
+        self._collector, self._dead_letters = task.collector, task.dead_letters
+        self._collector.first_position = first_position(self._number)
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         self._partitions = OwnedPartitions()

@@ -10,6 +10,7 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import EmitError
 from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
+from tuple_tree.identities import NO_POSITION
 from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -19,6 +20,7 @@ class SpoutCollector(Emitter):
 
     Attributes:
         last_root: of the tuple that was emitted last; None if that is not tracked.
+        first_position: of identities, for a spout whose message ids are the numbers in addition to it; None for others.
     """
 
     def __init__(self, task: Task, pending: Pending, untracked: list[Any]) -> None:
@@ -29,10 +31,12 @@ class SpoutCollector(Emitter):
         self._next_id = task.next_id
         self._sticky = task.outbox.acks.sticky
         self._begun = task.outbox.begun
-        self._trees, self._no_trees = InputBatch(), NO_TREES
+        self._is_identified = task.topology.manifest.is_identified(self._component)
+        self._trees, self._no_trees = InputBatch(is_identified=self._is_identified), NO_TREES
         self._untracked = untracked
         self._receiver: TaskId | None = None  # of a direct emit
         self.last_root: int | None = None
+        self.first_position: int | None = None
 
     def emit(
         self,
@@ -74,7 +78,8 @@ class SpoutCollector(Emitter):
                 root = self._sticky(self._next_id())
             while not self._put(root, message_id, now):
                 root = self._sticky(self._next_id())
-            begun, place = self._begun, batch.begin(root)
+            first = self.first_position
+            begun, place = self._begun, batch.begin(root, NO_POSITION if first is None else first | message_id)
             if begun.batch is not batch:
                 begun.turn(batch)
             begun.places.append(place)
@@ -132,5 +137,5 @@ class SpoutCollector(Emitter):
             self._outbox.flush_before_trace()
             self._no_trees = InputBatch(trace_context, is_tracked=False)
         if is_other or self._trees.size >= LARGEST_BATCH:
-            self._trees = InputBatch(trace_context)
+            self._trees = InputBatch(trace_context, is_identified=self._is_identified)
         return self._trees

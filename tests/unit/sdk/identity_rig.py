@@ -1,0 +1,258 @@
+"""A topology from a `KafkaSpout` by two ways to a bolt with a state, and what that receives."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any, ClassVar, NamedTuple
+
+import pyarrow as pa
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    BatchBolt,
+    Bolt,
+    KafkaSpout,
+    OutputCollector,
+    Stream,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.api.topology import Topology
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.testing import MemoryRecord
+from tests.unit.sdk.memory import Bench, Sent
+from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
+from tuple_tree.identities import IDENTITIES_HEADER
+from tuple_tree.manifest import BoltManifest, StateManifest
+from tuple_tree.streams import Field
+
+WORD, LENGTH = declare({"word": str}), declare({"word": str, "length": int}, name="lengths")
+
+
+def emits(tuple_: Tuple) -> list[tuple[tuple[Any, ...], str]]:
+    """Values and stream of all that is emitted for a line."""
+    words = tuple_["value"].split()
+    return [((word,), "default") for word in words] + [
+        ((word, len(word)), "lengths") for word in words if len(word) > 1
+    ]
+
+
+class Split(BasicBolt):
+    """Emits each word, and then the length of each word of several letters."""
+
+    streams: ClassVar[tuple[Stream, ...]] = (WORD, LENGTH)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for values, stream in emits(tuple_):
+            collector.emit(values, stream=stream)
+
+
+class SplitByHand(Bolt):
+    streams = Split.streams
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        for number, (values, stream) in enumerate(emits(tuple_)):
+            self.collector.emit(values, anchors=[tuple_] if number % 2 else tuple_, stream=stream)
+        self.collector.ack(tuple_)
+
+
+class SplitBatches(BatchBolt):
+    """Emits for the last tuple first, and in turns for all of them."""
+
+    streams = Split.streams
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        for each in zip_longest(*map(emits, reversed(tuples))):
+            for tuple_, emit in zip(reversed(tuples), each, strict=True):
+                if emit is not None:
+                    self.collector.emit(emit[0], anchors=tuple_, stream=emit[1])
+        self.collector.ack_all(tuples)
+
+
+class SplitAsync(AsyncBolt):
+    streams = Split.streams
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        for values, stream in emits(tuple_):
+            collector.emit(values, stream=stream)
+
+
+class SplitColumns(ArrowBolt):
+    streams = Split.streams
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        found = [(row, word) for row, line in enumerate(batch.column(0).to_pylist()) for word in line.split()]
+        long = [(row, word) for row, word in found if len(word) > 1]
+        for stream, rows in ((WORD, found), (LENGTH, long)):
+            columns: dict[str, list[Any]] = {"word": [word for _, word in rows]}
+            if stream is LENGTH:
+                columns["length"] = [len(word) for _, word in rows]
+            if rows:
+                collector.emit(pa.table(columns), anchors=[row for row, _ in rows], stream=stream.name)
+        collector.ack()
+
+
+KINDS = (Split, SplitByHand, SplitBatches, SplitAsync, SplitColumns)
+
+
+class Pass(BasicBolt):
+    """Emits each line as one word."""
+
+    streams = (WORD,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tuple_["value"],))
+
+
+class Take(BatchBolt):
+    """Stands for a bolt with a state, or for one without."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        self.collector.ack_all(tuples)
+
+
+class Received(NamedTuple):
+    """A tuple that a bolt has received, and its identity there."""
+
+    source: str
+    values: tuple[Any, ...]
+    position: int
+    path: int
+
+
+def with_state(topology: Topology, *names: str) -> Topology:
+    """The same topology, in which these bolts have a state."""
+
+    def stateful(bolt: Any) -> Any:
+        if not isinstance(bolt, BoltManifest) or bolt.name not in names:
+            return bolt
+        key = tuple(Field(name=field) for field in bolt.subscriptions[0].fields)
+        return bolt.model_copy(update={"state": StateManifest(value=declare({"n": int}, "value", "json"), key=key)})
+
+    components = tuple(map(stateful, topology.manifest.components))
+    return replace(topology, manifest=topology.manifest.model_copy(update={"components": components}))
+
+
+def diamond(split: Any = Split, *, tasks: int = 2, **options: Any) -> Topology:
+    """`lines` to `split` and `pass`, and all of these to `count`, which has a state, and to `see`, which has none."""
+    builder = TopologyBuilder("t", ack_partitions=2, **options)
+    builder.set_spout("first", KafkaSpout("other"))
+    builder.set_spout("lines", KafkaSpout("source"))
+    builder.set_bolt("split", split, tasks=tasks).shuffle_grouping("lines")
+    builder.set_bolt("pass", Pass, tasks=tasks).shuffle_grouping("lines")
+    count = builder.set_bolt("count", Take, tasks=3).fields_grouping("split", "word").fields_grouping("pass", "word")
+    count.fields_grouping("split", "word", stream="lengths")
+    see = builder.set_bolt("see", Take).shuffle_grouping("lines").shuffle_grouping("split")
+    see.shuffle_grouping("split", "lengths")
+    return with_state(builder.build(), "count")
+
+
+class Run:
+    """Tasks of a topology around a sink in memory, one attempt after the other."""
+
+    def __init__(self, topology: Topology, topics: MemoryTopics, *, seed: int = 1, pack_tuples: int = 100) -> None:
+        self.bench = Bench(topology, seed=seed, open_source=lambda: MemorySource(topics), pack_tuples=pack_tuples)
+        self.manifest = topology.manifest
+        self.tasks: dict[tuple[str, int], BoltTask] = {}
+        self.spout: SpoutTask = self.bench.spout("lines")
+        self._taken = 0
+
+    def emit(self) -> None:
+        """The spout emits all that it has to."""
+        for _ in range(3):
+            self.spout.tick(self.bench.clock())
+            while self.spout.emit(64):
+                self.spout.tick(self.bench.clock())
+        self.spout.flush()
+
+    def sent(self) -> list[Sent]:
+        """The records that were sent since the last call."""
+        new = self.bench.sink.tuples[self._taken :]
+        self._taken += len(new)
+        return new
+
+    def task(self, bolt: str, number: int = 0) -> BoltTask:
+        if (bolt, number) not in self.tasks:
+            self.tasks[bolt, number] = self.bench.bolt(bolt, number)
+        return self.tasks[bolt, number]
+
+    def crash(self) -> None:
+        """All tasks of bolts end without a commit."""
+        for task in self.tasks.values():
+            task.cleanup()  # there may be an event loop; nothing is sent after it
+        self.tasks.clear()
+
+    def execute(self, sent: Sent) -> MemoryRecord:
+        """The task that a record was sent to executes it."""
+        record = self.bench.inbox(sent)
+        task = self.task(sent.topic.split(".")[-1], sent.partition)
+        execute(task, record)
+        return record
+
+    def run(self) -> list[Received]:
+        """Executes all records that were sent, and what is sent for them; what `count` receives."""
+        found: list[Received] = []
+        while True:
+            for task in self.tasks.values():
+                task.flush()
+            if not (new := self.sent()):
+                return found
+            for sent in new:
+                record = self.execute(sent)
+                if sent.topic.endswith(".count"):
+                    found += received(self.bench.bolt("count", sent.partition), record)
+
+    def attempt(self) -> list[Received]:
+        self.emit()
+        return self.run()
+
+    def identified(self) -> set[tuple[str, str]]:
+        """Source and receiver of all records that have the header."""
+        return {
+            (sent.header["source"].decode(), sent.topic.split(".")[-1])
+            for sent in self.bench.sink.tuples
+            if IDENTITIES_HEADER in sent.header
+        }
+
+
+def execute(task: BoltTask, record: MemoryRecord) -> None:
+    """Executes a record as the loop does, by what the bolt takes."""
+    if task.takes == "columns":
+        if (rows := task.read_columns(record)) is not None and len(rows):
+            task.execute_batch(rows)
+    elif tuples := task.read(record):
+        if task.takes == "batches":
+            task.execute_batch(tuples)
+        else:
+            assert task.execute(iter(tuples), math.inf)
+
+
+def received(task: BoltTask, record: MemoryRecord) -> list[Received]:
+    """The tuples of a record, as a task reads them, and their identities there."""
+    tuples = task.read(record)
+    if not tuples:
+        return []
+    pack = tuples[0].pack
+    columns = pack.identities
+    return [
+        Received(f"{each.component}/{each.stream}", tuple(each.values), position, path)
+        for each, position, path in zip(tuples, columns.positions.tolist(), columns.paths.tolist(), strict=True)
+    ]
