@@ -1,6 +1,6 @@
 """Mutants of progress: open offsets, and what a commit says to be done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.kafka_spout.partitions import OwnedPartition
+from spout_sdk.state.applied import DONE_PREFIX, Applied
 from tests.mutants.patches import Patches, mutant
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.input_batch import InputBatch
@@ -118,3 +119,17 @@ def failures_under_earlier_owners_are_forgotten(patches: Patches) -> None:
     def init(original: Any, each: OwnedPartition, *place: Any, **named: Any) -> None:
         original(each, *place, **named)
         each._failures.clear()
+
+
+@mutant("state", f"{_SDK}/state/test_histories.py::test_each_tuple_changes_the_state_once")
+def what_is_known_to_be_done_is_not_part_of_it(patches: Patches) -> None:
+    @patches.wrap(Applied, "changes")
+    def changes(original: Any, applied: Applied) -> Mapping[bytes, bytes | None]:
+        return {key: value for key, value in original(applied).items() if not key.startswith(DONE_PREFIX)}
+
+
+@mutant("state", f"{_SDK}/state/test_histories.py::test_each_tuple_changes_the_state_once")
+def a_tuple_of_a_done_message_changes_it(patches: Patches) -> None:
+    @patches.wrap(Applied, "is_applied")
+    def is_applied(original: Any, applied: Applied, position: int, path: int) -> bool:
+        return bool(original(applied, position, path)) and not applied._done.has(position)
