@@ -2,5 +2,6 @@
 
 - `identity_table`: a hash table of identities
 - `known_done`: the done positions of source partitions
+- `watermarks`: of a task, the event time before which no further tuple comes
 - `applied`: of a task, the identities that its state has
 """

@@ -1,0 +1,229 @@
+"""The watermark of a task: the event time before which no further tuple comes. No clock, no I/O.
+
+The messages of a source partition are in the order of their time, or out of order by the lag at most. What its spout
+has committed is an offset before which all messages are done; so everything that is open, or is delivered again, has an
+offset from there on. The watermark of a partition is the greatest time of the tuples that the task has seen of offsets
+before the committed one, less the lag. That of the task is the least of its partitions; it never goes back.
+"""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tuple_tree.errors import WireError
+
+DEFAULT_IDLE_SECONDS: Final = 20.0
+_MOST_OPEN: Final = 1024  # offsets of a partition that are kept
+_VERSION: Final = 1
+
+
+class SourceOffsets(NamedTuple):
+    """What is known of a source partition: the committed offset, and the offset of the next message."""
+
+    committed: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Source:
+    """A source of tuples: a partition, or a stream whose tuples have no identity.
+
+    Attributes:
+        time: its watermark, without the lag; None before there is one.
+        offsets, times: both rising: from the offset on that is committed next, `time` is at least the time.
+        step: of as many offsets, one is kept: the watermark advances in larger steps while a message is open for long.
+        committed: the committed offset.
+        is_known: whether it is one that the topology reads.
+        seen_at: when a tuple came last, or it was known first.
+        advanced_at: when the committed offset advanced last; None if it did not yet.
+        passed_since: since when the committed offset has been advancing without a tuple; None if it has not.
+        done_since: since when all messages have been done; None if they are not.
+    """
+
+    seen_at: float
+    time: int | None = None
+    offsets: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    step: int = 1
+    committed: int = 0
+    is_known: bool = False
+    advanced_at: float | None = None
+    passed_since: float | None = None
+    done_since: float | None = None
+
+    def see(self, offset: int, time: int) -> None:
+        """Tuples of offsets up to one, with times up to one, were seen."""
+        if offset < self.committed:
+            self.time = _later(self.time, time)
+            return
+        offsets, times = self.offsets, self.times
+        at = bisect_left(offsets, offset)
+        if at and times[at - 1] >= time:
+            return  # known before
+        # What is known only later, and is no more, is left out.
+        to = at + bisect_right(times[at:], time)
+        if to == at and at < len(offsets) and offsets[at] == offset:
+            return
+        if at and self.step > 1 and offsets[at - 1] // self.step == offset // self.step:
+            at -= 1
+        offsets[at:to], times[at:to] = [offset], [time]
+        while len(offsets) > _MOST_OPEN:
+            self.step *= 2
+            last = {each // self.step: index for index, each in enumerate(offsets)}.values()
+            offsets[:], times[:] = [offsets[index] for index in last], [times[index] for index in last]
+
+    def commit(self, offset: int, now: float, idle_after: float) -> None:
+        """Everything before an offset is done."""
+        if offset <= self.committed:
+            return
+        # After a stop, an outage for instance, what is old may still come.
+        if self.passed_since is None or self.advanced_at is None or now - self.advanced_at >= idle_after:
+            self.passed_since = now
+        self.committed, self.advanced_at = offset, now
+        if at := bisect_left(self.offsets, offset):
+            self.time = _later(self.time, self.times[at - 1])
+            del self.offsets[:at], self.times[:at]
+            if not self.offsets:
+                self.step = 1
+
+    def is_idle(self, now: float, idle_after: float) -> bool:
+        """Whether no tuple of the source is expected before `now`."""
+        if self.done_since is not None:
+            return now - max(self.done_since, self.seen_at) >= idle_after
+        if self.offsets or self.passed_since is None or self.advanced_at is None:
+            return False
+        # Its messages are processed, and this task receives none of their tuples.
+        return now - self.passed_since >= idle_after and now - self.advanced_at < idle_after
+
+
+class Watermarks:
+    """The watermark of a task, by source partition.
+
+    A partition is known by `spout << 12 | number of the partition`, as in identities. Tuples without an identity come
+    from a stream, whose watermark is the greatest time that was seen, less the lag.
+
+    A source holds nothing back when it is idle: all its messages have been done for `idle_after` seconds; or for so
+    long the task has seen none of its tuples, though its messages are being processed. While all are idle, the
+    watermark is the greatest of them.
+
+    Args:
+        lag_ms: by how much messages of a partition may be out of order.
+        idle_after: seconds.
+        streams: streams whose tuples never have an identity.
+        has_partitions: whether tuples of source partitions may come; there is no watermark before `learn`.
+        now: the task's clock, in seconds.
+
+    Attributes:
+        value: the watermark in milliseconds since the epoch; None before there is one.
+    """
+
+    def __init__(
+        self, lag_ms: int, idle_after: float, streams: Iterable[str] = (), *, has_partitions: bool = True, now: float
+    ) -> None:
+        self._lag_ms = lag_ms
+        self._idle_after = idle_after
+        self._partitions: dict[int, _Source] = {}
+        self._streams = {name: _Source(now, is_known=True) for name in streams}
+        self._is_ready = not has_partitions
+        self.value: int | None = None
+
+    def see(self, partition: int, offset: int, time: int, now: float) -> None:
+        """Tuples of a partition have come, with offsets and times up to these."""
+        source = self._partition(partition, now)
+        source.is_known, source.seen_at, source.passed_since = True, now, None
+        source.see(offset, time)
+
+    def see_stream(self, stream: str, time: int, now: float) -> None:
+        """Tuples of a stream have come that have no identity, with times up to this."""
+        source = self._streams.get(stream)
+        if source is None:
+            source = self._streams[stream] = _Source(now, is_known=True)
+        source.seen_at, source.time = now, _later(source.time, time)
+
+    def learn(self, partitions: Mapping[int, SourceOffsets], now: float) -> None:
+        """What is known of all source partitions whose tuples may come.
+
+        The ends must have been asked for after the commits: then a message that is older than a committed one of
+        another partition is before its end, and its partition is not idle.
+        """
+        self._is_ready = True
+        for key, known in partitions.items():
+            source = self._partition(key, now)
+            source.is_known = True
+            source.commit(known.committed, now, self._idle_after)
+            if source.committed < known.end:
+                source.done_since = None
+            elif source.done_since is None:
+                source.done_since = now
+        for key, source in self._partitions.items():
+            if key not in partitions and not source.offsets:
+                source.is_known = False  # it was removed from the topology
+
+    def advance(self, now: float) -> bool:
+        """Computes the watermark; returns whether it has advanced."""
+        if not self._is_ready:
+            return False
+        sources = [each for each in self._partitions.values() if each.is_known]
+        awaited = [each.time for each in sources if not each.is_idle(now, self._idle_after)]
+        awaited += [each.time for each in self._streams.values() if now - each.seen_at < self._idle_after]
+        if None in awaited:
+            return False
+        every = (each.time for each in (*sources, *self._streams.values()))
+        times = [time for time in awaited if time is not None]
+        time = min(times) if times else max((each for each in every if each is not None), default=None)
+        if time is None or (self.value is not None and time - self._lag_ms <= self.value):
+            return False
+        self.value = time - self._lag_ms
+        return True
+
+    def held_back_by(self, now: float) -> list[int]:
+        """The partitions that hold the watermark back most: the least one's, or those without any."""
+        active = {
+            key: each.time
+            for key, each in self._partitions.items()
+            if each.is_known and not each.is_idle(now, self._idle_after)
+        }
+        unknown = [key for key, time in active.items() if time is None]
+        known = {key: time for key, time in active.items() if time is not None}
+        return unknown or [key for key, time in known.items() if time == min(known.values())]
+
+    def to_json(self) -> bytes:
+        """The record of the state: the watermark; by partition its time, and what is seen but not committed."""
+        partitions = {
+            str(key): [each.time, *([each.offsets[-1], each.times[-1]] if each.offsets else [])]
+            for key, each in sorted(self._partitions.items())
+            if each.time is not None or each.offsets
+        }
+        streams = {name: each.time for name, each in sorted(self._streams.items()) if each.time is not None}
+        record = {"version": _VERSION, "watermark": self.value, "partitions": partitions, "streams": streams}
+        return json.dumps(record, separators=(",", ":")).encode()
+
+    def restore(self, record: bytes, now: float) -> None:
+        """Continues from the record of an earlier task. Raises `WireError` if it is none of this version."""
+        try:
+            read = json.loads(record)
+            if read["version"] != _VERSION:
+                raise ValueError(f"it is of version {read['version']}, and this is version {_VERSION}")
+            value = read["watermark"]
+            self.value = None if value is None else int(value)
+            for key, (time, *seen) in read["partitions"].items():
+                source = self._partition(int(key), now)
+                source.time = None if time is None else int(time)
+                if seen:
+                    source.see(int(seen[0]), int(seen[1]))
+            for name, time in read["streams"].items():
+                self._streams.setdefault(name, _Source(now, is_known=True)).time = int(time)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise WireError("bad-watermark", f"the record {record[:80]!r} is no watermark: {error!r}") from error
+
+    def _partition(self, key: int, now: float) -> _Source:
+        source = self._partitions.get(key)
+        if source is None:
+            source = self._partitions[key] = _Source(now)
+        return source
+
+
+def _later(one: int | None, other: int) -> int:
+    return other if one is None or other > one else one
