@@ -1,7 +1,7 @@
-"""What every benchmark uses: its flags, its rounds in turn, and the JSON that it prints and keeps in `results/`.
+"""Functions of all benchmarks: their flags, their rounds in turn, and the JSON that they print and keep in `results/`.
 
 A result is one JSON object: `benchmark`, `machine`, `versions`, `settings`, `rows`, and `ratios` where rows are
-compared. What was measured in rounds is a `Spread`.
+compared. A figure that was measured in rounds is a `Spread`.
 """
 
 import argparse

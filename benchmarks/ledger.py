@@ -226,7 +226,7 @@ def measure(pending: int, turns: int, rounds: int, with_storm: bool) -> tuple[di
 
 
 def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
-    """What the window takes: resident memory before the first tree, and with all of them pending."""
+    """Measures the memory of the window: resident before the first tree, and with all trees pending."""
     warm_up()
     with open(file, "rb") as ids:
 

@@ -60,7 +60,7 @@ def resident_bytes(*, peak: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was done at a time, and figures that only grow, CPU seconds among them; or the difference of two samples."""
+    """The work done at a time, and figures that only grow, such as CPU seconds; or the difference of two samples."""
 
     at: float
     done: float
@@ -100,7 +100,7 @@ def watch(
     while not done():
         before = time.monotonic()
         progressed(began)
-    # What was spent before it was known which processes spend it counts as start-up.
+    # CPU time from before the processes were known counts as start-up.
     families = {name: descendants(each) for name, each in pids.items()}
 
     def sample(number: int) -> Sample:

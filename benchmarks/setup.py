@@ -87,7 +87,7 @@ def fetch_storm() -> None:
     if maven is None:
         raise BenchmarkError("No `mvn` found, which fetches Apache Storm. Install Apache Maven 3.6 or newer")
     command = [maven, "--batch-mode", "--quiet", "--file", str(_HERE / "storm" / "pom.xml")]
-    # What an older program or version left must not be found again.
+    # Files of an older program or version must not be found again.
     shutil.rmtree(_STORM, ignore_errors=True)
     command += [f"-Dbench.directory={_STORM}", "compile", "dependency:copy-dependencies"]
     if subprocess.run(command, check=False).returncode:

@@ -1,4 +1,4 @@
-"""What tracking costs in Spark: bolts and a spout, compared with the same jobs without it and with plain copies.
+"""The cost of tracking in Spark: bolts and a spout, compared with the same jobs without it and with plain copies.
 
     python -m benchmarks.spark
     python -m benchmarks.spark --rows 5000000

@@ -46,7 +46,7 @@ class Topics:
         self.pid = pid
         self._catalogue = Catalogue(self.kafka)
         self.admin = self._catalogue.admin
-        # What has been appended has arrived, whether its transaction has ended or not.
+        # A record has arrived when it is appended, whether its transaction has ended or not.
         self._reader = LogReader(self.kafka, isolation="read_uncommitted")
 
     def create(self, topics: Mapping[str, int]) -> None:

@@ -58,7 +58,7 @@ _STAMP_BYTES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: the records of a topic, or, without one, payloads by a timetable or so many lines."""
+    """The settings of a run: it reads a topic, or, without one, emits payloads by a timetable or a number of lines."""
 
     name: str
     guarantee: Guarantee = "at_least_once"

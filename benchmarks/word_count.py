@@ -182,7 +182,7 @@ def main() -> None:
     kept_in = harness.directory(given, whole=whole)
     harness.await_idle(kept_in)
     host = harness.machine()
-    # What is started inherits it: the broker, and every process of every contestant.
+    # All processes that it starts inherit it: the broker, and those of each contestant.
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, given.cores)
     if os.sched_getaffinity(0) != set(given.cores):

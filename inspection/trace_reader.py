@@ -172,7 +172,7 @@ class TraceReader:
     ) -> list[Tree]:
         wanted = list(dict.fromkeys(roots))
         # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
-        # before, and a task sends the children before the ack. What is newer than the log is open in it.
+        # before, and a task sends the children before the ack. A tuple that is newer than the log is open in it.
         committed = self._bolts_committed()
         sightings = Sightings(wanted, self._manifest)
         log = self._log.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)

@@ -33,7 +33,7 @@ _FEW_FAILED: Final = 10  # with fewer failed tuples in the window, the next one 
 
 
 class ComponentView(TypedDict):
-    """A spout or a bolt. What something else than the SDK runs, such as Spark, may lack some counts, or all."""
+    """A spout or a bolt. A component that the SDK does not run, such as one in Spark, may lack some counts, or all."""
 
     name: str
     kind: str

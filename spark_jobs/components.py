@@ -128,7 +128,7 @@ def _mismatch(function: Any, arguments: int) -> str:
 
 
 def source_of(spark: SparkSession, name: str, given: str | SourceFunction) -> Source:
-    """What a spout reads, of what the topology was given for it."""
+    """Returns the source of a spout: the topic that the topology was given for it, or what its function returns."""
     try:
         made: Any = given if isinstance(given, str) else given(spark)
     except Exception as error:

@@ -50,7 +50,7 @@ Positions = NDArray[np.int64]
 
 
 class Delivered(NamedTuple):
-    """What was delivered of a source; pickled as runs of positions without a gap."""
+    """The positions of a source that were delivered; pickled as runs without a gap."""
 
     positions: Positions  # in rising order
     dead: Positions  # of those that became dead letters
@@ -123,7 +123,7 @@ class _Merged(AccumulatorParam[dict[int, Delivered]]):
 
 
 class Deliveries:
-    """What tasks report of what they have delivered, by their numbers; of a task that is tried again, the last one."""
+    """Reports of tasks about their deliveries, by task number; of a task that is tried again, the last report."""
 
     def __init__(self, spark: SparkContext) -> None:
         self._reported: Accumulator[dict[int, Delivered]] = spark.accumulator({}, _Merged())
@@ -221,7 +221,7 @@ class _DeliverTask:
 
 
 class SpoutBatch:
-    """What every write of a spout has in common; of `records` and `fields`, only the columns matter."""
+    """The arguments that all writes of a spout share; of `records` and `fields`, only the columns matter."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What micro-batches have written, and what a driver publishes of it: in `{topology}.stats`, and to Prometheus.
+"""Counters of the writes of micro-batches; a driver publishes them in `{topology}.stats` and to Prometheus.
 
 A failure to publish is logged, and does not end the query.
 """
@@ -75,7 +75,7 @@ class BatchResult:
 
 
 class Counts:
-    """What executors count; a task that is tried again may be counted twice."""
+    """Counters that executors raise; a task that is tried again may be counted twice."""
 
     def __init__(self, spark: SparkContext) -> None:
         self._counted: dict[str, Accumulator[int]] = {name: spark.accumulator(0) for name in _COUNTED}

@@ -22,7 +22,7 @@ from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM
 
 _counts: Final[dict[tuple[str, str, str], Counts]] = {}
-"""What a topology, spout and query have counted, whose topics this process has checked."""
+"""The counters of each topology, spout and query whose topics this process has checked."""
 
 
 def emit_rows(

@@ -201,7 +201,7 @@ class KafkaSender:
             failures.append(error)
             left = len(records)
         if left or failures:
-            # What it still holds may arrive later, and belongs to no tuple.
+            # The records that it still holds may arrive later; they belong to no tuple.
             del _producers[settings]
             topics = ", ".join(sorted({record[0] for record in records}))
             why = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"

@@ -1,8 +1,9 @@
 """Kafka settings, librdkafka's properties as everywhere in this project, for Spark's Java client; checks of topics.
 
-Most names are the same in both. What is written differently is translated, what only librdkafka knows is left out. Of
-TLS and SASL, what Java does not have, or has otherwise, is refused: a setting that was silently left out might be the
-one that a user relies on. Files are read here, on the driver, and passed as text, so that executors need none of them.
+Most names are the same in both. Properties that Java spells differently are translated, and those of librdkafka alone
+are left out. A property of TLS or SASL that Java does not have, or has otherwise, is refused: a setting that was
+silently left out might be the one that a user relies on. Files are read here, on the driver, and passed as text, so
+that executors need none of them.
 """
 
 import re
@@ -42,7 +43,7 @@ _SPARKS_OWN: Final = ("auto.offset.reset", "enable.auto.", "group.id", "partitio
 # A micro-batch is written at once: large requests, and a packed ack batch gains nothing from waiting.
 _PRODUCER: Final = {"acks": "all", "compression.type": "lz4", "linger.ms": "5", "batch.size": "131072"}
 # A fetch is asked for when the last one is used up: large ones halve the time that reading takes.
-# What was aborted must not be processed; Java reads it unless set otherwise, and librdkafka does not.
+# Aborted records must not be processed; by default Java reads them, and librdkafka does not.
 # A consumer fetches ahead, at the end of the log too. Spark then asks it for offsets, and a broker answers the requests
 # of a connection in turn: each task would wait for the 500 ms that a fetch without records takes unless set.
 _CONSUMER: Final = {

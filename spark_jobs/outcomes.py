@@ -215,7 +215,7 @@ class Outcomes:
                 self._columns = {name: column[is_open] for name, column in self._columns.items()}
                 self._counts[_DONE] = 0
             if self._written_from is not None:
-                # What was read of the micro-batch under way has to be read again after a crash.
+                # After a crash, the notices of the micro-batch that runs have to be read again.
                 mark = min(mark, self._written_from)
             found = {}
             for partition in np.flatnonzero(self._started >= 0).tolist():
@@ -231,7 +231,7 @@ class Outcomes:
             return found
 
     def stats(self) -> dict[str, Any]:
-        """What became of trees up to now, in the form of `spout_sdk.Stats`; lost ones have failed.
+        """Counts the outcomes of trees up to now, in the form of `spout_sdk.Stats`; lost trees have failed.
 
         Complete latencies are from just before a message was written to when its ack was read.
         """

@@ -1,4 +1,4 @@
-"""What a Spark session needs beyond PySpark: two packages, limits for payloads of any sender, redaction of secrets."""
+"""Settings of a Spark session: two packages, limits for payloads of any sender, redaction of secrets."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ _EXECUTOR: Final = f"{AVRO_LIMITS} -XX:+UseParallelGC"
 _DRIVER: Final = f"{_EXECUTOR} -Xss8m"
 
 REDACTION: Final = r"(?i)secret|password|token|credential|access[.]?key|jaas|keystore[.]key|private key"
-"""What Spark blacks out in its UI, its event log and the plans that it explains, by name or by value.
+"""A pattern of the names and values that Spark redacts in its UI, its event log and the plans that it explains.
 
 Its own pattern knows passwords, but not a private key, or what a password stands in."""
 

@@ -31,7 +31,7 @@ def prepare_worker() -> None:
         read_changed_archives_only()
         # The first conversion imports pandas, where it is installed: 27,000 objects, so 20 ms after each task.
         pa.array([0])
-        # What modules hold lives as long as the process, so the collector may skip it.
+        # Objects of modules live as long as the process, so the collector may skip them.
         gc.freeze()
 
 

@@ -43,7 +43,7 @@ RunBatch = Callable[[DataFrame, int, bytes], BatchResult]
 
 
 class BatchRunner(StreamingQueryListener):
-    """What Spark calls for each micro-batch of a component, and, in a thread of its own, when one has ended."""
+    """Runs each micro-batch of a component; Spark calls it again, in a thread of its own, when one has ended."""
 
     def __init__(self, topology: str, component: Component, run: RunBatch) -> None:
         self.topology = topology
@@ -59,7 +59,7 @@ class BatchRunner(StreamingQueryListener):
         self.parked = threading.Event()
         self.written: dict[int, BatchResult] = {}
         self.progress: StreamingQueryProgress | None = None
-        # What a spout waits for, as a part of the line.
+        # Returns what a spout waits for, as a part of the progress line.
         self.outstanding: Callable[[], str | None] = lambda: None
 
     def start(
@@ -187,7 +187,7 @@ class RunningQuery:
         return self._runner.progress or self.query.lastProgress
 
     def written(self, batch_id: int) -> BatchResult | None:
-        """What a micro-batch has written, if it was one of the last hundred of this process."""
+        """Returns the result of a micro-batch, if it was one of the last hundred of this process."""
         return self._runner.written.get(batch_id)
 
     def stop(self) -> None:

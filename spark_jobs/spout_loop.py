@@ -1,4 +1,4 @@
-"""What runs beside a spout's query: one thread reads outcomes and commits the acked prefix, one replays what failed.
+"""Two threads run beside a spout's query: one reads outcomes and commits the acked prefix, one replays failed messages.
 
 The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic. The commit's
 metadata has what is done behind it, and the mark: the offset from which the notices have to be read to learn the
@@ -132,7 +132,7 @@ class SpoutOffsets:
             ) from error
 
     def committed(self, partitions: Iterable[int]) -> dict[int, Prefix]:
-        """What the group has committed of partitions; with a mark of -1 where an operator has reset it."""
+        """Returns the committed prefix of each partition; its mark is -1 where an operator has reset the offset."""
         asked = [TopicPartition(self._source, number) for number in partitions]
         for each in _without_error(self._consumer.committed(asked, timeout=_SECONDS)):
             if each.offset != OFFSET_INVALID:
@@ -348,7 +348,7 @@ class SpoutLoop:
                 if (now := time.monotonic()) >= commit_at:
                     commit_at = now + _COMMIT_SECONDS
                     self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
-            # What is being delivered again has to be known before the last commit.
+            # The replays that run have to end before the last commit, which includes them.
             self._replaying.join()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
         finally:

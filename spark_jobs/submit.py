@@ -41,7 +41,7 @@ logger = get_logger("spark_jobs.submit")
 
 @dataclass(frozen=True, slots=True)
 class SubmitPlan:
-    """What is to be submitted."""
+    """The arguments of a submission."""
 
     reference: str  # MODULE:TOPOLOGY
     component: str

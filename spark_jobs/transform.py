@@ -1,4 +1,4 @@
-"""What `transform` receives and returns besides the fields: the columns `_tracking`, `_source`, `_stream` and `_fail`.
+"""The columns that `transform` receives and returns besides the fields: `_tracking`, `_source`, `_stream` and `_fail`.
 
 `_tracking` has the roots that the tuples of a row will be anchored to, 8 bytes each, and is opaque to `transform`,
 which has to keep it. Rows that are selected, filtered, joined or exploded keep it by themselves; an aggregation merges

@@ -8,7 +8,7 @@ XOR of the edges of the spout tuple's recipients. Three ways to find them, the c
   together, such as those of a bolt in Spark, which acks children and inputs separately.
 - *runs*: among many tuples, the children are searched in tuples that were emitted one after the other.
 
-What none of them finds stays unexplained.
+An ack that none of them finds stays unexplained.
 """
 
 from collections import OrderedDict, defaultdict

@@ -106,7 +106,7 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
     elif init is not None:
         _decide_by_checksum(nodes, checksum(applied), unclear)
     _decide_by_fails(tree)
-    # What is before the committed offset was acked, if the bolt failed nothing.
+    # A tuple before the committed offset was acked, if the bolt failed nothing.
     failing = {entry.component for entry in tree.fails}
     for node in nodes:
         if node.state is State.UNCLEAR and node.bolt not in failing and (node.committed or 0) > node.offset:

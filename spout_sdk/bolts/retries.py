@@ -185,14 +185,14 @@ class Retries:
         return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)
 
     def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None) -> None:
-        # What was written for it before is no part of the next execution: that has a tuple of its own.
+        # Records that were written for it before are no part of the next execution, which has a tuple of its own.
         again = self._outcomes.begun_anew(tuple_)
         at = tuple_.offset, tuple_.index
         if (known := self._known.get(at)) is None:
             self._known[at] = known = Retry(again, since=self._clock())
         known.tuple, known.rows, known.failures = again, rows, failures
         self._wait(known, due)
-        # What has waited long for its execution would time out before the next reset of all.
+        # A tuple that has waited long for its execution would time out before the next reset of all.
         self._outcomes.reset_timeout(again)
 
     def _wait(self, retry: Retry, due: float) -> None:

@@ -123,7 +123,7 @@ class DeliveryGuarantee:
         self._new.clear()
         self._failures.append(why)
         if len(self._failures) >= _MOST_IN_A_ROW:
-            # What is refused also fails the commits after it, for reasons that say less.
+            # A commit that is refused also fails the commits after it, for reasons that say less.
             reasons = "; ".join(dict.fromkeys(self._failures))
             raise BrokerError(
                 f"{self._component} could not commit {len(self._failures)} times in a row: {reasons}; check the "

@@ -81,7 +81,7 @@ class _Transactions:
             self._end(_CUT_OFF)
         if self._refused is not None:
             raise BrokerError(self._refused)
-        # What was not delivered is why nothing more could be sent, and may be reported after that.
+        # An undelivered record is why nothing more could be sent, and may be reported after that.
         if (why := self.ended or self._broken or self._unsent) is not None:
             raise RolledBackError(why)
 

@@ -17,8 +17,8 @@ logger = get_logger("spout_sdk.kafka")
 
 ANSWER_SECONDS: Final = 10.0
 
-# What is fetched ahead of a partition. A pause drops it, and it is fetched again: by default 64 MB. With 8 MB a fast
-# bolt reads as fast, since a client with a full queue looks again after 50 ms.
+# Kilobytes that are fetched ahead of a partition. A pause drops them, and they are fetched again: by default 64 MB.
+# With 8 MB a fast bolt reads as fast, since a client with a full queue looks again after 50 ms.
 _AHEAD: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8_192}
 
 _INBOX_STATISTICS_MS: Final = 1_000  # between two reports of what is unread, which shuffle groupings follow
@@ -159,7 +159,7 @@ class KafkaReader:
                 _, partition.offset = watermarks(self._client, partition, ANSWER_SECONDS)
         self.member.forget_commits()  # others may have committed meanwhile
         self._client.incremental_assign(partitions)
-        # What was paused when it was revoked would come back paused.
+        # A partition that was paused when it was revoked would come back paused.
         self._client.resume(partitions)
         self._paused.difference_update(partition.partition for partition in partitions)
         self._on_assigned([partition.partition for partition in partitions])

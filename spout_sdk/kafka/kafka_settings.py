@@ -33,7 +33,7 @@ KafkaSettings = Mapping[str, Any]
 _PARTITIONER: Final[dict[str, Any]] = {"partitioner": "murmur2_random"}
 # Tuples are packed already: waiting for company would only add latency.
 _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "linger.ms": 0}
-# What the guarantees rest on, so no setting of a user changes it; and a call of Python for each delivered tuple would
+# The guarantees rest on these, so no setting of a user changes them. A call of Python for each delivered tuple would
 # cost more than sending it.
 _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that

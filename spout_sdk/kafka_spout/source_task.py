@@ -93,7 +93,7 @@ class SourceTask(SpoutAdapter):
         # A subclass may define them; it would cost each message a call that does nothing.
         self._tells_acks = getattr(spout.ack, "__func__", None) is not KafkaSpout.ack
 
-    # What the task asks for
+    # Called by the task
 
     def open(self) -> None:
         assert self._task.environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK

@@ -79,7 +79,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def has_work(self) -> bool:
-        # What waits for a task that pauses is shown as such.
+        # Tuples that wait for a task that pauses are shown as such.
         is_expected = any(task.adapter.is_expected or task.pause is not None for task in self.tasks.values())
         return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
 

@@ -45,7 +45,7 @@ class KeptTrees:
         has_ended = self._resets.read()
         if now >= self._reset_at:
             self._resets.send()
-            # What is not read yet is not reset yet.
+            # Trees of records that are not read yet are not reset yet.
             self._reset_at = now + self.every if has_ended else now
 
     def waited_for(self, tasks: Mapping[int, BoltTask], now: float) -> dict[int, BoltTask]:

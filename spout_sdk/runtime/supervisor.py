@@ -120,7 +120,7 @@ class TopologyRunner(Supervisor[Stats]):
         self._failed_starts_of: dict[
             Slot[Stats], tuple[int, int]
         ] = {}  # place → failed starts in a row, and tuples until then
-        # What is external runs elsewhere, in Spark for instance.
+        # External components run elsewhere, in Spark for instance.
         self._components = [component for component in self._manifest.components if not component.external]
         self._plan(processes or {})
 
@@ -218,7 +218,7 @@ class TopologyRunner(Supervisor[Stats]):
         return Slot(component, start_process, Stats(component))
 
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
-        # What has run before may have met brokers that are on their way back.
+        # A component that has run before may have met brokers that restart.
         unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
         starts = self._failed_starts(slot, code)
         restarts = self._restart and not unusable and code != EXIT_GAVE_UP and starts < MAX_STARTS

@@ -178,7 +178,7 @@ class SpoutTask(Task):
 
     def ack_untracked(self) -> None:
         """Acks the messages without a tree that were emitted before."""
-        # What `ack` emits in turn is acked after the next call.
+        # A message that `ack` emits in turn is acked after the next call.
         done = self.untracked.copy()
         self.untracked.clear()
         self._counters.acked += len(done)

@@ -141,7 +141,7 @@ class TaskShares:
 
     def shares(self, now: float) -> list[float]:
         """The shares of the tasks, which add up to 1."""
-        # What the SDK does between calls is not part of busy time. It is the same for all tasks of a bolt, so only what
+        # Work of the SDK between calls is not part of busy time. It is the same for all tasks of a bolt, so only what
         # they can do together has to be known; each by itself would be measured by another scale when it is behind.
         overhead = max(1.0, self._all / self._busy) if self._busy else 1.0
         loads = [task.load(now, overhead) for task in self._tasks]

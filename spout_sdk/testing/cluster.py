@@ -102,7 +102,7 @@ class SimulatedCluster(Readable):
             for task in reversed(self._tasks.values()):
                 task.end()
 
-    # What makes it work.
+    # Methods that make the cluster work.
 
     def run_until_idle(self, limit: int = LIMIT) -> None:
         """Works until nothing is left to do now, for `limit` records and rounds at most; no time passes."""

@@ -48,7 +48,7 @@ def check_component(
         )
     if streams is not None:
         raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
-    # What a function makes is known only by calling it, as Storm makes components at submission.
+    # The class that a function makes is known only by calling it, as Storm makes components at submission.
     cls = _class_of(factory)
     made: Any = _made(name, factory) if cls is None else None
     cls = cls or type(made)
