@@ -114,6 +114,21 @@ class LogReader:
             stretches[place] = range(start, max(start, end))
         return stretches
 
+    def committed(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The committed offsets of the group; nothing of a partition where there is none.
+
+        With `read_committed` it waits for transactions that are about to commit such offsets. Raises `BrokerError`.
+        """
+        asked = [TopicPartition(*place) for place in places]
+        try:
+            answers = self._consumer.committed(asked, timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            raise self._error(error.args[0], asked[0].topic if asked else "") from error
+        for answer in answers:
+            if answer.error is not None:
+                raise self._error(answer.error, answer.topic)
+        return {(each.topic, each.partition): each.offset for each in answers if each.offset >= 0}
+
     def assign(self, starts: Mapping[Place, int]) -> None:
         wanted = [TopicPartition(*place, offset) for place, offset in starts.items()]
         self.ended = {}
@@ -172,9 +187,12 @@ class LogReader:
         finally:
             self._consumer.unassign()
 
+    def pause(self, place: Place) -> None:
+        self._consumer.pause([TopicPartition(*place)])
+
     def _finish(self, left: dict[Place, range], place: Place) -> None:
         del left[place]
-        self._consumer.pause([TopicPartition(*place)])
+        self.pause(place)
 
     def _at_time(self, places: list[Place], at_ms: int | None) -> dict[Place, int]:
         """The first offset that is as young as that; -1 where there is none."""

@@ -2,6 +2,7 @@
 
 TupleTreeError
 ├── WireError          bytes that do not follow the wire contract (malformed batch, header or payload)
+│   ├── StateRecordError   a record of the changelog of a state that cannot be read
 │   └── VersionError       something that another version wrote, and this one cannot read
 ├── CommitError        metadata of a committed offset that cannot be read
 ├── InvalidNameError   a topology, component, stream or field name that cannot be used
@@ -31,6 +32,13 @@ class WireError(TupleTreeError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class StateRecordError(WireError):
+    """Never a dead letter: what is in a changelog is a part of the state."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("bad-state-record", detail)
 
 
 class VersionError(WireError):

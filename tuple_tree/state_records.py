@@ -11,7 +11,7 @@ import pyarrow as pa
 from fastavro.validation import validate
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tuple_tree.errors import VersionError, WireError
+from tuple_tree.errors import StateRecordError, VersionError
 from tuple_tree.fields import Column, all_fit
 from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
 from tuple_tree.payloads import PackCodec
@@ -60,11 +60,11 @@ class KeyCodec:
         return key
 
     def decode(self, key: bytes) -> Values:
-        """The values of a key; nothing is null where a field may be null. Raises `WireError` for what is no key."""
+        """The values of a key; nothing is null where a field may be null. Raises `StateRecordError` for what is no key."""
         parts = key.split(SEPARATOR) if len(self._types) > 1 else [key]
         if len(parts) != len(self._types):
-            raise WireError(
-                "bad-key", f"the key {shown(key)} has {len(parts)} values, and the state has {', '.join(self.names)}"
+            raise StateRecordError(
+                f"the key {shown(key)} has {len(parts)} values, and the state has {', '.join(self.names)}"
             )
         try:
             return tuple(
@@ -73,7 +73,7 @@ class KeyCodec:
             )
         except (ValueError, KeyError) as error:
             declared = ", ".join(f"{name}: {kind}" for name, kind, _ in self._types)
-            raise WireError("bad-key", f"the key {shown(key)} is not of the fields {declared}") from error
+            raise StateRecordError(f"the key {shown(key)} is not of the fields {declared}") from error
 
     def parse(self, texts: Sequence[str]) -> bytes:
         """The key of values that are written as text, a text for each field; bytes as text, or as 0x and hexadecimal.
@@ -89,7 +89,7 @@ class KeyCodec:
         key = SEPARATOR.join(parts)
         try:
             return self.encode(self.decode(key))
-        except WireError as error:
+        except StateRecordError as error:
             raise TypeError(error.detail) from error
 
     def _checked(self, column: Column, value: Any) -> Any:
@@ -152,14 +152,14 @@ class ValueCodec:
         return out.getvalue()
 
     def decode(self, payload: bytes) -> Any:
-        """The value of a payload. Raises `WireError` if it is none of this state."""
+        """The value of a payload. Raises `StateRecordError` if it is none of this state."""
         try:
             value = json.loads(payload) if self._is_json else self._read_avro(payload)
             return value if self.is_single else {name: value[name] for name in self.names}
         except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
             codec = "JSON" if self._is_json else "Avro"
-            raise WireError(
-                "bad-payload", f"the value {shown(payload)} is not {codec} with the fields {self._declared}: {error!r}"
+            raise StateRecordError(
+                f"the value {shown(payload)} is not {codec} with the fields {self._declared}: {error!r}"
             ) from error
 
     def decode_all(self, payloads: Sequence[bytes]) -> list[Any]:
@@ -187,7 +187,7 @@ class ValueCodec:
                 for value in values
             ]
         except (TypeError, OverflowError, ValueError) as error:
-            raise WireError("bad-payload", f"a value is not of the fields {self._declared}: {error}") from error
+            raise StateRecordError(f"a value is not of the fields {self._declared}: {error}") from error
         columns = zip(*rows, strict=True) if rows else [()] * len(self.names)
         schema = self.columns.schema
         arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
@@ -284,16 +284,16 @@ class About:
 
     @classmethod
     def from_json(cls, value: bytes | None) -> "About":
-        """Reads the record. Raises `VersionError` if a later version wrote it, `WireError` if it cannot be read."""
+        """Reads the record. Raises `VersionError` if a later version wrote it, `StateRecordError` if it cannot be read."""
         try:
             version = json.loads(value or b"")["version"]
             if version != ABOUT_VERSION:
                 raise VersionError(f"the changelog is of version {version}, and this is version {ABOUT_VERSION}")
             read = _About.model_validate_json(value or b"")
         except ValidationError as error:
-            raise WireError("bad-about", explain(error)) from error
+            raise StateRecordError(explain(error)) from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise WireError("bad-about", f"{shown(value or b'')} describes no changelog: {error!r}") from error
+            raise StateRecordError(f"{shown(value or b'')} describes no changelog: {error!r}") from error
         return cls(**{name: getattr(read, name) for name in cls.__slots__})
 
     def difference(self, wanted: "About") -> str:

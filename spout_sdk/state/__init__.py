@@ -4,4 +4,6 @@
 - `known_done`: the done positions of source partitions
 - `watermarks`: of a task, the event time before which no further tuple comes
 - `applied`: of a task, the identities that its state has
+- `stores`: the local copy of a partition of the changelog, in memory; `rocks_store`: on disk
+- `restore`: reads changelogs into stores
 """

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spout_sdk.state.identity_table import IdentityTable, hashes
 from spout_sdk.state.known_done import KnownDone
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.errors import CommitError, VersionError, WireError
+from tuple_tree.errors import CommitError, StateRecordError, VersionError
 from tuple_tree.ids import ID_BYTES, ID_MASK, IdColumn
 from tuple_tree.state_records import SYSTEM_PREFIX
 
@@ -101,7 +101,7 @@ class Applied:
 
         Raises:
             VersionError: if another version has written one.
-            WireError: if one cannot be read.
+            StateRecordError: if one cannot be read.
         """
         applied = cls()
         numbered = {}
@@ -326,8 +326,8 @@ def _head(kind: str, value: bytes, layout: Struct) -> int:
     return int(number)
 
 
-def _unreadable(kind: str, detail: str) -> WireError:
-    return WireError("bad-state-record", f"a state has a record of {kind} that cannot be read ({detail}): {_REMEDY}")
+def _unreadable(kind: str, detail: str) -> StateRecordError:
+    return StateRecordError(f"a state has a record of {kind} that cannot be read ({detail}): {_REMEDY}")
 
 
 def _number_of(key: bytes, prefix: bytes, layout: Struct) -> int:

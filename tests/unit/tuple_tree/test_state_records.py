@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.manifests import bolt, counting, manifest, spout
-from tuple_tree.errors import VersionError, WireError
+from tuple_tree.errors import StateRecordError, VersionError
 from tuple_tree.routing import grouping_key
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, is_system, state_of
 from tuple_tree.streams import Field, declare
@@ -75,7 +75,7 @@ def test_keys_that_cannot_be_stored_or_read() -> None:
         with pytest.raises(TypeError, match=complaint):
             call()
     for key in (b"a", b"a\x1fb\x1fc", b"a\x1fx", b"\xff\x1f1"):
-        with pytest.raises(WireError, match="bad-key: the key"):
+        with pytest.raises(StateRecordError, match="bad-state-record: the key"):
             two.decode(key)
     with pytest.raises(ValueError, match="field 'x' of type double: it must be text, bytes, an integer"):
         _keys(x="double")
@@ -153,11 +153,11 @@ def test_payloads_that_cannot_be_read() -> None:
     good = values.encode({"count": 1})
     for bad in (b"", b"{", b"[]", b'{"other":1}', good + b"," + good, b"\xff"):
         for payloads in ([bad], [good, bad], [bad, good]):
-            with pytest.raises(WireError, match="is not JSON with the fields count: long"):
+            with pytest.raises(StateRecordError, match="is not JSON with the fields count: long"):
                 values.decode_all(payloads)
-    with pytest.raises(WireError, match=r"is not Avro with the fields count: long.*1 bytes follow"):
+    with pytest.raises(StateRecordError, match=r"is not Avro with the fields count: long.*1 bytes follow"):
         _values({"count": int}, "avro").decode(b"\x02\x02")
-    with pytest.raises(WireError, match="a value is not of the fields count: long: field 'count' takes int64"):
+    with pytest.raises(StateRecordError, match="a value is not of the fields count: long: field 'count' takes int64"):
         values.decode_batch([b'{"count":"x"}'])
 
 
@@ -184,7 +184,7 @@ def test_a_changelog_is_described() -> None:
     with pytest.raises(VersionError, match="the changelog is of version 2, and this is version 1"):
         About.from_json(later)
     for bad in (None, b"", b"[]", b'{"version":1}', b"\xff"):
-        with pytest.raises(WireError, match="bad-about"):
+        with pytest.raises(StateRecordError, match="bad-state-record"):
             About.from_json(bad)
     with pytest.raises(ValueError, match="'other' of topology 'words' has no state: count has one"):
         state_of(states, "other")

@@ -1,0 +1,333 @@
+"""Restores the states of tasks: reads their partitions of the changelog into stores."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Message
+
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import BrokerError, BrokerUnreachableError, TopicsError
+from kafka_clients.log_reader import LogReader, Place
+from kafka_clients.repeated_lines import EACH, get_logger
+from spout_sdk.api.topology import Topology
+from spout_sdk.errors import StateError
+from spout_sdk.state.rocks_store import RocksStore, store_path
+from spout_sdk.state.stores import MemoryStore, Store
+from tuple_tree.errors import WireError
+from tuple_tree.names import component_group, state_topic, tuples_topic
+from tuple_tree.state_records import ABOUT_KEY, About
+
+logger = get_logger("spout_sdk.state")
+
+LOG_SECONDS: Final = 5.0
+"""How often a log line says how far a restore is."""
+_POLL_SECONDS: Final = 0.1
+_BATCH: Final = 10_000
+_SILENCE_SECONDS: Final = 30.0
+_TRANSACTION_SECONDS: Final = 1_000.0  # a broker ends a transaction after 15 minutes at the latest
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreProgress:
+    """How far a restore is.
+
+    Attributes:
+        tasks: whose states are restored.
+        records: that were read.
+        bytes: of their keys and values.
+        seconds: since it began.
+        left: offsets that are not read yet; of a compacted partition, fewer of them are records.
+    """
+
+    tasks: tuple[int, ...]
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    left: int = 0
+
+    @property
+    def records_per_second(self) -> float:
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+OnProgress = Callable[[RestoreProgress], None]
+
+
+class Restorer:
+    """Restores the states of a bolt's tasks in a process; for one thread.
+
+    Args:
+        topology: of the bolt.
+        bolt: its name; it has a state.
+        kafka: librdkafka properties.
+        directory: of stores on disk; None: stores are in memory.
+        on_progress: called several times a second while a changelog is read.
+        clock: monotonic seconds.
+
+    Attributes:
+        topic: the changelog.
+        changed_sources: after `restore`, by task, the spouts whose source topic was deleted and created again since the
+            store was written: positions of their messages that its identities have are of the earlier topic.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        bolt: str,
+        kafka: Mapping[str, Any],
+        directory: Path | None = None,
+        on_progress: OnProgress | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        manifest = topology.manifest
+        self._topology, self._bolt, self._kafka = topology, bolt, kafka
+        self._directory, self._clock = directory, clock
+        self._on_progress = on_progress or (lambda _progress: None)
+        self._group = component_group(manifest.topology, bolt)
+        self._inbox = tuples_topic(manifest.topology, bolt)
+        self.topic = state_topic(manifest.topology, bolt)
+        self.changed_sources: dict[int, list[str]] = {}
+        self._about: About | None = None
+        self._topic_id: str | None = None
+        self._ends: LogReader | None = None
+
+    @property
+    def about(self) -> About:
+        """What the changelog is of: its `to_json` is to be in each partition, as the record `ABOUT_KEY`.
+
+        The first transaction of a task that lacks it has to write it, and one that drops the identities of
+        `changed_sources`.
+        """
+        if self._about is None:
+            self._about = About.of(self._topology.manifest, self._bolt, self._source_ids())
+        return self._about
+
+    def open(self, task: int) -> Store:
+        """A store for a task that has none: in memory, or on disk with what is left of an earlier process.
+
+        Raises `StateError` if another process has it open, or RocksDB is not installed.
+        """
+        if self._directory is None:
+            return MemoryStore()
+        if self._topic_id is None:
+            self._topic_id = self._catalogue().topic_id(self.topic)
+            if self._topic_id is None:
+                raise TopicsError.missing(self.topic)
+        path = store_path(self._directory, self._topology.name, self._bolt, task)
+        return RocksStore(path, f"{self.topic}[{task}]", self._topic_id)
+
+    def restore(self, stores: Mapping[int, Store]) -> None:
+        """Reads what the stores lack, by task, up to the ends of their partitions.
+
+        It waits for transactions of earlier owners of the tasks: those that are about to be committed, and those that
+        were left open, until the broker ends them. To restore a store again reads only what is new.
+
+        Raises:
+            StateError: if the changelog is not that of this state, or not all of it is there.
+            BrokerError: if it cannot be read.
+        """
+        if not stores:
+            return
+        with self._reader() as reader:
+            # These first: they stand for the records before the end, so no transaction that has them is pending.
+            committed = reader.committed([(self._inbox, task) for task in stores])
+            ends = self._watermarks(stores)
+            for task, store in stores.items():
+                self._check_position(task, store, ends[task])
+            run = _Run(self.topic, stores, {task: each.stop for task, each in ends.items()}, self._clock)
+            run.read(reader, self._on_progress)
+        for task, store in stores.items():
+            self._check_about(task, store, committed.get((self._inbox, task), 0))
+
+    def ends(self, tasks: Iterable[int]) -> dict[int, int]:
+        """The offsets behind the last records of partitions, also those of open transactions."""
+        return {task: each.stop for task, each in self._watermarks(tasks).items()}
+
+    def close(self) -> None:
+        if self._ends is not None:
+            self._ends.close()
+            self._ends = None
+
+    def _reader(self, isolation: str = "read_committed") -> LogReader:
+        return LogReader(self._kafka, isolation=isolation, group=self._group, role=self._bolt)
+
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(self._kafka, group=self._group)
+
+    def _watermarks(self, tasks: Iterable[int]) -> dict[int, range]:
+        # With read_committed, an end is that of the records before the first open transaction.
+        if self._ends is None:
+            self._ends = self._reader("read_uncommitted")
+        found = self._ends.stretches([(self.topic, task) for task in tasks])
+        return {partition: stretch for (_, partition), stretch in found.items()}
+
+    def _check_position(self, task: int, store: Store, kept: range) -> None:
+        position = store.position or 0
+        if position > kept.stop:
+            raise StateError(
+                f"{self.topic}[{task}] ends at offset {kept.stop}, and the store of task {task} is at {position}: "
+                "brokers have lost records, or the topic was deleted and created again. To continue with what the "
+                "changelog has, delete the directory of the store; to begin with an empty state, "
+                f"{self._reset()}"
+            )
+        if position < kept.start:
+            raise StateError(
+                f"{self.topic}[{task}] begins at offset {kept.start}, and offset {position} is to be read: records "
+                "were deleted, so the state is incomplete. Check cleanup.policy with acker topics show; to begin "
+                f"with an empty state, {self._reset()}"
+            )
+
+    def _check_about(self, task: int, store: Store, committed: int) -> None:
+        found, place = store.get(ABOUT_KEY), f"{self.topic}[{task}]"
+        if found is None:
+            if committed or len(store):
+                raise StateError(
+                    f"{place} has no record {ABOUT_KEY!r}, but {self._inbox}[{task}] was processed up to offset "
+                    f"{committed}: the changelog was deleted, or the bolt had no state before. To begin with an empty "
+                    f"state, {self._reset()}"
+                )
+            return
+        try:
+            about = About.from_json(found)
+        except WireError as error:
+            raise StateError(f"{place}, record {ABOUT_KEY!r}: {error.detail}. {_UPGRADE}{self._reset()}") from error
+        if difference := about.difference(self.about):
+            raise StateError(
+                f"{place} is the changelog of another state: {difference}. Run the code that has written it, give the "
+                f"bolt another name, or begin with an empty state: {self._reset()}"
+            )
+        self.changed_sources[task] = about.changed_sources(self.about)
+
+    def _reset(self) -> str:
+        return f"acker state reset {self._topology.name} {self._bolt}"
+
+    def _source_ids(self) -> dict[str, dict[str, str]]:
+        """By spout: the ids of the topics that it reads, as far as this user may describe them."""
+        spouts = {each.name for each in self._topology.manifest.spouts_upstream(self._bolt)}
+        topics = {spout: each for spout, each in self._topology.kafka_sources.items() if spout in spouts}
+        try:
+            described = self._catalogue().described({topic for each in topics.values() for topic in each})
+        except BrokerError as error:
+            logger.warning("the ids of the topics that %s reads are not known: %s", ", ".join(sorted(topics)), error)
+            return {}
+        ids = {name: str(each.topic_id) for name, each in described.items() if hasattr(each, "topic_id")}
+        return {spout: {topic: ids[topic] for topic in each if topic in ids} for spout, each in topics.items()}
+
+
+_UPGRADE: Final = "Run the version that has written it, or begin with an empty state: "
+
+
+class _Run:
+    """One reading of several partitions, each up to an end."""
+
+    def __init__(
+        self, topic: str, stores: Mapping[int, Store], ends: Mapping[int, int], clock: Callable[[], float]
+    ) -> None:
+        self._topic, self._stores, self._ends, self._clock = topic, stores, ends, clock
+        self._positions = {task: store.position or 0 for task, store in stores.items()}
+        self._changes: dict[int, dict[bytes, tuple[bytes | None, int]]] = {task: {} for task in stores}
+        self._records = self._bytes = 0
+        self._began = self._active_at = self._logged_at = clock()
+
+    def read(self, reader: LogReader, on_progress: OnProgress) -> None:
+        left = {task for task, end in self._ends.items() if self._positions[task] < end}
+        if left:
+            text = "restoring tasks %s from %s: %s offsets to read"
+            logger.info(text, _listed(left), self._topic, f"{self._progress().left:,}", extra=EACH)
+            reader.assign({(self._topic, task): self._positions[task] for task in left})
+        while left:
+            ends_known = dict(reader.ended)
+            messages = reader.poll(_POLL_SECONDS)
+            if messages or reader.ended != ends_known:
+                self._active_at = self._clock()
+            for message in messages:
+                self._take(message)
+            for place, offset in reader.ended.items():
+                self._positions[place[1]] = max(self._positions[place[1]], offset)
+            for task in [each for each in left if self._positions[each] >= self._ends[each]]:
+                left.remove(task)
+                reader.pause((self._topic, task))
+            on_progress(self._progress())
+            if left:
+                self._look(reader.ended, left)
+        for task, store in self._stores.items():
+            self._load(task)
+            store.flush()
+        self._log_end()
+
+    def _take(self, message: Message) -> None:
+        key, value, task = message.key(), message.value(), message.partition() or 0
+        offset = message.offset() or 0
+        if key is None:
+            raise StateError(
+                f"{self._topic}[{task}] offset {offset}: a record without a key is none of a state. Another program "
+                "has written it: let only the bolt write to its changelog (acker topics acls); begin with an empty "
+                "state: acker state reset"
+            )
+        changes = self._changes[task]
+        changes[key] = value, message.timestamp()[1]
+        self._positions[task] = offset + 1
+        self._records += 1
+        self._bytes += len(key) + len(value or b"")
+        if len(changes) >= _BATCH:
+            self._load(task)
+
+    def _load(self, task: int) -> None:
+        self._stores[task].load(self._changes[task], self._positions[task])
+        self._changes[task] = {}
+
+    def _look(self, ended: Mapping[Place, int], left: set[int]) -> None:
+        """Logs how far it is, and raises an error if it does not get further."""
+        now = self._clock()
+        # Records behind an end that is reached are of an open transaction.
+        waits = all((self._topic, task) in ended for task in left)
+        silence = now - self._active_at
+        if silence > (_TRANSACTION_SECONDS if waits else _SILENCE_SECONDS):
+            self._raise_silent(silence, waits=waits, left=left)
+        if now - self._logged_at < LOG_SECONDS:
+            return
+        self._logged_at = now
+        progress = self._progress()
+        if waits and silence > LOG_SECONDS:
+            text = "restoring tasks %s from %s: waiting for a transaction of an earlier owner, which its broker ends"
+            logger.info(text, _listed(left), self._topic, extra=EACH)
+        else:
+            logger.info(
+                "restoring tasks %s from %s: %s records, %s/s, %s offsets left",
+                *(_listed(left), self._topic, f"{progress.records:,}"),
+                *(f"{progress.records_per_second:,.0f}", f"{progress.left:,}"),
+                extra=EACH,
+            )
+
+    def _raise_silent(self, silence: float, *, waits: bool, left: set[int]) -> None:
+        if waits:
+            places = ", ".join(f"{self._topic}[{task}]@{self._positions[task]}" for task in sorted(left))
+            raise StateError(
+                f"a transaction has been open for {silence:.0f} s at {places}: find it with kafka-transactions "
+                "find-hanging, and abort it"
+            )
+        raise BrokerUnreachableError(
+            f"no records of {self._topic} came for {silence:.0f} s: try again when the brokers are available"
+        )
+
+    def _progress(self) -> RestoreProgress:
+        left = sum(max(0, end - self._positions[task]) for task, end in self._ends.items())
+        seconds = self._clock() - self._began
+        return RestoreProgress(tuple(sorted(self._stores)), self._records, self._bytes, seconds, left)
+
+    def _log_end(self) -> None:
+        progress = self._progress()
+        logger.info(
+            "restored tasks %s from %s: %s keys; read %s records, %.1f MB, in %.1f s, %s/s",
+            *(_listed(self._stores), self._topic, f"{sum(map(len, self._stores.values())):,}"),
+            *(f"{progress.records:,}", progress.bytes / 1e6, progress.seconds),
+            f"{progress.records_per_second:,.0f}",
+            extra=EACH,
+        )
+
+
+def _listed(tasks: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(tasks)))

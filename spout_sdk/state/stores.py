@@ -1,0 +1,122 @@
+"""Stores: the local copy of a partition of a changelog, in memory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from tuple_tree.state_records import SYSTEM_PREFIX
+
+Changes = Mapping[bytes, tuple[bytes | None, int]]
+"""By key: the value, None where the key is deleted, and the time of the change in milliseconds since the epoch."""
+
+_MS_BYTES: Final = 8
+_KEY_OVERHEAD: Final = 240  # measured: bytes of an entry in memory, beside those of its key and value
+
+
+class Store(Protocol):
+    """The keys of one task: what is committed in its partition of the changelog, as bytes.
+
+    A store is for one thread.
+
+    Attributes:
+        position: the offset of the changelog up to which it has what is there; None if it has nothing. It may be behind
+            what was applied: to apply records again, in order, changes nothing.
+    """
+
+    position: int | None
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; None if it has none."""
+
+    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys, in order."""
+
+    def apply(self, changes: Changes, position: int | None) -> None:
+        """Applies committed changes, and the position unless it is None, all or nothing."""
+
+    def load(self, changes: Changes, position: int) -> None:
+        """As `apply`, while the changelog is read; it may be lost unless `flush` is called."""
+
+    def flush(self) -> None:
+        """Ends reading: what was loaded is kept."""
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes, int]]:
+        """Yields key, value and time of change of the keys with a prefix; without one, of the keys of the state.
+
+        The store must not be changed meanwhile.
+        """
+
+    def __len__(self) -> int:
+        """How many keys the state has."""
+
+    def __bool__(self) -> bool:
+        """True: also a store without keys is one."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory or on disk, as an estimate."""
+
+    def close(self) -> None:
+        """Ends its use; what was applied is kept if it is on disk."""
+
+
+class MemoryStore:
+    """A store in the memory of the process, which the next process reads anew from the changelog."""
+
+    def __init__(self) -> None:
+        self.position: int | None = None
+        # The time of the change, then the value, in one object: a tuple of both would take 70 bytes more.
+        self._values: dict[bytes, bytes] = {}
+        self._system: dict[bytes, bytes] = {}
+        self._bytes = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        found = self._values.get(key)
+        if found is None and key.startswith(SYSTEM_PREFIX):
+            found = self._system.get(key)
+        return None if found is None else found[_MS_BYTES:]
+
+    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        found = map(self._values.get, keys)
+        return [None if each is None else each[_MS_BYTES:] for each in found]
+
+    def apply(self, changes: Changes, position: int | None) -> None:
+        size = 0
+        values, system = self._values, self._system
+        for key, (value, ms) in changes.items():
+            kept = system if key.startswith(SYSTEM_PREFIX) else values
+            if value is None:
+                before = kept.pop(key, None)
+            else:
+                before, new = kept.get(key), ms.to_bytes(_MS_BYTES) + value
+                kept[key] = new
+                size += len(key) + len(new)
+            if before is not None:
+                size -= len(key) + len(before)
+        self._bytes += size
+        if position is not None:
+            self.position = position
+
+    def load(self, changes: Changes, position: int) -> None:
+        self.apply(changes, position)
+
+    def flush(self) -> None:
+        """Nothing is behind."""
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes, int]]:
+        kept = self._system if prefix.startswith(SYSTEM_PREFIX) else self._values
+        for key, value in kept.items():
+            if key.startswith(prefix):
+                yield key, value[_MS_BYTES:], int.from_bytes(value[:_MS_BYTES])
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes + _KEY_OVERHEAD * (len(self._values) + len(self._system))
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,170 @@
+"""Restoring the states of tasks from a changelog in memory."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from spout_sdk import Topology
+from spout_sdk.errors import StateError
+from spout_sdk.state import restore
+from spout_sdk.state.restore import RestoreProgress, Restorer
+from spout_sdk.state.stores import MemoryStore, Store
+from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing.clients import MemoryClients
+from spout_sdk.testing.tasks import LIMITLESS
+from tests.manifests import counting, manifest, spout
+from tuple_tree.manifest import Manifest
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About
+from tuple_tree.topics import topic_specs
+
+_TOPIC = "words.state.count"
+
+
+def _manifest(**settings: Any) -> Manifest:
+    return manifest(spout("lines"), counting("count", "lines", tasks=3), **settings)
+
+
+class _Cluster:
+    """A broker in memory with the topics of a topology, and what restores its states."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.topology = Topology(_manifest(), {}, kafka_sources={"lines": ("in",)})
+        self.broker = MemoryBroker(topic_specs(self.topology.manifest), lambda: 123_456)
+        self.progress: list[RestoreProgress] = []
+        self.clients = MemoryClients(self.broker, [0], room=LIMITLESS)
+        self.restorer = Restorer(self.topology, "count", self.clients.settings, directory, self.progress.append)
+
+    def write(self, task: int, records: Mapping[bytes, bytes | None], *, about: bool = True) -> None:
+        if about:
+            self.broker.append(_TOPIC, task, ABOUT_KEY, self.restorer.about.to_json(), None)
+        for key, value in records.items():
+            self.broker.append(_TOPIC, task, key, value, None)
+
+    def commit(self, task: int, offset: int) -> None:
+        self.broker.commit("words.count", [TopicPartition("words.tuples.count", task, offset)])
+
+    def restored(self, *tasks: int) -> dict[int, Store]:
+        stores = {task: self.restorer.open(task) for task in tasks}
+        self.restorer.restore(stores)
+        return stores
+
+
+def _kept(store: Store) -> dict[bytes, bytes]:
+    return {key: value for key, value, _ in store.items()}
+
+
+def test_several_tasks_are_restored_together_and_again_from_where_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = _Cluster()
+    cluster.write(0, {b"a": b"1", b"b": b"2", SYSTEM_PREFIX + b"x": b"y"})
+    cluster.write(0, {b"a": b"3", b"b": None}, about=False)
+    cluster.write(2, {b"c": b"4"})
+    cluster.commit(0, 5)
+    with caplog.at_level(logging.INFO, "spout_sdk.state"):
+        stores = cluster.restored(0, 1, 2)
+    assert {task: _kept(store) for task, store in stores.items()} == {0: {b"a": b"3"}, 1: {}, 2: {b"c": b"4"}}
+    assert {task: store.position for task, store in stores.items()} == {0: 6, 1: 0, 2: 2}
+    assert next(stores[0].items()) == (b"a", b"3", 123_456)
+    assert [*stores[0].items(SYSTEM_PREFIX + b"x")] == [(SYSTEM_PREFIX + b"x", b"y", 123_456)]
+    assert (cluster.progress[-1].tasks, cluster.progress[-1].records, cluster.progress[-1].left) == ((0, 1, 2), 8, 0)
+    begin, end = (record.message for record in caplog.records)
+    assert begin == f"restoring tasks 0, 2 from {_TOPIC}: 8 offsets to read"
+    assert end.startswith(f"restored tasks 0, 1, 2 from {_TOPIC}: 2 keys; read 8 records, ")
+
+    cluster.progress.clear()
+    cluster.write(1, {b"d": b"5"})
+    cluster.restorer.restore(stores)
+    assert _kept(stores[1]) == {b"d": b"5"}
+    assert cluster.progress[-1].records == 2, "only what is new"
+    assert cluster.restorer.ends([0, 1]) == {0: 6, 1: 2}
+    assert cluster.restorer.changed_sources == {0: [], 1: [], 2: []}
+    cluster.restorer.close()
+
+
+def test_a_store_on_disk_reads_only_the_rest(tmp_path: Path) -> None:
+    cluster = _Cluster(tmp_path)
+    cluster.write(0, {b"a": b"1", b"b": b"2"})
+    first = cluster.restored(0)
+    first[0].close()
+    cluster.write(0, {b"a": None, b"c": b"3"}, about=False)
+    cluster.progress.clear()
+    second = cluster.restored(0)
+    assert (_kept(second[0]), second[0].position, len(second[0])) == ({b"b": b"2", b"c": b"3"}, 5, 2)
+    assert cluster.progress[-1].records == 2
+    second[0].close()
+    assert (tmp_path / "words" / "count" / "0").is_dir()
+
+
+def test_progress_is_logged_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = _Cluster()
+    monkeypatch.setattr(restore, "_BATCH", 2)
+    cluster.clients.room = 1  # a poll returns a record
+    cluster.write(0, {b"%d" % number: b"x" for number in range(5)})
+    now = 0.0
+
+    def later(_progress: RestoreProgress) -> None:
+        nonlocal now
+        now += 2.5
+        cluster.clients.room = 1
+
+    restorer = Restorer(cluster.topology, "count", cluster.clients.settings, None, later, lambda: now)
+    with caplog.at_level(logging.INFO, "spout_sdk.state"):
+        restorer.restore({0: MemoryStore()})
+    lines = [record.message for record in caplog.records][1:-1]
+    assert lines == [
+        f"restoring tasks 0 from {_TOPIC}: 2 records, 0/s, 4 offsets left",
+        f"restoring tasks 0 from {_TOPIC}: 4 records, 0/s, 2 offsets left",
+    ]
+
+
+def test_a_changelog_that_is_lost_or_of_another_state_is_refused() -> None:
+    cluster = _Cluster()
+    cluster.write(0, {}, about=False)
+    assert cluster.restored(0)[0].position == 0, "a state that begins"
+    cluster.commit(0, 17)
+    lost = r"words\.state\.count\[0\] has no record .*about'.*processed up to offset 17.*deleted.*reset words count$"
+    with pytest.raises(StateError, match=lost):
+        cluster.restored(0)
+    for value, complaint in (
+        (
+            About.of(_manifest(topology="other"), "count").to_json(),
+            "it is of bolt 'count' of topology 'ot",
+        ),
+        (cluster.restorer.about.to_json().replace(b'"long"', b'"int"'), "another state: its values are count: int"),
+        (cluster.restorer.about.to_json().replace(b'"version":1', b'"version":2'), "is of version 2.*Run the version"),
+        (b"{", r"\[0\], record .*describes no changelog.*acker state reset words count"),
+    ):
+        cluster.write(0, {ABOUT_KEY: value}, about=False)
+        with pytest.raises(StateError, match=complaint):
+            cluster.restored(0)
+
+
+def test_a_store_that_has_more_than_the_changelog_is_refused() -> None:
+    cluster = _Cluster()
+    store = MemoryStore()
+    store.apply({b"a": (b"1", 0)}, 5)
+    with pytest.raises(StateError, match=r"count\[0\] ends at offset 0, and the store of task 0 is at 5: brokers have"):
+        cluster.restorer.restore({0: store})
+
+
+def test_records_without_a_key_are_refused_with_their_offset() -> None:
+    cluster = _Cluster()
+    cluster.write(1, {b"a": b"1"})
+    cluster.broker.append(_TOPIC, 1, None, b"x", None)
+    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key is none of a state"):
+        cluster.restored(1)
+
+
+def test_a_source_topic_that_was_created_again_is_reported() -> None:
+    cluster = _Cluster()
+    assert cluster.restorer.about.sources == {"lines": {"in": "in"}}, "in memory, the id of a topic is its name"
+    earlier = About.of(cluster.topology.manifest, "count", {"lines": {"in": "earlier"}})
+    cluster.write(0, {ABOUT_KEY: earlier.to_json()}, about=False)
+    cluster.write(1, {})
+    cluster.restored(0, 1)
+    assert cluster.restorer.changed_sources == {0: ["lines"], 1: []}
