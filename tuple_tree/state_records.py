@@ -60,7 +60,7 @@ class KeyCodec:
         return key
 
     def decode(self, key: bytes) -> Values:
-        """The values of a key; nothing is null where a field may be null. Raises `StateRecordError` for what is no key."""
+        """The values of a key; nothing stands for null. Raises `StateRecordError` for what is no key."""
         parts = key.split(SEPARATOR) if len(self._types) > 1 else [key]
         if len(parts) != len(self._types):
             raise StateRecordError(
@@ -284,7 +284,7 @@ class About:
 
     @classmethod
     def from_json(cls, value: bytes | None) -> "About":
-        """Reads the record. Raises `VersionError` if a later version wrote it, `StateRecordError` if it cannot be read."""
+        """Reads it. Raises `VersionError` if a later version wrote it, `StateRecordError` if it cannot be read."""
         try:
             version = json.loads(value or b"")["version"]
             if version != ABOUT_VERSION:
