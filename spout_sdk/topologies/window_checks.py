@@ -66,6 +66,11 @@ def _spec(name: str, bolt: Any) -> WindowSpec | None:
             f"bolt {name!r} is a WindowedBolt without windows: declare them in its class, "
             "such as window = tumbling(count=100)"
         )
+    if spec.gap is not None or spec.grace or spec.idle_after is not None:
+        raise TopologyError(
+            f"bolt {name!r} with {spec} is a WindowedBolt: session(), with_grace() and with_idle_sources() are for an "
+            "AggregateBolt"
+        )
     return spec
 
 

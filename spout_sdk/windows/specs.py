@@ -7,6 +7,7 @@ from typing import Any, Final
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_count, check_seconds
 from spout_sdk.errors import TopologyError
+from spout_sdk.state.watermarks import DEFAULT_IDLE_SECONDS
 
 _SHORTEST_TICK_SECONDS: Final = 0.01
 _LONGEST_TICK_SECONDS: Final = 1.0
@@ -19,7 +20,7 @@ Timestamp = Callable[[Tuple], int]  # the milliseconds since the epoch of a tupl
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """The length of windows, and how often one closes; `tumbling` and `sliding` make it.
+    """The length of windows, and how often one closes; `tumbling`, `sliding` and `session` make it.
 
     Attributes:
         count: how many tuples a window holds at most; None if its length is a time.
@@ -32,6 +33,10 @@ class WindowSpec:
         lag: seconds that a tuple may come later than one with a greater timestamp.
         late_stream: where tuples go that came too late; None for nowhere.
         watermark_interval: seconds of the task's clock between two watermarks.
+        gap: of sessions, the seconds without a tuple that end one; None for other windows.
+        grace: seconds after its end for which a window of an `AggregateBolt` takes tuples.
+        idle_after: of an `AggregateBolt`, seconds after which a source without messages holds no window open; None
+            unless set.
     """
 
     count: int | None
@@ -43,6 +48,9 @@ class WindowSpec:
     lag: float = 0.0
     late_stream: str | None = None
     watermark_interval: float = 1.0
+    gap: float | None = None
+    grace: float = 0.0
+    idle_after: float | None = None
 
     def with_timestamp_field(self, field: str) -> "WindowSpec":
         """Takes the time from the tuples: windows by event time.
@@ -89,6 +97,27 @@ class WindowSpec:
         """
         check_seconds("watermark interval of a window", seconds)
         return self._with_time("with_watermark_interval", watermark_interval=seconds)
+
+    def with_grace(self, seconds: float) -> "WindowSpec":
+        """For how many seconds after its end a window of an `AggregateBolt` still takes tuples; 0 unless set.
+
+        Raises:
+            TopologyError: without event time, or if it is negative or no number.
+        """
+        check_seconds("grace of a window", seconds, least=0)
+        return self._with_time("with_grace", grace=seconds)
+
+    def with_idle_sources(self, after: float = DEFAULT_IDLE_SECONDS) -> "WindowSpec":
+        """After how many seconds a source without new messages holds no window of an `AggregateBolt` open.
+
+        Args:
+            after: seconds, 20 unless set. What comes later from such a source may be late.
+
+        Raises:
+            TopologyError: without event time, or if it is no positive number.
+        """
+        check_seconds("with_idle_sources() of a window", after)
+        return self._with_time("with_idle_sources", idle_after=after)
 
     def _with_time(self, method: str, **changes: Any) -> "WindowSpec":
         if self.timestamp is None:
@@ -140,7 +169,9 @@ class WindowSpec:
 
     def __str__(self) -> str:
         length = f"count={self.count}" if self.seconds is None else f"seconds={self.seconds:g}"
-        if self.is_tumbling:
+        if self.gap is not None:
+            text = f"session(gap={self.gap:g})"
+        elif self.is_tumbling:
             flush = "" if self.flush_after is None else f", flush_after={self.flush_after:g}"
             text = f"tumbling({length}{flush})"
         elif self.every_seconds is None:
@@ -152,7 +183,9 @@ class WindowSpec:
         elif self.timestamp is not None:
             name = getattr(self.timestamp, "__qualname__", type(self.timestamp).__name__)
             text += f".with_timestamp_extractor({name})"
-        return text + (f".with_lag({self.lag:g})" if self.lag else "")
+        text += f".with_lag({self.lag:g})" if self.lag else ""
+        text += f".with_grace({self.grace:g})" if self.grace else ""
+        return text + (f".with_idle_sources({self.idle_after:g})" if self.idle_after is not None else "")
 
 
 def tumbling(*, count: int | None = None, seconds: float | None = None, flush_after: float | None = None) -> WindowSpec:
@@ -211,6 +244,20 @@ def sliding(
     if every_seconds is not None:
         check_seconds("every of a window", every_seconds)
     return WindowSpec(count, seconds, every_count, every_seconds)
+
+
+def session(*, gap: float) -> WindowSpec:
+    """Windows of an `AggregateBolt` that end when a key has had no tuple for a while.
+
+    Args:
+        gap: seconds of event time without a tuple of the key that end its session. The session's end is that of the
+            last tuple's time and the gap.
+
+    Raises:
+        TopologyError: if the gap is no positive number.
+    """
+    check_seconds("gap of a session", gap)
+    return WindowSpec(None, None, None, None, gap=gap)
 
 
 def _check_length(count: int | None, seconds: float | None, kind: str) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import TopologyBuilder, TopologyError, declare, sliding, tumbling
+from spout_sdk import TopologyBuilder, TopologyError, WindowSpec, declare, sliding, tumbling
+from spout_sdk.windows.specs import session
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.windowed_bolt_rig import Numbers, Total
 
@@ -160,3 +161,9 @@ def test_a_window_larger_than_max_spout_pending_is_logged(caplog: pytest.LogCapt
         made.build()
         warned = ["waits for 101 tuples, but its spouts may have only 100 open" in each for each in caplog.messages]
         assert warned == ([] if spec in fits else [True]), spec
+
+
+@pytest.mark.parametrize("spec", [session(gap=1), BY_FIELD.with_grace(1), BY_FIELD.with_idle_sources()])
+def test_windows_of_aggregates_are_rejected_for_a_windowed_bolt(spec: WindowSpec) -> None:
+    with pytest.raises(TopologyError, match="are for an AggregateBolt"):
+        held(builder(), partial(Total, spec)).build()
