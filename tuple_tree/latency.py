@@ -17,30 +17,31 @@ class LatencyHistogram:
     __slots__ = ("_counts",)
 
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
-        self._counts = Counter(counts)
+        self._counts = dict(counts or {})
 
     def record(self, seconds: float, times: int = 1) -> None:
         """Adds a duration, once or several times."""
-        micros = int(seconds * 1e6) if seconds > 0 else 0
+        bucket = micros = int(seconds * 1e6) if seconds > 0 else 0
         if micros >= _SUB:
             shift = micros.bit_length() - 1 - _SUB_BITS
             bucket = (shift << _SUB_BITS) + (micros >> shift)
-        else:
-            bucket = micros
         counts = self._counts
         counts[bucket] = counts.get(bucket, 0) + times
 
     def merge(self, other: "LatencyHistogram") -> None:
         """Adds all durations of another."""
-        self._counts.update(other._counts)
+        for bucket, count in other._counts.items():
+            self._counts[bucket] = self._counts.get(bucket, 0) + count
 
     def merged(self, other: "LatencyHistogram") -> Self:
         """A new histogram of all durations of both."""
-        return type(self)(self._counts + other._counts)
+        merged = self.copy()
+        merged.merge(other)
+        return merged
 
     def since(self, earlier: "LatencyHistogram") -> Self:
         """The durations that were added after an earlier state of this histogram."""
-        return type(self)(self._counts - earlier._counts)
+        return type(self)(Counter(self._counts) - Counter(earlier._counts))
 
     def copy(self) -> Self:
         """An independent copy."""
@@ -54,7 +55,7 @@ class LatencyHistogram:
     @property
     def total(self) -> int:
         """How many durations there are."""
-        return self._counts.total()
+        return sum(self._counts.values())
 
     def quantile(self, q: float) -> float:
         """The duration in seconds below which a share `q` of all lies: the middle of its bucket; 0.0 if empty.

@@ -27,7 +27,7 @@ class Executor:
         self._clock = task.environment.clock
         self._outcomes = outcomes
         self._adapter = adapter
-        self._running: RunningCall | None = None
+        self._running: tuple[float, Any] | None = None  # since when, and which tuples
         self._stride = 1
         self._untimed = 0  # calls before the next that is timed
         self._is_timed = False
@@ -105,7 +105,7 @@ class Executor:
         self._load.busy_seconds += (now - before) * self._adapter.running_part
         ticked, failures = (tick_tuple(),), self._adapter.failures
         in_a_row = failures.in_a_row
-        self._running = RunningCall(now, ticked, self._adapter.head)
+        self._running = now, ticked
         try:
             self._adapter.execute(ticked)
         finally:
@@ -119,7 +119,8 @@ class Executor:
         running, one = self._running, self._adapter.input
         if running is None:
             return None
-        return running.of(one) if one is not None and one in running.tuples else running
+        call = RunningCall(*running, self._adapter.head)
+        return call.of(one) if one is not None and one in call.tuples else call
 
     def _execute_again(self, retried: Sequence[Retry]) -> None:
         first, last = retried[0], retried[-1]
@@ -131,7 +132,7 @@ class Executor:
             self.execute(iter([first.tuple]), self._clock())
 
     def _begin(self, tuples: Any, began: float) -> None:
-        self._running = RunningCall(began, tuples, self._adapter.head)
+        self._running = began, tuples
         self._counters.executed += len(tuples)
         self._load.executed += len(tuples)
         self._untimed -= len(tuples)
