@@ -18,6 +18,7 @@ from tuple_tree.names import (
     component_group,
     dead_letters_topic,
     notices_topic,
+    results_topic,
     state_topic,
     stats_topic,
     transactional_prefix,
@@ -170,8 +171,10 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
         if any(subscription.source == name for subscription in receiver.subscriptions):
             uses[tuples_topic(topology, receiver.name)] += _WRITES
     uses[dead_letters_topic(topology)] += _WRITES
-    if getattr(component, "state", None) is not None:
+    if (state := getattr(component, "state", None)) is not None:
         uses[state_topic(topology, name)] += (*_READS, *_WRITES)
+        if state.windows == "close":
+            uses[results_topic(topology, name)] += _WRITES
     if component.external and is_spout and not sources:
         # Where its messages land that do not come from a topic.
         uses[f"{topology}.replay.{name}"] += (*_READS, *_WRITES, Operation.CREATE)

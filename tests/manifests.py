@@ -1,9 +1,17 @@
 """Manifests of small topologies."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest, StateManifest, Subscription
+from tuple_tree.manifest import (
+    WINDOW_START,
+    BoltManifest,
+    Component,
+    Manifest,
+    SpoutManifest,
+    StateManifest,
+    Subscription,
+)
 from tuple_tree.streams import Field, declare
 
 
@@ -17,10 +25,18 @@ def bolt(name: str, *sources: str, **settings: Any) -> BoltManifest:
     return BoltManifest(name=name, subscriptions=tuple(received), **settings)
 
 
-def counting(name: str, source: str, *, key: str = "word", **settings: Any) -> BoltManifest:
-    """A bolt with a state: a count for each value of a text field."""
+def counting(
+    name: str,
+    source: str,
+    *,
+    key: str = "word",
+    windows: Literal["change", "close"] | None = None,
+    **settings: Any,
+) -> BoltManifest:
+    """A bolt with a state: a count for each value of a text field, and each window if it has any."""
     subscription = Subscription(source=source, stream="default", grouping="fields", fields=(key,))
-    state = StateManifest(value=declare({"count": int}, "value", "json"), key=(Field(name=key),))
+    fields = (Field(name=key), *(() if windows is None else (WINDOW_START,)))
+    state = StateManifest(value=declare({"count": int}, "value", "json"), key=fields, windows=windows)
     return BoltManifest(name=name, subscriptions=(subscription,), state=state, **settings)
 
 

@@ -82,6 +82,10 @@ class SpoutManifest(_Frozen):
     external: bool = False
 
 
+WINDOW_START: Final = StreamField(name="window_start", type="long")
+"""The last field of the key of a state of windows: milliseconds since the epoch."""
+
+
 class StateManifest(_Frozen):
     """The keyed state of a bolt: a value for each key, with `{topology}.state.{bolt}` as its changelog.
 
@@ -90,12 +94,16 @@ class StateManifest(_Frozen):
         is_single: whether a value is that of its one field alone.
         key: the grouping fields of the bolt's first subscription, with their types.
         expire_after_ms: how long a value that is not changed is kept; None: until it is deleted.
+        windows: of a state whose values are those of windows, and whose key ends with `window_start`, when there is a
+            result: at each change, or when a window closes. Those of closed windows are messages of the topic
+            `{topology}.results.{bolt}`. None: a value is that of its key alone.
     """
 
     value: Stream
     is_single: bool = False
     key: tuple[StreamField, ...] = Field(min_length=1)
     expire_after_ms: int | None = Field(default=None, ge=1)
+    windows: Literal["change", "close"] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "StateManifest":
@@ -105,7 +113,14 @@ class StateManifest(_Frozen):
             raise ValueError(f"a state has codec {' or '.join(STATE_CODECS)}, not {self.value.codec}")
         if self.is_single and len(self.value.fields) > 1:
             raise ValueError(f"a state of one value has one field, not {', '.join(self.value.field_names)}")
+        if self.windows is not None and self.key[-1] != WINDOW_START:
+            raise ValueError(f"the last field of the key of windows is {WINDOW_START.name}, a long")
         return self
+
+    @property
+    def grouping_key(self) -> tuple[StreamField, ...]:
+        """The fields of the key without the start of a window."""
+        return self.key if self.windows is None else self.key[:-1]
 
 
 class BoltManifest(_Frozen):
@@ -333,7 +348,7 @@ def _check_state(bolt: BoltManifest, state: StateManifest) -> None:
     if bolt.external:
         raise ValueError(f"bolt {bolt.name!r} is external, so the SDK cannot keep a state of it: remove its state")
     first = next(iter(bolt.subscriptions), None)
-    fields = tuple(field.name for field in state.key)
+    fields = tuple(field.name for field in state.grouping_key)
     if first is None or first.grouping != "fields":
         raise ValueError(
             f"bolt {bolt.name!r} has a state, whose keys are the fields of its first subscription: use fields_grouping"

@@ -58,6 +58,11 @@ def state_topic(topology: str, bolt: str) -> str:
     return f"{topology}.state.{bolt}"
 
 
+def results_topic(topology: str, bolt: str) -> str:
+    """The results of a bolt's closed windows, one partition a task."""
+    return f"{topology}.results.{bolt}"
+
+
 def stats_topic(topology: str) -> str:
     return f"{topology}.stats"
 

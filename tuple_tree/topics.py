@@ -10,6 +10,7 @@ from tuple_tree.names import (
     acks_topic,
     dead_letters_topic,
     notices_topic,
+    results_topic,
     state_topic,
     stats_topic,
     tuples_topic,
@@ -95,6 +96,11 @@ def topic_specs(manifest: Manifest) -> list[TopicSpec]:
         TopicSpec(state_topic(topology, bolt.name), bolt.tasks, _STATE_CONFIG, _STATE_REQUIRED)
         for bolt in manifest.bolts
         if bolt.state is not None
+    ]
+    specs += [
+        TopicSpec(results_topic(topology, bolt.name), bolt.tasks, delete, delete)
+        for bolt in manifest.bolts
+        if bolt.state is not None and bolt.state.windows == "close"
     ]
     specs.append(TopicSpec(dead_letters_topic(topology), 1, delete, delete))
     specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _BROKER_TIME, optional=True))

@@ -73,6 +73,13 @@ def test_a_bolt_with_a_state_reads_and_writes_its_changelog_in_transactions() ->
     assert not any("t.state.c" in resource for role in others for resource in uses(role))
 
 
+def test_a_bolt_whose_windows_close_writes_their_results() -> None:
+    windows = manifest_of(spout("a"), counting("c", "a", windows="close"), topology="t")
+    assert uses(component_role(windows, "c"))["topic:t.results.c"] == "w"
+    changes = manifest_of(spout("a"), counting("c", "a", windows="change"), topology="t")
+    assert "topic:t.results.c" not in uses(component_role(changes, "c"))
+
+
 def test_a_component_in_spark_needs_no_describe_configs() -> None:
     role = component_role(manifest(external=True), "c")
     assert uses(role)["group:t.c"] == "r"

@@ -139,6 +139,7 @@ def test_a_bolt_with_a_state_is_published_with_it_and_works_in_transactions() ->
             "is_single": False,
             "key": [{"name": "word", "type": "string"}],
             "expire_after_ms": 5,
+            "windows": None,
         }
         assert "state" not in other
         assert manifest.has_transactions
@@ -153,6 +154,7 @@ def test_states_that_do_not_fit_are_refused() -> None:
         (lambda: _state(value=declare({"count": int}, "value")), "a state has codec json or avro, not arrow"),
         (lambda: _state(value=declare({"count": int}, "other", "json")), "a state is a stream 'value'"),
         (lambda: _state(value=two, is_single=True), "a state of one value has one field, not a, b"),
+        (lambda: _stateful(_state(windows="close")), "the last field of the key of windows is window_start, a long"),
         (lambda: _stateful(_state(), external=True), "bolt 'count' is external, so the SDK cannot keep a state"),
         (lambda: _stateful(_state("count")), "has the key count, but its first subscription groups by word"),
         (lambda: _stateful(_state(), subscriptions=_bolt().subscriptions), "first subscription: use fields_grouping"),

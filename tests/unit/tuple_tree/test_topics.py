@@ -55,3 +55,12 @@ def test_a_changelog_is_compacted_and_keeps_tombstones_longer_than_a_store_on_di
     assert spec.required.items() <= spec.config.items()
     assert [each.name for each in specs if is_compacted(each)] == ["acker.topologies", spec.name]
     assert not any(".state." in name for name in _specs())
+
+
+def test_the_results_of_closed_windows_have_a_topic() -> None:
+    results = {}
+    for windows in (None, "change", "close"):
+        specs = topic_specs(manifest(spout("lines"), counting("count", "lines", tasks=3, windows=windows)))
+        results[windows] = [(spec.name, spec.partitions, spec.required) for spec in specs if ".results." in spec.name]
+    delete = {"cleanup.policy": "delete"}
+    assert results == {None: [], "change": [], "close": [("words.results.count", 3, delete)]}

@@ -153,7 +153,9 @@ def test_fields_grouping() -> None:
 
 
 def test_topics() -> None:
-    described = manifest(spout("S", tasks=2), counting("B", "S", tasks=3), topology="T", ack_partitions=5)
+    described = manifest(
+        spout("S", tasks=2), counting("B", "S", tasks=3, windows="close"), topology="T", ack_partitions=5
+    )
     partitions = {"P": 5, "tasks of the spout": 2, "tasks of the bolt": 3, "1": 1}
     documented = {
         row[0].partition(",")[0].strip("`").format(topology="T", spout="S", bolt="B"): (
