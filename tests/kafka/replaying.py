@@ -39,6 +39,7 @@ def write_dead_letters(
             partition=0,
             headers=[
                 ("anchors", ANCHORS),
+                ("identities", bytes(8)),
                 ("source", b"s/default"),
                 ("traceparent", b"00-1"),
                 *dead_letter_headers(topic, partition, number, reason=reason, detail="ValueError: no", by=by),

@@ -78,7 +78,7 @@ def test_dead_letters_are_listed_and_shown_unchanged(acker: Acker, log: AckLog, 
 
     shown = json_of(acker("show", name, "1", "--json"))
     assert (base64.b64decode(shown["value"]), base64.b64decode(shown["key"])) == (b"\xff\x00\xff", b"key")
-    assert [header for header, _ in shown["headers"]] == ["anchors", "source", "traceparent"]
+    assert [header for header, _ in shown["headers"]] == ["anchors", "identities", "source", "traceparent"]
     assert (shown["replayed_ms"], shown["preview"]) == (None, "ff00ff")
     plain = acker("show", name, "1").stdout
     for line in ("detail    ValueError: no\n", "header    source: s/default\n", "  00000000  ff 00 ff"):
@@ -106,7 +106,7 @@ def test_a_dead_letter_is_replayed_unchanged_and_once(acker: Acker, log: AckLog,
     assert done["replayed"] == [{"offset": 1, "topic": inbox, "partition": 0, "position": 0}]
     (record,) = await_inbox(log, b"one")
     assert record.key() == b"key"
-    # Without its anchors: its trees failed long ago.
+    # Without its anchors: its trees failed long ago. And a state counts it as a new tuple.
     assert headers_of(record) == {"source": b"s/default", "traceparent": b"00-1"}
     assert json_of(acker("list", name, "--json"))["dead_letters"][1]["replayed_ms"] is not None
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts import collectors
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.emitting.outbox import Joined, Outbox
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics import task_shares
 from tests.mutants.patches import Patches, mutant
@@ -168,6 +169,28 @@ def two_attempts_have_the_same_seed(patches: Patches) -> None:
     def seal(original: Any, pack: OpenPack, new_seed: Callable[[], int]) -> Columns:
         columns: Columns = original(pack, lambda: hash((pack.topic, pack.task)) % 2**64)
         return columns
+
+
+@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[FlakyBasic]")
+def all_tuples_of_an_input_have_one_path(patches: Patches) -> None:
+    @patches.wrap(InputBatch, "identities")
+    def identities(original: Any, batch: InputBatch, places: Any, numbers: Any) -> Any:
+        return original(batch, places, numbers * 0)
+
+
+@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[FlakyByHand]")
+def what_a_retry_emits_is_counted_behind_what_was_emitted_before(patches: Patches) -> None:
+    @patches.wrap(InputBatch, "begin_again")
+    def begin_again(_original: Any, _batch: InputBatch, _places: Any) -> None:
+        """Leaves the counts as they are."""
+
+
+@mutant("identities", f"{_SDK}/test_identified_inputs.py::test_only_tuples_for_one_input_have_an_identity")
+def a_tuple_for_several_inputs_of_a_tree_has_the_identity_of_the_first(patches: Patches) -> None:
+    @patches.wrap(collectors, "places_of")
+    def places_of(original: Any, anchors: Sequence[Tuple], outcomes: Any) -> Any:
+        batch, place = original(anchors, outcomes)
+        return batch.places[0] if isinstance(batch, Joined) and len(batch.places) == 1 else (batch, place)
 
 
 @mutant("ack log", f"{_SDK}/test_ack_log.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered")

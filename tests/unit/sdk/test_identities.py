@@ -1,5 +1,6 @@
 """Identities of tuples on the way to a state: the same in each attempt, whatever tasks and packs they come through."""
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,9 @@ from spout_sdk import (
     TaskContext,
     TopologyBuilder,
     Tuple,
+    WindowedBolt,
     declare,
+    tumbling,
 )
 from spout_sdk.api.topology import BoltOptions
 from tests.unit.sdk.identity_rig import (
@@ -34,7 +37,9 @@ from tests.unit.sdk.identity_rig import (
     emits,
     with_state,
 )
+from tests.unit.sdk.memory import made
 from tests.unit.sdk.memory_source import MemoryTopics
+from tests.waiting import eventually
 from tuple_tree import packs
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
 from tuple_tree.manifest import Guarantee
@@ -44,10 +49,10 @@ _LINES = st.lists(st.text("ab ", max_size=9), min_size=1, max_size=6)
 
 
 def topics(*lines: str) -> MemoryTopics:
-    made = MemoryTopics(source=1)
+    filled = MemoryTopics(source=1)
     for offset, line in enumerate(lines):
-        made.add("source", 0, offset, line.encode())
-    return made
+        filled.add("source", 0, offset, line.encode())
+    return filled
 
 
 def attempt(lines: list[str], split: Any = Split, **options: Any) -> list[Received]:
@@ -217,3 +222,47 @@ def test_a_retried_input_emits_the_same_identities(kind: Any) -> None:
     executions = Counter(each for each in found if each.source != "pass/default")
     assert max(executions.values()) > 1
     assert len({(each.position, each.path) for each in executions}) == len(executions)
+
+
+def test_windows_emit_without_identities() -> None:
+    class Windows(WindowedBolt):
+        streams = Split.streams
+        window = tumbling(count=1)
+
+        def execute_window(self, window: Any) -> None:
+            self.collector.emit(("a",))
+            self.collector.emit(("a",), anchors=window.tuples[0])
+
+    run = Run(diamond(Windows), topics("a", "b"))
+    of_windows = [each for each in run.attempt() if each.source == "split/default"]
+    assert [each.position for each in of_windows] == [NO_POSITION] * 4
+    assert ("split/default", "count") not in run.identified()
+
+
+def test_coroutines_may_end_in_any_order() -> None:
+    class Waits(SplitAsync):
+        async def prepare_async(self, context: TaskContext) -> None:
+            self.loop = asyncio.get_running_loop()
+            self.waiting: dict[str, asyncio.Future[None]] = {}
+
+        async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+            self.waiting[tuple_["value"]] = self.loop.create_future()
+            await self.waiting[tuple_["value"]]
+            await super().execute_async(tuple_, collector)
+
+    lines = ["to be or", "not to be", "that is"]
+    bolts: list[Waits] = []
+    run = Run(diamond(made(bolts, Waits), tasks=1), topics(*lines))
+    # With Kafka's settings, so that it really works on several at a time.
+    run.bench.environment = replace(run.bench.environment, kafka={"bootstrap.servers": "-"})
+    run.emit()
+    found = run.run()
+    bolt, adapter = bolts[-1], run.task("split").adapter
+    eventually(lambda: len(bolt.waiting) == len(lines), "the coroutines to begin")
+    for line in reversed(lines):
+        bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, None)
+        adapter.wait(30)
+    assert not adapter.running_inputs
+    found += run.run()
+    run.crash()
+    assert sorted(found) == attempt(lines)

@@ -12,6 +12,7 @@ from tests.pages import ROOT
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
 from tuple_tree.edge_runs import joined
 from tuple_tree.edges import edge
+from tuple_tree.identities import IdentityColumns, source_hash
 from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, WIRE_REASONS, FailReason, schema_directory
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.payloads import PackCodec
@@ -105,6 +106,14 @@ def test_the_edges_of_seeds() -> None:
     assert len(rows) >= 5
     for seed, number, expected in rows:
         assert edge(int(seed, 16), int(number)) == int(expected, 16)
+
+
+def test_the_paths_of_identities() -> None:
+    rows = _table("path | source")
+    assert len(rows) >= 3
+    for path, source, expected in rows:
+        sent = IdentityColumns(np.zeros(1, np.uint64), np.array([int(path, 16)], np.uint64))
+        assert sent.received(source_hash(source.encode())).paths.tolist() == [int(expected, 16)]
 
 
 def test_the_runs_of_vals() -> None:

@@ -1,0 +1,152 @@
+"""Identities: their header, the numbers of what is emitted, and which components need them."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.manifests import bolt, counting, manifest, spout
+from tuple_tree.errors import WireError
+from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
+from tuple_tree.ids import ID_MASK, NO_IDS
+from tuple_tree.input_batch import NUMBER_SHIFT, NUMBER_STEP, InputBatch, numbered
+from tuple_tree.manifest import Guarantee, Subscription
+from tuple_tree.positions import ATTEMPT_BITS, Position, first_position, position_word
+from tuple_tree.streams import declare
+
+_IDS = st.integers(0, ID_MASK)
+_IDENTITIES = st.lists(st.tuples(_IDS, st.sampled_from([0, 1, ID_MASK])), min_size=1, max_size=9)
+
+
+def columns(*pairs: tuple[int, int]) -> IdentityColumns:
+    return IdentityColumns(*(np.array(column, np.uint64) for column in zip(*pairs, strict=True)))
+
+
+def pairs_of(of: IdentityColumns) -> list[tuple[int, int]]:
+    return list(zip(of.positions.tolist(), of.paths.tolist(), strict=True))
+
+
+@given(_IDENTITIES, st.data())
+def test_the_header_of_any_tuples_round_trips(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, len(pairs) - 1))
+    end = data.draw(st.integers(begin + 1, len(pairs)))
+    part = columns(*pairs).part(begin, end)
+    ((name, value),) = part.headers()
+    assert name == IDENTITIES_HEADER
+    assert pairs_of(IdentityColumns.read(value, end - begin)) == pairs[begin:end]
+
+
+def test_there_is_no_header_without_identities_and_no_paths_where_all_are_zero() -> None:
+    assert columns((NO_POSITION, 0), (NO_POSITION, 0)).headers() == []
+    assert columns((1, 0), (NO_POSITION, 0)).headers() == [(IDENTITIES_HEADER, bytes(7) + b"\1" + b"\xff" * 8)]
+    for absent in (None, b""):
+        assert pairs_of(IdentityColumns.read(absent, 2)) == [(NO_POSITION, 0)] * 2
+
+
+@pytest.mark.parametrize("length", [1, 8, 15, 24, 40])
+def test_a_header_of_another_length_is_refused(length: int) -> None:
+    with pytest.raises(WireError, match=f"has {length} bytes, and 2 tuples have 16 or 32") as raised:
+        IdentityColumns.read(bytes(length), 2)
+    assert raised.value.reason == "ragged-identities"
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=8), max_size=4), st.booleans())
+def test_each_tuple_that_is_anchored_to_a_place_has_the_next_number(calls: list[list[int]], again: bool) -> None:
+    batch, counts = InputBatch(is_identified=True), defaultdict[int, int](int)
+    roots = np.arange(6, dtype=np.uint64)
+    batch.add(roots, roots, columns(*((place, 100) for place in range(5)), (NO_POSITION, 7)))
+    for places in calls:
+        numbers = batch.numbers(np.array(places, np.intp))
+        expected = []
+        for place in places:
+            expected.append(counts[place])
+            counts[place] += 1
+        assert numbers.tolist() == expected
+        found = batch.identities(np.array(places, np.intp), numbers)
+        assert pairs_of(found) == [
+            (place, 100 + number) if place < 5 else (NO_POSITION, 0)
+            for place, number in zip(places, expected, strict=True)
+        ]
+        if again:
+            batch.begin_again(range(3))
+            counts = defaultdict(int, {place: counts[place] for place in range(3, 6)})
+
+
+def test_single_tuples_are_counted_by_place_until_their_input_is_executed_again() -> None:
+    batch = InputBatch(is_identified=True)
+    assert batch.begin(7, 70) == 0
+    assert batch.add(np.array([8], np.uint64), np.array([1], np.uint64)) == 1
+    assert batch.emitted == [0, 0]
+    assert (batch.positions.tolist(), batch.paths.tolist()) == ([70, NO_POSITION], [0, 0])
+    batch.emitted[0] += 2 * NUMBER_STEP
+    batch.begin_again([0])
+    assert batch.emitted == [0, 0]
+    untracked = InputBatch(is_tracked=False)
+    untracked.begin_again([])
+    assert untracked.emitted is None
+
+
+def test_a_place_carries_the_number_of_its_tuple() -> None:
+    numbers, places = np.array([2, 3], np.uint64), np.array([7, 8, 9], np.intp)
+    assert numbered(places[:2], numbers, None).tolist() == [7 | 2 << NUMBER_SHIFT, 8 | 3 << NUMBER_SHIFT]
+    of_several = numbered(places, numbers, np.array([1, 2]))
+    assert (of_several >> NUMBER_SHIFT).tolist() == [2, 3, 3]
+
+
+def test_tuples_without_anchors_have_no_identity_in_memory() -> None:
+    batch = InputBatch(is_identified=True)
+    batch.add(NO_IDS, NO_IDS)
+    assert (batch.size, batch.positions.tolist()) == (0, [])
+
+
+def test_a_position_is_the_word_of_its_fields_without_the_attempt() -> None:
+    word = position_word(Position(5, 6, 7, 8))
+    assert first_position(5) + (6 << 40) + 7 == word >> ATTEMPT_BITS
+    assert word >> ATTEMPT_BITS < NO_POSITION
+
+
+SIDE = declare({"word": str}, name="side")
+WORDS = declare({"word": str})
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "external", "identified"),
+    [
+        ("at_least_once", None, {"lines", "split", "count"}),
+        ("exactly_once", None, {"lines", "split", "count"}),
+        ("at_most_once", None, set()),
+        ("at_least_once", "split", {"count"}),
+        ("at_least_once", "lines", {"split", "count"}),
+    ],
+)
+def test_what_leads_to_a_state(guarantee: Guarantee, external: str | None, identified: set[str]) -> None:
+    topology = manifest(
+        spout("lines", external=external == "lines"),
+        spout("others"),
+        bolt("split", "lines", streams=(WORDS, SIDE), external=external == "split"),
+        counting("count", "split", streams=(WORDS,)),
+        bolt("print", "count", "others"),
+        guarantee=guarantee,
+    )
+    names = {component.name for component in topology.components}
+    assert {name for name in names if topology.is_identified(name)} == identified
+    streams = {(each.name, stream.name) for each in topology.components for stream in each.streams}
+    leading = {("lines", "default")} & {(name, "default") for name in identified if "split" in identified}
+    leading |= {("split", "default")} if "split" in identified else set()
+    assert {stream for stream in streams if topology.leads_to_state(*stream)} == leading
+
+
+def test_a_circle_of_bolts_leads_to_a_state_behind_it() -> None:
+    back = Subscription(source="again", stream="default", grouping="shuffle")
+    first = bolt("first", "lines", streams=(WORDS,))
+    topology = manifest(
+        spout("lines"),
+        first.model_copy(update={"subscriptions": (*first.subscriptions, back)}),
+        bolt("again", "first", streams=(WORDS,)),
+        counting("count", "again"),
+    )
+    assert all(topology.is_identified(name) for name in ("lines", "first", "again", "count"))
+    assert topology.leads_to_state("again", "default")
+    assert topology.leads_to_state("first", "default")
