@@ -12,13 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_consumer
 from kafka_clients.errors import REFUSED, AccessError
-from kafka_clients.librdkafka_bugs import forgettable
+from kafka_clients.group_commits import Commits, GroupCommits, by_place
 from kafka_clients.log_reader import LEADERLESS, Place, unanswered
 from tuple_tree.commit_metadata import DONE, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
@@ -37,13 +36,9 @@ from tuple_tree.names import (
 from tuple_tree.topics import topic_specs
 
 _PAUSE_SECONDS: Final = 0.1
-_ANSWER_SECONDS: Final = 1.0
 _NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 _BEGIN_AND_END: Final = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NEWEST: Final = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-
-Commits = dict[str, dict[Place, TopicPartition]]
-"""Group → its committed offsets, with metadata; without the groups that this user may not describe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,45 +299,6 @@ class ClusterStatus:
         return self._admin.list_offsets(wanted, request_timeout=CONTACT_SECONDS) if places else {}
 
 
-class GroupCommits:
-    """Reads the committed offsets of known partitions; for one thread."""
-
-    def __init__(self, kafka: KafkaSettings) -> None:
-        self._settings = {**for_consumer(kafka), "enable.auto.commit": False, "log_level": 0}
-        self._consumers: dict[str, Consumer] = {}
-
-    def of(self, places: Mapping[str, Iterable[Place]]) -> Commits:
-        """The commits of groups, by the partitions that they read. Raises `BrokerUnreachableError`."""
-        found: Commits = {}
-        for group, of_group in places.items():
-            wanted = [TopicPartition(*place) for place in of_group]
-            answers, error = self._committed(group, wanted) if wanted else ([], None)
-            if error is None:
-                found[group] = _by_place(answers)
-            elif error.code() not in REFUSED:
-                raise unanswered(error, f"for the committed offsets of group {group} ")
-        return found
-
-    def _committed(self, group: str, wanted: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
-        """The answers, or an error; that of a missing ACL of the group is raised only by `poll`."""
-        if group not in self._consumers:
-            self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
-        consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_SECONDS
-        while True:
-            try:
-                answers = consumer.committed(wanted, timeout=_ANSWER_SECONDS)
-            except KafkaException as raised:
-                error = raised.args[0]
-            else:
-                return answers, next((each.error for each in answers if each.error is not None), None)
-            polled = consumer.poll(0)
-            refused = None if polled is None else polled.error()
-            if refused is not None and refused.code() in REFUSED:
-                return [], refused
-            if time.monotonic() >= deadline:
-                return [], error
-
-
 def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
     """The commits of groups whose partitions are not known; for commands that run once.
 
@@ -359,17 +315,13 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
     found: Commits = {}
     for group, answer in requests:
         try:
-            found[group] = _by_place(answer.result().topic_partitions or [])
+            found[group] = by_place(answer.result().topic_partitions or [])
         except KafkaException as error:
             if error.args[0].code() in _NO_GROUP:
                 found[group] = {}
             elif error.args[0].code() not in REFUSED:
                 raise unanswered(error.args[0], f"for the committed offsets of group {group} ") from error
     return found
-
-
-def _by_place(commits: Iterable[TopicPartition]) -> dict[Place, TopicPartition]:
-    return {(each.topic, each.partition): each for each in commits if each.offset >= 0}
 
 
 def _done(commit: TopicPartition) -> DoneSet:

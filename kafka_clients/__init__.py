@@ -4,9 +4,11 @@
 - `repeated_lines`: loggers that log one line of each kind a minute.
 - `catalogue`: requests to a cluster, topics and manifests; no answer and refusals become our errors.
 - `access`: the roles of a topology and the ACLs that each needs.
-- `group_consumer`: a member of a consumer group; `log_reader`: reads partitions without joining one.
+- `group_consumer`: a member of a consumer group; `log_reader`: reads partitions without joining one;
+  `group_commits`: the committed offsets of groups.
 - `producer`: a producer whose queue may be full, and which a fatal error ends; `delivery_monitor`: partitions whose
   leader it has lost.
+- `background`: calls that wait, in a thread of their own.
 - `loop_runner`: runs the loop of a process, and reports how it does.
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.

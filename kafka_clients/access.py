@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, Literal
 
 from tuple_tree.manifest import Manifest, SpoutManifest
@@ -99,7 +100,8 @@ def roles(
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
     producers += [
-        component_role(manifest, each.name, reads.get(each.name), writes.get(each.name)) for each in manifest.components
+        component_role(manifest, each.name, reads.get(each.name), writes.get(each.name), reads)
+        for each in manifest.components
     ]
     if before_2_8:
         idempotent = Permission("cluster", CLUSTER, (Operation.IDEMPOTENT_WRITE,))
@@ -155,8 +157,18 @@ def acker_role(manifest: Manifest) -> Role:
     )
 
 
-def component_role(manifest: Manifest, name: str, source: Source = None, target: str | None = None) -> Role:
-    sources = (source,) if isinstance(source, str) else tuple(source or ())
+def component_role(
+    manifest: Manifest,
+    name: str,
+    source: Source = None,
+    target: str | None = None,
+    upstream: Mapping[str, Source] = MappingProxyType({}),
+) -> Role:
+    """The role of a component, by the topics that it reads and writes beside the topology's, if any.
+
+    `upstream` are the topics of spouts: a bolt with a state reads how far those upstream of it have committed.
+    """
+    sources = _names(source)
     component, topology = manifest.component(name), manifest.topology
     is_spout = isinstance(component, SpoutManifest)
     note = ""
@@ -191,11 +203,20 @@ def component_role(manifest: Manifest, name: str, source: Source = None, target:
     shuffles = bool(manifest.shuffled_to(name)) and not component.external
     permissions.append(_stats(topology, *(_READS if shuffles else ())))
     permissions.append(Permission("group", component_group(topology, name), _READS))
+    if getattr(component, "state", None) is not None:
+        for spout in manifest.spouts_upstream(name):
+            if not spout.external and (topics := _names(upstream.get(spout.name))):
+                permissions.append(Permission("group", component_group(topology, spout.name), (Operation.DESCRIBE,)))
+                permissions += [Permission("topic", each, (Operation.DESCRIBE,)) for each in topics if each not in uses]
     if manifest.guarantee_of(name) == "exactly_once" and not is_spout and not component.external:
         # Each of its processes has an id of its own.
         permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))
     title = f"{'external ' if component.external else ''}{component.kind} {name}"
     return Role(name, title, tuple(permissions), is_component=True, note=note)
+
+
+def _names(source: Source) -> tuple[str, ...]:
+    return (source,) if isinstance(source, str) else tuple(source or ())
 
 
 def _stats(topology: str, *more: Operation) -> Permission:

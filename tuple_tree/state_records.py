@@ -250,6 +250,7 @@ class _About(BaseModel):
     value: Stream
     is_single: bool
     sources: dict[str, dict[str, str]] = {}
+    spouts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,9 @@ class About:
         key: the fields of the key.
         value: the fields of the value, and its codec.
         is_single: as in the manifest.
-        sources: by `KafkaSpout` whose messages reach the state: topic → its id. Positions are of these.
+        sources: by `KafkaSpout` whose messages reach the state: topic → its id, in the order in which the spout names
+            them. Positions are of these.
+        spouts: all spouts of the topology, in order: a position has the index of its spout.
     """
 
     topology: str
@@ -271,12 +274,14 @@ class About:
     value: Stream
     is_single: bool
     sources: Mapping[str, Mapping[str, str]]
+    spouts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, manifest: Manifest, bolt: str, sources: Mapping[str, Mapping[str, str]] | None = None) -> "About":
         """That of a bolt with a state. Raises `ValueError` if it has none."""
         state = state_of(manifest, bolt)
-        return cls(manifest.topology, bolt, state.key, state.value, state.is_single, sources or {})
+        spouts = tuple(spout.name for spout in manifest.spouts)
+        return cls(manifest.topology, bolt, state.key, state.value, state.is_single, sources or {}, spouts)
 
     def to_json(self) -> bytes:
         parts = {name: getattr(self, name) for name in self.__slots__}
@@ -307,13 +312,31 @@ class About:
             return f"its values are {_value(self)}, and the manifest has {_value(wanted)}"
         return ""
 
-    def changed_sources(self, wanted: "About") -> list[str]:
-        """The spouts with a topic that has another id now: it was deleted and created again."""
-        return [
-            spout
-            for spout, topics in self.sources.items()
-            if any(wanted.sources.get(spout, {}).get(topic, id_) != id_ for topic, id_ in topics.items())
-        ]
+    def changed_sources(self, wanted: "About") -> dict[str, tuple[str, str]]:
+        """The spouts whose positions in the changelog are of other messages now: a topic of each, and how it changed.
+
+        A position has the index of a spout, the number of a partition, which follows from the topics of the spout and
+        their order, and an offset.
+        """
+        before, now, changed = self._topics_by_index(), wanted._topics_by_index(), {}
+        for index in sorted(before.keys() & now.keys()):
+            had, has = before[index], now[index]
+            for topic, id_ in had.items():
+                if has.get(topic, id_) != id_:
+                    problem = f"was deleted and created again: its id was {id_}, and is {has[topic]}"
+                    changed[wanted.spouts[index]] = topic, problem
+                    break
+            else:
+                if [*had] != [*has]:
+                    read, reads = ", ".join(had), ", ".join(has)
+                    problem = (
+                        f"is read by spout number {index} of the topology, which reads {reads}: it read {read} before"
+                    )
+                    changed[wanted.spouts[index]] = next(iter(has)), problem
+        return changed
+
+    def _topics_by_index(self) -> dict[int, Mapping[str, str]]:
+        return {self.spouts.index(spout): topics for spout, topics in self.sources.items() if spout in self.spouts}
 
 
 def state_of(manifest: Manifest, bolt: str) -> StateManifest:

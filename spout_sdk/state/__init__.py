@@ -6,4 +6,6 @@
 - `applied`: of a task, the identities that its state has
 - `stores`: the local copy of a partition of the changelog, in memory; `rocks_store`: on disk
 - `restore`: reads changelogs into stores
+- `done_positions`: reads what the spouts upstream have committed
+- `source_topics`: compares source topics with those of which a changelog has positions
 """

@@ -23,11 +23,9 @@ from spout_sdk.state.identity_table import IdentityTable, hashes
 from spout_sdk.state.known_done import KnownDone
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError, StateRecordError, VersionError
-from tuple_tree.ids import ID_BYTES, ID_MASK, IdColumn
+from tuple_tree.identities import NO_POSITION
+from tuple_tree.ids import ID_BYTES, IdColumn
 from tuple_tree.state_records import SYSTEM_PREFIX
-
-NO_POSITION: Final = ID_MASK
-"""In place of the position of a tuple that has no identity."""
 
 APPLIED_PREFIX: Final = SYSTEM_PREFIX + b"applied/"
 """The beginning of the keys of records with identities that a transaction has applied; a number follows, of 8 bytes."""

@@ -69,8 +69,9 @@ class Restorer:
 
     Attributes:
         topic: the changelog.
-        changed_sources: after `restore`, by task, the spouts whose source topic was deleted and created again since the
-            store was written: positions of their messages that its identities have are of the earlier topic.
+        changed_sources: after `restore`, by task, the spouts that read other source topics than when the store was
+            written, or in another order, or one that was deleted and created again: positions of their messages that
+            its identities have are of the earlier topics. `check_source_topics` raises the error for that.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class Restorer:
                 f"{place} is the changelog of another state: {difference}. Run the code that has written it, give the "
                 f"bolt another name, or begin with an empty state: {self._reset()}"
             )
-        self.changed_sources[task] = about.changed_sources(self.about)
+        self.changed_sources[task] = [*about.changed_sources(self.about)]
 
     def _reset(self) -> str:
         return f"acker state reset {self._topology.name} {self._bolt}"
@@ -214,7 +215,7 @@ class Restorer:
             logger.warning("the ids of the topics that %s reads are not known: %s", ", ".join(sorted(topics)), error)
             return {}
         ids = {name: str(each.topic_id) for name, each in described.items() if hasattr(each, "topic_id")}
-        return {spout: {topic: ids[topic] for topic in each if topic in ids} for spout, each in topics.items()}
+        return {spout: {topic: ids[topic] for topic in each} for spout, each in topics.items() if ids.keys() >= {*each}}
 
 
 _UPGRADE: Final = "Run the version that has written it, or begin with an empty state: "

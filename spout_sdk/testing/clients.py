@@ -5,12 +5,12 @@ Kafka or its client would refuse.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -23,9 +23,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from kafka_clients.background import Background, settle
 from kafka_clients.client_settings import CLIENT_CLASSES
 from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, headers_size
+
+T = TypeVar("T")
 
 _NEVER_MS: Final = 10**12  # the timeout of a transaction
 _EOF: Final = KafkaError(KafkaError._PARTITION_EOF)
@@ -46,8 +49,10 @@ class MemoryClients:
     def settings(self) -> dict[str, Any]:
         classes = {
             Consumer: partial(MemoryConsumer, self),
+            forgettable(Consumer): partial(MemoryConsumer, self),
             Producer: partial(MemoryProducer, self.broker),
             forgettable(AdminClient): partial(MemoryAdmin, self.broker),
+            Background: AtOnce,
         }
         return {CLIENT_CLASSES: classes, "transaction.timeout.ms": _NEVER_MS}
 
@@ -150,6 +155,12 @@ class MemoryConsumer:
     def position(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         places = [(each.topic, each.partition) for each in partitions]
         return [TopicPartition(*at, self._positions[at]) for at in places]
+
+    def offsets_for_times(self, wanted: Iterable[TopicPartition], **_timeout: float) -> list[TopicPartition]:
+        """The ends of partitions, which are asked for by `OFFSET_END`; it knows no other time."""
+        return [
+            TopicPartition(each.topic, each.partition, self._broker.end(each.topic, each.partition)) for each in wanted
+        ]
 
     def get_watermark_offsets(self, at: TopicPartition, **_options: Any) -> tuple[int, int]:
         return 0, self._broker.end(at.topic, at.partition)
@@ -255,10 +266,26 @@ class MemoryAdmin:
         return _answer(SimpleNamespace())
 
     def describe_topics(self, topics: TopicCollection, **_timeout: float) -> dict[str, Future[SimpleNamespace]]:
-        return {topic: _answer(SimpleNamespace(topic_id=topic)) for topic in topics.topic_names}
+        return {topic: self._described(topic) for topic in topics.topic_names}
 
     def list_topics(self, **_timeout: float) -> SimpleNamespace:
         return _metadata(self._broker, self._broker.topics)
+
+    def _described(self, topic: str) -> Future[SimpleNamespace]:
+        if topic in self._broker.topics:
+            return _answer(SimpleNamespace(topic_id=topic, partitions=range(self._broker.partitions(topic))))
+        unknown: Future[SimpleNamespace] = Future()
+        unknown.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return unknown
+
+
+class AtOnce(Background):
+    """Makes the calls of `Background` in the loop itself: they do not wait, and every run is the same."""
+
+    def begin(self, call: Callable[[], T], _name: str) -> Future[T]:
+        outcome: Future[T] = Future()
+        settle(outcome, call)
+        return outcome
 
 
 def _metadata(broker: MemoryBroker, topics: Iterable[str]) -> SimpleNamespace:

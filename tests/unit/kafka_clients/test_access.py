@@ -80,6 +80,19 @@ def test_a_bolt_whose_windows_close_writes_their_results() -> None:
     assert "topic:t.results.c" not in uses(component_role(changes, "c"))
 
 
+def test_a_bolt_with_a_state_may_describe_the_groups_and_topics_of_the_kafka_spouts_upstream() -> None:
+    stateful = manifest_of(spout("a"), spout("b"), counting("c", "a"), topology="t")
+    role = component_role(stateful, "c", upstream={"a": ("lines", "words"), "b": "other"})
+    described = [each for each in role.permissions if each.operations == (Operation.DESCRIBE,)]
+    assert [(each.resource, each.name) for each in described] == [
+        ("group", "t.a"),
+        ("topic", "lines"),
+        ("topic", "words"),
+    ]
+    (of_bolt,) = [role for role in roles(stateful, {"a": "lines"}) if role.name == "c"]
+    assert of_bolt == component_role(stateful, "c", upstream={"a": "lines"})
+
+
 def test_a_component_in_spark_needs_no_describe_configs() -> None:
     role = component_role(manifest(external=True), "c")
     assert uses(role)["group:t.c"] == "r"

@@ -11,7 +11,6 @@ from spout_sdk.state import identity_table
 from spout_sdk.state.applied import (
     APPLIED_PREFIX,
     DONE_PREFIX,
-    NO_POSITION,
     Applied,
     identities_value,
     read_identities,
@@ -19,6 +18,7 @@ from spout_sdk.state.applied import (
 from tests.seeds import each_seed
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import VersionError, WireError
+from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.state_records import ABOUT_KEY
 
@@ -95,7 +95,8 @@ def test_any_history_is_that_of_a_set(is_weak: bool, monkeypatch: pytest.MonkeyP
                 ends[partition] = max(ends[partition], offset := chance.randrange(400))
                 applied.learn({partition: DoneSet(offset)})
             _commit(applied, log)
-            assert not applied.changes()
+            _commit(applied, log)  # it may delete records that the last one has written
+            assert not applied.has_changes
             if chance.random() < 0.2:
                 ends_before, ends = ends, dict.fromkeys(_PARTITIONS, 0)
                 applied = Applied.restored(log.items())

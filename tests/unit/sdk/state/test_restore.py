@@ -19,7 +19,7 @@ from spout_sdk.testing.tasks import LIMITLESS
 from tests.manifests import counting, manifest, spout
 from tuple_tree.manifest import Manifest
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About
-from tuple_tree.topics import topic_specs
+from tuple_tree.topics import TopicSpec, topic_specs
 
 _TOPIC = "words.state.count"
 
@@ -33,7 +33,8 @@ class _Cluster:
 
     def __init__(self, directory: Path | None = None) -> None:
         self.topology = Topology(_manifest(), {}, kafka_sources={"lines": ("in",)})
-        self.broker = MemoryBroker(topic_specs(self.topology.manifest), lambda: 123_456)
+        specs = [*topic_specs(self.topology.manifest), TopicSpec("in", 1)]
+        self.broker = MemoryBroker(specs, lambda: 123_456)
         self.progress: list[RestoreProgress] = []
         self.clients = MemoryClients(self.broker, [0], room=LIMITLESS)
         self.restorer = Restorer(self.topology, "count", self.clients.settings, directory, self.progress.append)

@@ -1,0 +1,29 @@
+"""The source topics whose messages reach a state, and those of which its changelog has positions."""
+
+from spout_sdk.errors import TopicsError
+from tuple_tree.names import component_group
+from tuple_tree.state_records import About
+
+
+def check_source_topics(written: About, now: About) -> None:
+    """Checks that positions in a changelog mean the messages that they meant when it was written.
+
+    Otherwise new messages would be taken for repeats of earlier ones, and lost.
+
+    Args:
+        written: the description that the changelog has.
+        now: that of the running topology, with the ids that the topics have now.
+
+    Raises:
+        TopicsError: if a topic was deleted and created again, or spouts or topics are in another order.
+    """
+    if not (changed := written.changed_sources(now)):
+        return
+    topic, problem = next(iter(changed.values()))
+    groups = ", ".join(component_group(now.topology, spout) for spout in now.sources)
+    raise TopicsError(
+        topic,
+        f"{problem}. The state of {now.bolt!r} has positions of earlier messages, and would skip new ones with the "
+        "same: declare spouts and their topics in the earlier order, with new spouts behind the others; or reset the "
+        f"state, acker state reset {now.topology} {now.bolt}, and, to count messages again, the offsets of {groups}",
+    )
