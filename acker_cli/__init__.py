@@ -4,7 +4,8 @@
 - `commands`: a file for each group of subcommands; `options`: how one is declared.
 - `settings`: what can be set (`sections`), how it is spelled, and where it was set (`layers`).
 - `cluster`: the embedded broker and the topics of `--local` (`local`), and what commands do on a cluster: `acls`,
-  the `publishing` of a manifest, the `removal` of a topology, the `replay` of dead letters.
+  the `publishing` of a manifest, the `removal` of a topology, the `replay` of dead letters; the export and
+  reset of a state (`state_export`, `state_reset`).
 - `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health and
   metrics (`metrics_server`).
 - `views`: the `live` figures of a topology that the command runs, and tuple trees (`trace`).

@@ -22,6 +22,7 @@ from acker_cli.commands import (
     otel,
     run,
     spark,
+    state,
     top,
     topics,
     topologies,
@@ -58,6 +59,10 @@ _GROUPS: Final = {
     "dead-letters": (
         "List and show the records that could not be used, and replay them.",
         (dead_letters.list_, dead_letters.show, dead_letters.replay),
+    ),
+    "state": (
+        "Read the states of bolts, and reset them.",
+        (state.get, state.list_, state.export, state.reset),
     ),
     "config": ("See the settings.", (config.show,)),
 }

@@ -23,7 +23,8 @@ from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic, state_topic, tuples_topic
+from tuple_tree.state_records import ABOUT_KEY
 from tuple_tree.topics import topic_specs
 
 _POLL_SECONDS: Final = 0.1
@@ -113,6 +114,7 @@ class _Gathering:
                     tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
                     held[status.manifest.topology],
                     self._reports(status.manifest),
+                    self._abouts(status),
                     declared if status.manifest.topology == wanted else None,
                 )
                 for status in statuses
@@ -178,6 +180,39 @@ class _Gathering:
             )
             for place, (group, one) in found.items()
         )
+
+    def _abouts(self, status: TopologyStatus) -> dict[Place, bytes]:
+        """The records that describe changelogs; see `TopologyFacts.abouts`."""
+        name, found = status.manifest.topology, dict[Place, bytes]()
+        states = [bolt.name for bolt in status.manifest.bolts if bolt.state is not None]
+        topics = {topic.name: topic for topic in status.topics}
+        wanted = {
+            (state_topic(name, bolt), each.partition): each.begin
+            for bolt in states
+            for each in topics[state_topic(name, bolt)].partitions
+        }
+        if not wanted:
+            return found
+        self._report("reading changelogs …")
+        inboxes = [topics[tuples_topic(name, bolt)] for bolt in states]
+        used = {
+            (state_topic(name, bolt), each.partition)
+            for bolt, inbox in zip(states, inboxes, strict=True)
+            for each in inbox.partitions
+            if each.committed
+        }
+        with LogReader(self._kafka) as reader:
+            reader.assign(wanted)
+            deadline = time.monotonic() + _PEEK_SECONDS
+            # It is the first record of a partition, and stays there unless it is written again.
+            while (left := wanted.keys() - found.keys()) and time.monotonic() < deadline:
+                for message in reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
+                    if message.key() == ABOUT_KEY:
+                        found[place_of(message)] = message.value() or b""
+                        reader.pause(place_of(message))
+                if left <= reader.ended.keys():
+                    break
+            return {**dict.fromkeys(used & reader.ended.keys(), b""), **found}
 
     def _written_ms(self, offsets: dict[Place, int]) -> dict[Place, int]:
         """The timestamps of records at offsets, as far as they can be read in time."""

@@ -50,6 +50,7 @@ from spout_sdk.errors import (
     ProcessError,
     RetryTupleError,
     SpoutSdkError,
+    StateError,
     TooManyFailuresError,
     TopicsError,
     TopologyError,
@@ -60,6 +61,7 @@ from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.state.view import StateEntry, StateView
 from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
@@ -108,6 +110,9 @@ __all__ = [
     "Spout",
     "SpoutCollector",
     "SpoutSdkError",
+    "StateEntry",
+    "StateError",
+    "StateView",
     "Stats",
     "Stream",
     "TaskContext",

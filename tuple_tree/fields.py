@@ -62,6 +62,11 @@ class Column:
         self._limits = _limits(avro_type if self._avro is None else self._avro, {})
         self.field = pa.field(name, self._type.arrow, nullable=self._nullable)
 
+    @property
+    def is_avro(self) -> bool:
+        """Whether its values are Avro bodies, because Arrow lacks the type."""
+        return self._avro is not None
+
     def value(self, value: Any) -> Any:
         """The value as a row of the column has it; raises as `checked`."""
         value = self.checked(value)

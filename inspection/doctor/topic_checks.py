@@ -8,8 +8,10 @@ from confluent_kafka import TopicPartitionInfo
 
 from inspection.doctor.facts import Check, Finding, Severity, TopologyFacts
 from kafka_clients.access import VIEWER, remedy
+from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic, state_topic
+from tuple_tree.state_records import About
 from tuple_tree.topics import TopicSpec, is_compacted, least_retention_ms, topic_specs
 
 _KINDS: Final = ("tuples", "notices", "state")
@@ -85,6 +87,29 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
             yield _check("retention", spec.name).warning(
                 f"has retention.bytes={size}, which may be any time, but {oldest}: {follows}.",
                 _alter(spec.name, "retention.bytes", "-1"),
+            )
+
+
+def check_states(facts: TopologyFacts) -> Iterator[Finding]:
+    """Every changelog is that of the state in the manifest."""
+    for (topic, partition), about in sorted(facts.abouts.items()):
+        bolt = topic.removeprefix(state_topic(facts.manifest.topology, ""))
+        reset = f"begin with an empty state: acker state reset {facts.manifest.topology} {bolt}."
+        if not about:
+            yield _check("states", topic).problem(
+                f"has no record that describes it in partition {partition}, although its task has processed tuples: it "
+                "was deleted, or the bolt had no state before. The bolt does not start.",
+                f"Publish the manifest that fits, or stop the bolt and {reset}",
+            )
+            continue
+        try:
+            difference = About.from_json(about).difference(About.of(facts.manifest, bolt))
+        except WireError as error:
+            difference = error.detail
+        if difference:
+            yield _check("states", topic).problem(
+                f"is the changelog of another state in partition {partition}: {difference}. The bolt does not start.",
+                f"Run the code that has written it, or stop the bolt and {reset}",
             )
 
 
@@ -207,4 +232,12 @@ def _check(name: str, topic: str) -> Check:
     return Check(name, topic, f"Topic {topic} ")
 
 
-OF_TOPICS: Final = (check_declared, check_topics, check_settings, check_retention, check_copies, check_leftovers)
+OF_TOPICS: Final = (
+    check_declared,
+    check_topics,
+    check_settings,
+    check_retention,
+    check_states,
+    check_copies,
+    check_leftovers,
+)

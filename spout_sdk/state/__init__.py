@@ -8,4 +8,5 @@
 - `restore`: reads changelogs into stores
 - `done_positions`: reads what the spouts upstream have committed
 - `source_topics`: compares source topics with those of which a changelog has positions
+- `view`: a state for programs that read it
 """

@@ -79,6 +79,10 @@ class MemoryStore:
         found = map(self._values.get, keys)
         return [None if each is None else each[_MS_BYTES:] for each in found]
 
+    def changed_ms(self, key: bytes) -> int:
+        """When a key that has a value was changed last, in milliseconds since the epoch."""
+        return int.from_bytes(self._values[key][:_MS_BYTES])
+
     def apply(self, changes: Changes, position: int | None) -> None:
         size = 0
         values, system = self._values, self._system

@@ -9,9 +9,13 @@ from inspection.doctor.topic_checks import (
     check_retention,
     check_settings,
     check_single_copies,
+    check_states,
     check_topics,
 )
+from tests.manifests import counting, spout
+from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import manifest, partitions, summaries, topology, with_setting, with_topic
+from tuple_tree.state_records import About
 
 ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"
 
@@ -78,6 +82,25 @@ def test_topics_of_removed_components_are_a_warning() -> None:
         ("warning", "leftovers", "words.notices.old"),
         ("warning", "leftovers", "words.tuples.count"),
     ]
+
+
+def test_a_changelog_that_is_of_another_state_or_was_deleted_is_a_problem() -> None:
+    stateful = manifest_of(spout("lines"), counting("count", "lines", tasks=3))
+    facts, changelog = topology(stateful), "words.state.count"
+    about = About.of(stateful, "count").to_json()
+    assert list(check_states(facts)) == list(check_states(replace(facts, abouts={(changelog, 0): about}))) == []
+    assert list(check_retention(facts)) == [], "a changelog is compacted"
+    other = about.replace(b'"long"', b'"string"')
+    later = about.replace(b'"version":1', b'"version":2')
+    abouts = {(changelog, 0): b"", (changelog, 1): other, (changelog, 2): later}
+    findings = list(check_states(replace(facts, abouts=abouts)))
+    assert summaries(findings) == [("problem", "states", changelog)] * 3
+    assert "no record that describes it in partition 0, although its task has processed" in findings[0].found
+    assert "partition 1: its values are count: string (json), and the manifest has count: long" in findings[1].found
+    assert "is of version 2" in findings[2].found
+    assert all(each.remedy.endswith("acker state reset words count.") for each in findings)
+    (unset,) = check_settings(with_setting(facts, changelog, "delete.retention.ms", "1"))
+    assert "has delete.retention.ms=1, but it must be 7200000" in unset.found
 
 
 def test_a_published_manifest_that_differs_from_the_code_is_a_problem() -> None:

@@ -1,0 +1,92 @@
+"""`acker state`: keys are read from the changelog, exported, and deleted once the bolt is stopped."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from inspection.doctor_gathering import look_at_all
+from inspection.topology_status import ClusterStatus
+from kafka_clients.catalogue import Catalogue
+from spout_sdk import Topology
+from spout_sdk.state.restore import Restorer
+from tests.manifests import counting, manifest, spout
+from tests.unit.cli.running import call_acker, json_of
+from tuple_tree.routing import fields_task
+from tuple_tree.state_records import ABOUT_KEY, About
+
+
+def described(kafka: dict[str, str], topology: str) -> Mapping[tuple[str, int], bytes]:
+    """What the doctor finds in changelogs."""
+    (facts,) = look_at_all(kafka, topology, None, 0, lambda _line: None).topologies
+    return facts.abouts
+
+
+def test_a_state_is_read_exported_and_reset(
+    bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = {"bootstrap.servers": bootstrap_servers}
+    name = f"state-{uuid.uuid4().hex[:8]}"
+    topology = Topology(manifest(spout("lines"), counting("count", "lines", tasks=2), topology=name), {})
+    catalogue = Catalogue(kafka)
+    catalogue.create_topics(topology.manifest, 1)
+    catalogue.publish(topology.manifest)
+    acker = partial(call_acker, "state", servers=bootstrap_servers)
+    # The task of partition 0 has processed tuples, and left nothing.
+    processed = ConsumerGroupTopicPartitions(f"{name}.count", [TopicPartition(f"{name}.tuples.count", 0, 7)])
+    for each in catalogue.admin.alter_consumer_group_offsets([processed]).values():
+        each.result()
+    assert described(kafka, name) == {(f"{name}.state.count", 0): b""}
+    producer = Producer(kafka)
+    for task in range(2):
+        producer.produce(f"{name}.state.count", About.of(topology.manifest, "count").to_json(), ABOUT_KEY, task)
+    for word, count in (("to", 2), ("be", 3), ("or", 1), ("not", 1)):
+        key = word.encode()
+        producer.produce(f"{name}.state.count", b'{"count":%d}' % count, key, fields_task(key, 2))
+    assert producer.flush(10) == 0
+
+    assert acker("get", name, "count", "to").stdout == '{"count": 2}\n'
+    found = json_of(acker("get", name, "count", "to", "--json"))
+    assert (found["key"], found["value"], found["task"]) == ({"word": "to"}, {"count": 2}, fields_task(b"to", 2))
+    missing = acker("get", name, "count", "nothing")
+    assert (missing.returncode, "has no key nothing: acker state list" in missing.stderr) == (1, True)
+    page = acker("list", name, "count", "--limit", "2", "--after", "be")
+    assert [json.loads(line)["key"]["word"] for line in page.stdout.splitlines()] == ["not", "or"]
+    assert page.stderr == "2 of 4 keys; next page: --after or\n"
+    for ending in ("parquet", "csv", "jsonl"):
+        path = tmp_path / f"counts.{ending}"
+        assert acker("export", name, "count", str(path)).stderr == f"wrote 4 keys to {path}\n"
+        if ending == "jsonl":
+            rows = [json.loads(line) for line in path.read_text().splitlines()]
+            counts = [(row["key"]["word"], row["value"]["count"]) for row in rows]
+        else:
+            table = pyarrow.parquet.read_table(path) if ending == "parquet" else pyarrow.csv.read_csv(path)
+            assert table.column_names == ["word", "count", "changed"]
+            counts = [*zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)]
+        assert counts == [("be", 3), ("not", 1), ("or", 1), ("to", 2)]
+    assert "exists: --force replaces it" in acker("export", name, "count", str(tmp_path / "counts.csv")).stderr
+
+    with monkeypatch.context() as running:
+        running.setattr(ClusterStatus, "members", lambda _self, groups: dict.fromkeys(groups, 2))
+        assert f"group {name}.count has 2 members. Stop" in acker("reset", name, "count", "--yes").stderr
+    assert acker("reset", name, "count", "or", "--yes").stdout == f"deleted the key of {name}.state.count\n"
+    assert acker("get", name, "count", "or").returncode == 1
+    assert "there is no prompt" in acker("reset", name, "count").stderr
+    before = catalogue.topic_id(f"{name}.state.count")
+    reset = acker("reset", name, "count", "--yes")
+    assert reset.stdout == f"deleted all keys of {name}.state.count\n", reset.stderr
+    assert catalogue.topic_id(f"{name}.state.count") != before
+    assert acker("list", name, "count").stderr == "0 of 0 keys\n"
+    about = About.of(topology.manifest, "count").to_json()
+    assert described(kafka, name) == {(f"{name}.state.count", task): about for task in range(2)}
+    restorer = Restorer(topology, "count", kafka)
+    stores = {task: restorer.open(task) for task in range(2)}
+    restorer.restore(stores)
+    assert [store.get(ABOUT_KEY) for store in stores.values()] == [restorer.about.to_json()] * 2
+    restorer.close()
