@@ -149,9 +149,10 @@ class _Reader:
         self._describe_at = 0.0
         self._counts: dict[str, int] = {}
         self._ids: dict[str, str] = {}
+        self._read: dict[int, tuple[int, str | None]] = {}  # commits that were read, by partition key
 
     def read(self, now: float) -> _Answer:
-        """The commits and the ends. Raises `BrokerError` and `UnsupportedVersionError`; some problems are returned."""
+        """The commits that are new, and the ends. Raises `BrokerError`; some problems are returned."""
         answer = _Answer()
         if now >= self._describe_at:
             self._describe()
@@ -166,7 +167,8 @@ class _Reader:
                 )
                 continue
             for key, place in of_source.items():
-                if (commit := commits[each.group].get(place)) is None:
+                commit = commits[each.group].get(place)
+                if commit is None or self._read.get(key) == (made := (commit.offset, commit.metadata)):
                     continue
                 try:
                     read = SourceCommit.read(commit.offset, commit.metadata)
@@ -174,6 +176,7 @@ class _Reader:
                     answer.problems.append(f"group {each.group}: {error}")
                     continue
                 # The spout may begin elsewhere than at an offset that another program has committed.
+                self._read[key] = made
                 if read.next_attempt is not None:
                     answer.done[key] = DoneSet(read.done.offset, read.done.runs)
         try:
