@@ -11,6 +11,8 @@ from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.client_settings import for_reported, new_client
 from kafka_clients.errors import REFUSED, AccessError, DeliveryError
+from spout_sdk import StateView
+from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
 from tuple_tree.names import component_group, state_topic
 from tuple_tree.routing import fields_task
 from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, state_of
@@ -60,11 +62,23 @@ class StateReset:
         about = About.of(self._manifest, self._bolt).to_json()
         self._write([(ABOUT_KEY, about, partition) for partition in range(self._spec.partitions)])
 
+    def forget_identities(self) -> int:
+        """Deletes the identities of applied tuples and the done positions, and keeps values; returns how many."""
+        with StateView(self._manifest.topology, self._bolt, self._kafka) as view:
+            records = [(key, task) for task, key in view.system_keys() if key.startswith((APPLIED_PREFIX, DONE_PREFIX))]
+        about = About.of(self._manifest, self._bolt).to_json()
+        # The record that says of which topics the positions were is last, so an interrupted reset is repeated.
+        self._write([(key, None, task) for key, task in records])
+        self._write([(ABOUT_KEY, about, partition) for partition in range(self._spec.partitions)])
+        return len(records)
+
     def delete(self, key: bytes) -> None:
         """Deletes a key."""
         self._write([(key, None, fields_task(key, self._spec.partitions))])
 
     def _write(self, records: list[tuple[bytes, bytes | None, int]]) -> None:
+        if not records:
+            return
         failures: list[tuple[int, KafkaError]] = []
         producer = new_client(Producer, for_reported(self._kafka))
 
@@ -74,6 +88,7 @@ class StateReset:
 
         for key, value, partition in records:
             producer.produce(self.topic, value, key, partition, on_delivery=report)
+            producer.poll(0)
         left = producer.flush(CONTACT_SECONDS)
         if failures or left:
             partition, error = failures[0] if failures else (records[0][2], KafkaError(KafkaError._TIMED_OUT))

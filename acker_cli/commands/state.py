@@ -116,6 +116,7 @@ def export(
     "reset",
     ("acker state reset word-count count", "begin with an empty state"),
     ("acker state reset word-count count the", "delete one key"),
+    ("acker state reset word-count count --keep-values", "after its source topic was created again"),
     ("acker state reset word-count count --yes", "without a prompt"),
 )
 def reset(
@@ -123,6 +124,7 @@ def reset(
     name: str = _NAME,
     bolt: str = _BOLT,
     key: list[str] | None = argument("[KEY…]", "Only this key: the values of its fields.", default=None),
+    keep_values: bool = flag("--keep-values", "Only forget which messages have changed the state."),
     yes: bool = flag("--yes", "Skip the prompt."),
     json_: bool = JSON,
 ) -> None:
@@ -130,8 +132,13 @@ def reset(
 
     The changelog is deleted and created again, so stores on disk are not used any more. Then each value begins as that
     of a new key. Messages that are done are not processed again: to count them, set the offsets of the spout back, too.
-    Messages that are open now, and are replayed, change the new state once more. An interrupted reset is repeated with
-    the same command.
+    Messages that are open now, and are replayed, change the new state once more.
+
+    With --keep-values the values stay, and only the identities of applied tuples and the done source positions are
+    deleted: a topic of a spout that was deleted and created again has other messages at these positions. Messages that
+    are open now may change the state twice.
+
+    An interrupted reset is repeated with the same command.
     """
     import sys
 
@@ -139,23 +146,27 @@ def reset(
 
     progress = standard_error() if json_ else standard_output()
     chosen = StateReset(loaded.cluster(), name, bolt)
+    if key and keep_values:
+        raise SettingsError("--keep-values is for a whole state: remove it, or the key")
     encoded = None if not key else _parsed(chosen.keys, key)
     chosen.check_stopped()
+    what = "identities and positions" if keep_values else f"key {' '.join(key)}" if key else "all keys"
     if not yes:
-        what = f"the key {' '.join(key)} of" if key else "all keys and values of"
-        progress.print(f"{what} {chosen.topic} will be deleted")
+        progress.print(f"{what} of {chosen.topic} will be deleted")
         if not sys.stdin.isatty():
             raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
         if not typer.confirm("Delete them?", err=json_):
             raise CliError(f"the state of {bolt} was not deleted")
-    if encoded is None:
+    if keep_values:
+        chosen.forget_identities()
+    elif encoded is None:
         chosen.recreate()
     else:
         chosen.delete(encoded)
     if json_:
-        print_json({"topology": name, "bolt": bolt, "topic": chosen.topic, "key": key})
+        print_json({"topology": name, "bolt": bolt, "topic": chosen.topic, "deleted": what})
     else:
-        progress.print(f"deleted {'the key' if key else 'all keys'} of {chosen.topic}")
+        progress.print(f"deleted {what} of {chosen.topic}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tuple_tree.errors import StateRecordError, WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import state_topic
 from tuple_tree.routing import fields_task
-from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, ValueCodec, shown, state_of
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown, state_of
 
 _BATCH: Final = 10_000
 
@@ -124,6 +124,12 @@ class StateView:
         )
         for key, task, value, ms in found:
             yield self._entry(task, key, value, ms)
+
+    def system_keys(self) -> Iterator[tuple[int, bytes]]:
+        """Yields the keys of the records of the SDK, each with its task; for tools."""
+        self._read_first(range(self._tasks))
+        for task, store in self._stores.items():
+            yield from ((task, key) for key, _, _ in store.items(SYSTEM_PREFIX))
 
     def __len__(self) -> int:
         self._read_first(range(self._tasks))

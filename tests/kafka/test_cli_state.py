@@ -14,12 +14,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from inspection.doctor_gathering import look_at_all
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import Topology
+from spout_sdk import StateView, Topology
+from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
 from spout_sdk.state.restore import Restorer
 from tests.manifests import counting, manifest, spout
 from tests.unit.cli.running import call_acker, json_of
 from tuple_tree.routing import fields_task
-from tuple_tree.state_records import ABOUT_KEY, About
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About
 
 
 def described(kafka: dict[str, str], topology: str) -> Mapping[tuple[str, int], bytes]:
@@ -49,6 +50,8 @@ def test_a_state_is_read_exported_and_reset(
     for word, count in (("to", 2), ("be", 3), ("or", 1), ("not", 1)):
         key = word.encode()
         producer.produce(f"{name}.state.count", b'{"count":%d}' % count, key, fields_task(key, 2))
+    for system in (APPLIED_PREFIX + bytes(8), DONE_PREFIX + bytes(4), SYSTEM_PREFIX + b"other"):
+        producer.produce(f"{name}.state.count", b"x", system, 1)
     assert producer.flush(10) == 0
 
     assert acker("get", name, "count", "to").stdout == '{"count": 2}\n'
@@ -75,8 +78,12 @@ def test_a_state_is_read_exported_and_reset(
     with monkeypatch.context() as running:
         running.setattr(ClusterStatus, "members", lambda _self, groups: dict.fromkeys(groups, 2))
         assert f"group {name}.count has 2 members. Stop" in acker("reset", name, "count", "--yes").stderr
-    assert acker("reset", name, "count", "or", "--yes").stdout == f"deleted the key of {name}.state.count\n"
+    assert acker("reset", name, "count", "or", "--yes").stdout == f"deleted key or of {name}.state.count\n"
     assert acker("get", name, "count", "or").returncode == 1
+    assert acker("reset", name, "count", "--keep-values", "--yes").returncode == 0
+    with StateView(name, "count", kafka) as view:
+        assert {key for _, key in view.system_keys()} == {ABOUT_KEY, SYSTEM_PREFIX + b"other"}
+        assert len(view) == 3
     assert "there is no prompt" in acker("reset", name, "count").stderr
     before = catalogue.topic_id(f"{name}.state.count")
     reset = acker("reset", name, "count", "--yes")
