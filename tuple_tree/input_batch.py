@@ -110,10 +110,14 @@ class InputBatch:
     def numbers(self, places: Places) -> IdColumn:
         """The numbers of tuples that are emitted, each anchored to one of these places, in order: shape `(n,)`."""
         emitted, column = self._all()[_EMITTED], as_column(places)
+        if (column[1:] > column[:-1]).all():  # each place once
+            numbers: IdColumn = emitted[column]
+            emitted[column] += np.uint64(1)
+            return numbers
         order = np.argsort(column, kind="stable")
         ordered = column[order]
         # The first of each place; those that follow count from it.
-        firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(ordered) else ordered
+        firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
         counts = np.diff(firsts, append=len(ordered))
         numbers = np.empty(len(column), np.uint64)
         numbers[order] = np.arange(len(ordered)) - np.repeat(firsts, counts)
