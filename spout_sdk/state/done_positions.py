@@ -19,11 +19,12 @@ from kafka_clients.group_commits import GroupCommits
 from kafka_clients.librdkafka_bugs import HANG_SECONDS, forgettable
 from kafka_clients.log_reader import LEADERLESS, Place, unanswered
 from kafka_clients.repeated_lines import EACH, get_logger
-from kafka_clients.topic_watch import WATCH_SECONDS, Descriptions, describe_topics
+from kafka_clients.topic_watch import Descriptions, describe_topics
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError, TopicsError, UnsupportedVersionError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
 from spout_sdk.kafka_spout.partitions import SourceCommit, owned_numbers
+from spout_sdk.state.source_topics import moved
 from spout_sdk.state.watermarks import SourceOffsets
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.names import component_group
@@ -65,13 +66,14 @@ class DonePositions:
         kafka: librdkafka properties.
 
     Attributes:
+        done: all that was read, for a task that begins later; by partition key, the last commit of each partition.
         offsets: partition key → the committed offset, 0 if there is none, and the offset behind the last message that
             can be read; of all partitions, as of one time. Empty before the first answer.
         topics: spout → topic → the topic id, in the order in which the spout names them; empty before the first answer.
     """
 
     def __init__(self, topology: Topology, component: str, kafka: KafkaSettings) -> None:
-        manifest, self._bolt = topology.manifest, component
+        manifest, self._bolt, self._topology = topology.manifest, component, topology.name
         indices = {spout.name: index for index, spout in enumerate(manifest.spouts)}
         self._sources = tuple(
             _Source(spout.name, indices[spout.name], component_group(manifest.topology, spout.name), topics)
@@ -83,7 +85,7 @@ class DonePositions:
         self._background = new_client(Background, kafka)
         self._reading: Future[_Answer] | None = None
         self._look_at = 0.0
-        self._done: dict[int, DoneSet] = {}
+        self.done: dict[int, DoneSet] = {}
         self._problems: list[str] = []
         self.offsets: Mapping[int, SourceOffsets] = {}
         self.topics: Mapping[str, Mapping[str, str]] = {}
@@ -96,7 +98,8 @@ class DonePositions:
     def look(self, now: float) -> Mapping[int, DoneSet] | None:
         """Sends requests if they are due, and reads the answers, without waiting for these.
 
-        Returns by partition key what differs from the last answer; None if there is no answer, or nothing new.
+        Returns by partition key what differs from the last answer; None if there is no answer, or nothing new. Raises
+        `TopicsError` if a source topic was deleted and created again: the task may execute nothing of the new one.
         """
         if self._reading is not None and now >= self._look_at + HANG_SECONDS:
             # A call of librdkafka may never end. Its thread keeps the clients.
@@ -104,8 +107,7 @@ class DonePositions:
             self._reading, self._reader = None, _Reader(*self._arguments)
         if self._reading is None and self._sources and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            read = self._reader.read
-            self._reading = self._background.begin(lambda: read(now), "done-positions")
+            self._reading = self._background.begin(self._reader.read, "done-positions")
         if self._reading is None or not self._reading.done():
             return None
         reading, self._reading = self._reading, None
@@ -114,13 +116,21 @@ class DonePositions:
         except SpoutSdkError as error:
             answer = _Answer(problems=[str(error)])
         self._report(answer.problems)
-        self.topics = answer.topics or self.topics
-        new = {key: done for key, done in answer.done.items() if self._done.get(key) != done}
-        self._done |= new
+        self._take_topics(answer.topics)
+        new = {key: done for key, done in answer.done.items() if self.done.get(key) != done}
+        self.done |= new
         if answer.ends:
-            offsets = {key: done.offset for key, done in self._done.items()}
+            offsets = {key: done.offset for key, done in self.done.items()}
             self.offsets = {key: SourceOffsets(offsets.get(key, 0), end) for key, end in answer.ends.items()}
         return new or None
+
+    def _take_topics(self, topics: Mapping[str, Mapping[str, str]]) -> None:
+        for spout, before in self.topics.items():
+            for topic, id_ in topics.get(spout, {}).items():
+                if before[topic] != id_:
+                    problem = f"was deleted and created again: its id was {before[topic]}, and is {id_}"
+                    raise moved(topic, problem, self._topology, self._bolt, self.topics)
+        self.topics = topics or self.topics
 
     def _report(self, problems: list[str]) -> None:
         """Logs a problem once, until it is another one."""
@@ -146,17 +156,15 @@ class _Reader:
         self._commits = GroupCommits(kafka)
         self._admin: AdminClient | None = None
         self._consumer: Consumer | None = None
-        self._describe_at = 0.0
         self._counts: dict[str, int] = {}
         self._ids: dict[str, str] = {}
         self._read: dict[int, tuple[int, str | None]] = {}  # commits that were read, by partition key
 
-    def read(self, now: float) -> _Answer:
+    def read(self) -> _Answer:
         """The commits that are new, and the ends. Raises `BrokerError`; some problems are returned."""
         answer = _Answer()
-        if now >= self._describe_at:
-            self._describe()
-            self._describe_at = now + WATCH_SECONDS
+        # Each time, since a topic that was created again has new messages with the positions of earlier ones.
+        self._describe()
         answer.topics = {each.spout: {topic: self._ids[topic] for topic in each.topics} for each in self._sources}
         keys = {each: self._keys(each) for each in self._sources}
         commits = self._commits.of({each.group: [*of.values()] for each, of in keys.items()})

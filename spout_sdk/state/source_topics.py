@@ -1,5 +1,7 @@
 """The source topics whose messages reach a state, and those of which its changelog has positions."""
 
+from collections.abc import Iterable
+
 from spout_sdk.errors import TopicsError
 from tuple_tree.names import component_group
 from tuple_tree.state_records import About
@@ -20,10 +22,15 @@ def check_source_topics(written: About, now: About) -> None:
     if not (changed := written.changed_sources(now)):
         return
     topic, problem = next(iter(changed.values()))
-    groups = ", ".join(component_group(now.topology, spout) for spout in now.sources)
-    raise TopicsError(
+    raise moved(topic, problem, now.topology, now.bolt, now.sources)
+
+
+def moved(topic: str, problem: str, topology: str, bolt: str, spouts: Iterable[str]) -> TopicsError:
+    """The error of positions that mean other messages now; `spouts` are those upstream that read topics."""
+    groups = ", ".join(component_group(topology, spout) for spout in spouts)
+    return TopicsError(
         topic,
-        f"{problem}. The state of {now.bolt!r} has positions of earlier messages, and would skip new ones with the "
-        "same: declare spouts and their topics in the earlier order, with new spouts behind the others; or reset the "
-        f"state, acker state reset {now.topology} {now.bolt}, and, to count messages again, the offsets of {groups}",
+        f"{problem}. The state of {bolt!r} has positions of earlier messages, and would skip new ones with the same: "
+        "declare spouts and their topics in the earlier order, with new spouts behind the others; or reset the state, "
+        f"acker state reset {topology} {bolt}, and, to count messages again, the offsets of {groups}",
     )

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopicsError, Topolo
 from spout_sdk.state.done_positions import LOOK_SECONDS, DonePositions
 from spout_sdk.state.source_topics import check_source_topics
 from spout_sdk.testing.broker import MemoryBroker
-from spout_sdk.testing.clients import MemoryClients
+from spout_sdk.testing.clients import MemoryAdmin, MemoryClients
 from tests.manifests import counting, manifest, spout
 from tuple_tree.commit_metadata import ATTEMPT, Commit
 from tuple_tree.done_sets import DoneSet
@@ -74,6 +75,7 @@ def test_commits_are_by_partition_key_and_only_what_is_new() -> None:
     assert cluster.look() is None
     cluster.commit("in", 1, DoneSet(2), **_OURS)
     assert cluster.look() == {_FIRST | 1: DoneSet(2)}
+    assert cluster.positions.done == {_FIRST: DoneSet(5, [(7, 9)]), _OF_MORE: DoneSet(1), _FIRST | 1: DoneSet(2)}
 
 
 def test_an_offset_that_another_program_has_committed_is_not_done() -> None:
@@ -158,6 +160,24 @@ def test_a_source_topic_that_does_not_exist_is_logged_with_its_name(caplog: pyte
     cluster = Cluster(topics=["in", "other"])
     assert [cluster.look() for _ in range(2)] == [None] * 2
     assert caplog.text.count("topic more does not exist, and a spout upstream reads it: create it") == 1
+
+
+def test_a_source_topic_that_is_made_anew_meanwhile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.look()
+    answers = {"in": "another", "more": "more"}
+
+    def describe_topics(_admin: MemoryAdmin, topics: Any, **_timeout: float) -> dict[str, Future[Any]]:
+        described: dict[str, Future[Any]] = {topic: Future() for topic in topics.topic_names}
+        for topic, future in described.items():
+            future.set_result(SimpleNamespace(topic_id=answers[topic], partitions=range(1)))
+        return described
+
+    monkeypatch.setattr(MemoryAdmin, "describe_topics", describe_topics)
+    with pytest.raises(
+        TopicsError, match=r"topic in was deleted and created again: its id was in, and is another\. .*"
+    ):
+        cluster.look()
 
 
 def test_a_commit_of_another_version_is_logged_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
