@@ -30,7 +30,9 @@ def moved(topic: str, problem: str, topology: str, bolt: str, spouts: Iterable[s
     groups = ", ".join(component_group(topology, spout) for spout in spouts)
     return TopicsError(
         topic,
-        f"{problem}. The state of {bolt!r} has positions of earlier messages, and would skip new ones with the same: "
-        "declare spouts and their topics in the earlier order, with new spouts behind the others; or reset the state, "
-        f"acker state reset {topology} {bolt}, and, to count messages again, the offsets of {groups}",
+        f"{problem}. The state of {bolt!r} has positions of earlier messages, and would skip new ones with the same. "
+        "Declare spouts and their topics in the earlier order, with new spouts behind the others. If they changed on "
+        "purpose, and no tuple of the earlier topics waits in an inbox, stop the bolt, and forget the positions with "
+        f"acker state reset {topology} {bolt} --keep-values. To count messages again, reset the "
+        f"values too, and the offsets of {groups}",
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tuple_tree.errors import WireError
+from tuple_tree.errors import StateRecordError
 
 DEFAULT_IDLE_SECONDS: Final = 20.0
 _MOST_OPEN: Final = 1024  # offsets of a partition that are kept
@@ -201,7 +201,7 @@ class Watermarks:
         return json.dumps(record, separators=(",", ":")).encode()
 
     def restore(self, record: bytes, now: float) -> None:
-        """Continues from the record of an earlier task. Raises `WireError` if it is none of this version."""
+        """Continues from the record of an earlier task. Raises `StateRecordError` if it is none of this version."""
         try:
             read = json.loads(record)
             if read["version"] != _VERSION:
@@ -216,7 +216,7 @@ class Watermarks:
             for name, time in read["streams"].items():
                 self._streams.setdefault(name, _Source(now, is_known=True)).time = int(time)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise WireError("bad-watermark", f"the record {record[:80]!r} is no watermark: {error!r}") from error
+            raise StateRecordError(f"the record {record[:80]!r} is no watermark: {error!r}") from error
 
     def _partition(self, key: int, now: float) -> _Source:
         source = self._partitions.get(key)

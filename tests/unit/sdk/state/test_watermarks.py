@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spout_sdk.state.watermarks import SourceOffsets, Watermarks
-from tuple_tree.errors import WireError
+from tuple_tree.errors import StateRecordError
 
 IDLE = 20.0
 
@@ -138,7 +138,7 @@ def test_a_partition_of_the_record_that_the_topology_does_not_read_any_more_hold
     "record", [b"", b"[]", b'{"version":2}', b'{"version":1,"watermark":"x","partitions":{},"streams":{}}']
 )
 def test_a_record_that_cannot_be_read_is_an_error(record: bytes) -> None:
-    with pytest.raises(WireError, match="no watermark"):
+    with pytest.raises(StateRecordError, match="no watermark"):
         watermarks().restore(record, 0.0)
 
 
