@@ -61,6 +61,8 @@ from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
+from spout_sdk.state.spec import keyed_state
 from spout_sdk.state.view import StateEntry, StateView
 from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
@@ -113,6 +115,8 @@ __all__ = [
     "StateEntry",
     "StateError",
     "StateView",
+    "StatefulArrowBolt",
+    "StatefulBolt",
     "Stats",
     "Stream",
     "TaskContext",
@@ -131,6 +135,7 @@ __all__ = [
     "WindowSpec",
     "WindowedBolt",
     "declare",
+    "keyed_state",
     "load_topology",
     "sliding",
     "tumbling",

@@ -3,6 +3,7 @@
 Kafka's loops, the tests and the simulated cluster each have their own.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -100,6 +101,11 @@ class Sink(Protocol):
         """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
 
 
+def wall_ms() -> int:
+    """Milliseconds since the epoch, by the clock of the machine."""
+    return time.time_ns() // 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
     """The environment of a task, given by its process; `counters` are shared by all of them."""
@@ -110,3 +116,4 @@ class TaskEnvironment:
     entropy: Entropy
     open_source: "Callable[[], KafkaSource] | None" = None  # for spouts that read Kafka topics
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
+    wall_ms: Callable[[], int] = wall_ms

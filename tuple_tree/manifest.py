@@ -255,15 +255,19 @@ class Manifest(_Frozen):
     def bolts(self) -> tuple[BoltManifest, ...]:
         return tuple(component for component in self.components if isinstance(component, BoltManifest))
 
-    def spouts_upstream(self, bolt: str) -> list[SpoutManifest]:
-        """The spouts whose trees can reach a bolt."""
-        seen = {bolt}
+    def upstream(self, bolt: str) -> list[Component]:
+        """The components whose tuples, or children of these, can reach a bolt."""
+        seen: set[str] = set()
         ahead = [bolt]
         while ahead:
             sources = {each.source for each in getattr(self.component(ahead.pop()), "subscriptions", ())}
             ahead += sources - seen
             seen |= sources
-        return [spout for spout in self.spouts if spout.name in seen]
+        return [each for each in self.components if each.name in seen]
+
+    def spouts_upstream(self, bolt: str) -> list[SpoutManifest]:
+        """The spouts whose trees can reach a bolt."""
+        return [each for each in self.upstream(bolt) if isinstance(each, SpoutManifest)]
 
     def is_identified(self, component: str) -> bool:
         """Whether a component needs the identities of its inputs: it has a state, or a stream that leads to one.

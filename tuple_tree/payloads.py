@@ -45,16 +45,17 @@ class PackCodec:
 
     def encode(self, rows: Any) -> bytes:
         """The pack of some rows. Raises an error of Arrow if a value does not fit after all."""
-        if isinstance(rows, pa.RecordBatch):
-            batch = rows
-        else:
-            columns = [
-                pa.array(values, type=field.type)
-                for values, field in zip(zip(*rows, strict=True), self._fields, strict=True)
-            ]
-            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        batch = rows if isinstance(rows, pa.RecordBatch) else self.columns(rows)
         payload: bytes = batch.serialize().to_pybytes()
         return payload
+
+    def columns(self, rows: Sequence[Values]) -> Any:
+        """A record batch of one row or more. Raises an error of Arrow if a value does not fit after all."""
+        columns = [
+            pa.array(values, type=field.type)
+            for values, field in zip(zip(*rows, strict=True), self._fields, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def batch(self, data: Any) -> Any:
         """A record batch of the stream with the columns of any table.

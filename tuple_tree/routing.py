@@ -187,7 +187,7 @@ def _fields(receivers: Sequence[Any], positions: tuple[int, ...]) -> Chooser:
         return receivers[fields_task(key_of(values), tasks)]
 
     def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
-        codes, keys = _keys(codec, batch, positions)
+        codes, keys = keys_of_rows(codec, batch, positions)
         return _shares(codes, [fields_task(key, tasks) for key in keys])
 
     return Chooser(choose_by_field if len(positions) == 1 else choose_by_fields, choose_rows, key_of)
@@ -205,7 +205,7 @@ def _partial_key(receivers: Sequence[Any], positions: tuple[int, ...]) -> Choose
         return task
 
     def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
-        codes, keys = _keys(codec, batch, positions)
+        codes, keys = keys_of_rows(codec, batch, positions)
         return _shares(codes, [*map(send, keys, np.bincount(codes).tolist())])
 
     return Chooser(lambda values: receivers[send(key_of(values), 1)], choose_rows, key_of)
@@ -260,7 +260,7 @@ def _key_of(positions: tuple[int, ...]) -> KeyOf:
     return key_of
 
 
-def _keys(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Rows, list[bytes]]:
+def keys_of_rows(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Rows, list[bytes]]:
     """The key of each row: which of the different ones, shape `(n,)`, and these."""
     codes, values = codec.distinct(batch, positions[0])
     parts = [values]

@@ -39,12 +39,12 @@ class KeyCodec:
         self.names = tuple(field.name for field in fields)
         self._types = [(field.name, *_key_type(field)) for field in fields]
         self._columns = [Column(field.name, field.type) for field in fields]
-        self._is_text = len(fields) == 1 and self._types[0][1:] == ("string", False)
+        self.is_text = len(fields) == 1 and self._types[0][1:] == ("string", False)
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """The key of these values, as many as there are fields. Raises `TypeError` for a key that cannot be stored."""
         # The common case, spelled out: UTF-8 never begins as the keys of the SDK do.
-        if self._is_text and len(values) == 1 and values[0].__class__ is str and values[0].isascii():
+        if self.is_text and len(values) == 1 and values[0].__class__ is str and values[0].isascii():
             return values[0].encode()
         if len(values) != len(self.names):
             raise TypeError(f"a key has {len(self.names)} values ({', '.join(self.names)}), not {len(values)}")

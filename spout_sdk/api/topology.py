@@ -93,6 +93,7 @@ class Topology:
         acks_ahead: whether a bolt sends the entries of children before that of their input.
         even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.
         stop_timeout: the longest of its bolts, in seconds: a stop of their processes takes that long.
+        state_guarantees: bolt with a state → in words, how often a message changes it.
     """
 
     manifest: Manifest
@@ -106,6 +107,7 @@ class Topology:
     acks_ahead: bool = False
     even_shuffles: frozenset[tuple[str, str, str]] = frozenset()
     stop_timeout: float = STOP_TIMEOUT
+    state_guarantees: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

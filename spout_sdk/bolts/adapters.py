@@ -10,7 +10,7 @@ from typing import Any, Literal
 from spout_sdk.api.components import ArrowBolt, BatchBolt, Bolt
 from spout_sdk.api.topology import STOP_TIMEOUT, BoltOptions
 from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowCollector, check_packed
+from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput, check_packed
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.outcomes import Outcomes
@@ -43,6 +43,7 @@ class BoltAdapter:
             identity otherwise.
         busy_since: since when a running input takes long, and there is no room for others; None if that is not so.
         input: the tuple of the call that runs, where it is known.
+        state: of a bolt with a state, that of the task.
         failures: what follows when a call raises.
 
     Args:
@@ -64,6 +65,7 @@ class BoltAdapter:
     repeats_emits = True
     busy_since: float | None = None
     input: Tuple | None = None
+    state: Any = None
 
     def __init__(
         self, bolt: Any, task: Task, collector: OutputCollector, outcomes: Outcomes, options: BoltOptions
@@ -167,7 +169,7 @@ class ArrowAdapter(BoltAdapter):
     takes = "columns"
     times_acks = False
 
-    def __init__(self, bolt: ArrowBolt, task: Task, *rest: Any) -> None:
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
         manifest = task.topology.manifest
         declared = manifest.component(task.context.component)
@@ -186,11 +188,14 @@ class ArrowAdapter(BoltAdapter):
     def execute(self, tuples: Any) -> None:
         rows = tuples[:]  # for the collector, which may be kept
         try:
-            self._bolt.execute_batch(rows.batch, ArrowCollector(self._task, self._outcomes, rows))
+            self._execute(rows, ArrowCollector(self._task, self._outcomes, rows))
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             self.failures.handle(rows.taken_over(), error, tuples)
         else:
             self.failures.in_a_row = 0
+
+    def _execute(self, rows: ArrowInput, collector: ArrowCollector) -> None:
+        self._bolt.execute_batch(rows.batch, collector)
 
 
 def _behind(tuple_: Tuple, tuples: Sequence[Tuple]) -> Sequence[Tuple]:

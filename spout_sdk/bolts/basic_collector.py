@@ -1,6 +1,6 @@
 """Calls a `BasicBolt`, and its collector: emits are anchored to the input, which is acked when `execute` returns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from spout_sdk.api.components import BasicBolt
@@ -82,15 +82,21 @@ class BasicAdapter(BoltAdapter):
     records_acks = True
     times_acks = False
 
-    def __init__(self, bolt: BasicBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
+    def __init__(self, bolt: Any, task: Task, collector: OutputCollector, *rest: Any) -> None:
         super().__init__(bolt, task, collector, *rest)
         self._basic = BasicCollector(task, self._outcomes)
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)
 
+    @property
+    def _call(self) -> Callable[[Tuple, BasicCollector], object]:
+        """What each tuple is executed with."""
+        execute: Callable[[Tuple, BasicCollector], object] = self._bolt.execute
+        return execute
+
     def execute(self, tuples: Sequence[Tuple]) -> None:
-        execute, basic, failures = self._bolt.execute, self._basic, self.failures
+        execute, basic, failures = self._call, self._basic, self.failures
         pack = tuples[0].pack
         # Emits need nothing of an input but its place, where each has one.
         has_places = pack.starts is None and pack.offset != NO_OFFSET

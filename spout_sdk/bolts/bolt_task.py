@@ -42,7 +42,7 @@ class BoltTask(Task):
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
-        commits_effects = manifest.guarantee == "exactly_once"
+        commits_effects = manifest.guarantee_of(component) == "exactly_once"
         self.inputs = InputOffsets(self._unanchored if commits_effects else None)
         super().__init__(topology, component, task, environment, self.inputs)
         self.outcomes = Outcomes(self, self.inputs)

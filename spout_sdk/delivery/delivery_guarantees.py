@@ -1,8 +1,8 @@
 """Delivery guarantees of a bolt: when its process commits which of its inputs are done.
 
-At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once:
-in a transaction with all that was sent. What is committed is a set: an offset, and in its metadata what is done behind
-it, which no later owner executes again. See ADR 32.
+At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once
+(`exactly_once`): in a transaction with all that was sent. What is committed is a set:
+an offset, and in its metadata what is done behind it, which no later owner executes again. See ADR 32.
 """
 
 import time
@@ -14,21 +14,19 @@ from confluent_kafka import Message
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import Task, open_sessions
-from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
+from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka.left_out import LeftOut
+from spout_sdk.state.process_states import NoStates
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.commit_metadata import Commit
-from tuple_tree.manifest import Guarantee
 
 logger = get_logger("spout_sdk.delivery")
 
 FLUSH_SECONDS: Final = 10.0  # how long a stop or a revoke waits for deliveries
 LARGEST_BATCH: Final = 500  # tuples that a `BatchBolt` is given at once, at most
-INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
 _MOST_IN_A_ROW: Final = 5  # commits in a row that may fail before the process ends
 # Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache.
 _TUPLES_A_READ: Final = 1_000
@@ -67,13 +65,20 @@ class DeliveryGuarantee:
     commits_first = False  # whether records are committed before they are executed
 
     def __init__(
-        self, component: str, sink: Any, reader: KafkaReader, tasks: Mapping[int, BoltTask], counters: Counters
+        self,
+        component: str,
+        sink: Any,
+        reader: KafkaReader,
+        tasks: Mapping[int, BoltTask],
+        counters: Counters,
+        states: NoStates | None = None,
     ) -> None:
         self._component = component
         self._sink = sink
         self._reader = reader
         self._tasks = tasks
         self._counters = counters
+        self._states = states or NoStates()
         self._failures: list[str] = []  # why commits have failed, since the last that did not
         self._new: dict[int, BoltTask] = {}  # tasks that have no record yet
         self._left_out = LeftOut(component, counters)
@@ -250,143 +255,6 @@ class AtMostOnce(DeliveryGuarantee):
         return {at: offset for at, offset in offsets.items() if at in self._tasks}
 
 
-class ExactlyOnce(DeliveryGuarantee):
-    """Commits a process's tuples, ack batches, dead letters and input offsets in one transaction of all its tasks.
-
-    It ends when it is old enough, and as soon as the input is idle, but only where no input that will be read again can
-    have had an effect (see `InputOffsets`).
-    """
-
-    _sink: TransactionalSink
-
-    def __init__(self, *process: Any) -> None:
-        super().__init__(*process)
-        self._committed: dict[int, tuple[int, int, int]] = {}
-        self._since: float | None = None
-
-    def open(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Leaves that to `admit`."""
-        self._new.update(tasks)
-
-    def admit(self, records: Sequence[Message]) -> None:
-        """Opens the sessions of tasks that have their first records, and lets them continue where others were.
-
-        Not before: a transaction without the offset of an input could still be committed by a process that lost its
-        place in the group, and what it opens would then supersede the session of the task's new owner.
-        """
-        self._sink.refresh()
-        for task in self._continued(records) if self._new else ():
-            task.open_session()
-
-    def tick(self, now: float) -> None:
-        super().tick(now)
-        if self._since is None:
-            if self._sink.is_used or self._done() != self._committed:
-                self._since = now
-        elif now - self._since >= INTERVAL_SECONDS:
-            self._commit_if_whole(now)
-
-    def flush(self, now: float) -> None:
-        self._commit_if_whole(now)
-
-    def release(self, partitions: Sequence[int]) -> None:
-        """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
-        try:
-            if not self._commit():
-                logger.warning(
-                    "%s: tasks %s were revoked while inputs are open that it has emitted for: everything since the "
-                    "last commit is aborted and repeated",
-                    self._component,
-                    list(partitions),
-                )
-                raise RolledBackError("a task that holds back inputs was revoked")
-        except RolledBackError:
-            self._abort()
-            raise
-        finally:
-            self._forget(partitions)
-
-    def drop(self, partitions: Sequence[int]) -> None:
-        """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
-        self._forget(partitions)
-        if self._sink.is_used:
-            self._abort()
-            if self._tasks:
-                raise RolledBackError(f"tasks {list(partitions)} were lost to others")
-
-    def roll_back(self, why: str) -> None:
-        self._counters.rollbacks += 1
-        super().roll_back(why)
-        self._abort()
-        self._committed.clear()
-
-    def close(self) -> None:
-        """Aborts the open transaction, so that readers do not wait for its timeout."""
-        self._sink.close()
-
-    def _commit_if_whole(self, now: float) -> None:
-        if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
-            return
-        for partition, task in self._tasks.items():
-            fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
-            if not (fits and task.inputs.is_repeatable):
-                oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
-                raise HeldBackError(self._component, partition, oldest, seconds, fits=fits)
-
-    def _commit(self) -> bool:
-        """Commits if there is anything to commit; False if it cannot be committed yet."""
-        for task in self._tasks.values():
-            task.flush()
-        done = self._done()
-        if not self._sink.is_used and done == self._committed:
-            # The task that made it wait may have moved to another process.
-            self._since = None
-            return True
-        if not all(task.inputs.is_repeatable for task in self._tasks.values()):
-            return False
-        commits = self._commits(self._tasks, in_transaction=True)
-        if any(commit.left_out for commit in commits.values()):
-            return False
-        # First, so that the group fences this process if another one has the tasks, and commits, from now on.
-        place = self._reader.place_in_group
-        # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
-        positions = self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
-        try:
-            self._sink.commit(positions, place)
-        except RolledBackError as error:
-            self._reader.metadata_refused(error, commits.values())
-            raise
-        self._committed = done
-        self._since = None
-        self._failures.clear()
-        self._counters.transactions += 1
-        return True
-
-    def _abort(self) -> None:
-        self._sink.abort()
-        self._since = None
-
-    def _done(self) -> dict[int, tuple[int, int, int]]:
-        """How far each task is that has read anything, as far as it can be seen at once."""
-        return {
-            at: (task.committable, task.inputs.last_started, task.open_inputs)
-            for at, task in self._tasks.items()
-            if task.committable is not None
-        }
-
-    def _forget(self, partitions: Sequence[int]) -> None:
-        super()._forget(partitions)
-        for partition in partitions:
-            self._committed.pop(partition, None)
-
-
 def _bare(offsets: Mapping[int, int]) -> dict[int, Commit]:
     """Commits of offsets alone."""
     return {at: Commit(offset, "") for at, offset in offsets.items()}
-
-
-GUARANTEES: Final[Mapping[Guarantee, type[DeliveryGuarantee]]] = {
-    "at_least_once": AtLeastOnce,
-    "at_most_once": AtMostOnce,
-    "exactly_once": ExactlyOnce,
-}

@@ -13,13 +13,15 @@ from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.delivery_guarantees import GUARANTEES, first_offsets
+from spout_sdk.delivery.delivery_guarantees import first_offsets
+from spout_sdk.delivery.exactly_once import GUARANTEES
 from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.reading_pauses import ReadingPauses
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
+from spout_sdk.state.process_states import process_states
 from spout_sdk.statistics.stats import NO_INPUT, Stats
 from tuple_tree.names import tuples_topic
 from tuple_tree.timing import Stall
@@ -42,19 +44,19 @@ class BoltLoop(TaskLoop[BoltTask]):
         inbox = tuples_topic(process.topology.name, process.component)
         # Beyond it the client leaves the group by itself; what watches the calls of `execute` ends the process there.
         super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
-        guarantee = GUARANTEES[process.topology.manifest.guarantee]
-        self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters)
+        guarantee = GUARANTEES[process.topology.manifest.guarantee_of(process.component)]
+        states = process_states(process.topology, self._component, process.state_kafka or process.kafka, process.clock)
+        self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters, states)
         self._work, self._undone = Stall(), "records wait, and none was executed"
         self._pauses = ReadingPauses(self._component, self._reader, self.tasks)
         self._limit = 1
         self._batch = BatchSize()
         self._backlog = Backlog()
-        self._polled_at = 0.0
-        self._read_at, self._records, self._tuples = 0.0, 0, 0  # since the last time that all was executed
+        self._polled_at = self._read_at = 0.0
+        self._records = self._tuples = self._executed = 0  # the first two since the last time that all was executed
         self._has_retried = False  # whether this turn executed a tuple again, or ended a pause
         self._stop_at = float("inf")
         self._takes_batches = False
-        self._executed = 0
 
     @property
     def pending(self) -> int:

@@ -75,7 +75,8 @@ class ComponentRunner:
         self._runner = LoopRunner(on_stats or (lambda _stats: None), clock)
         self._process = ComponentProcess(
             *(topology, component, checked(kafka), clock, entropy, Counters()),
-            *(self._tick, lambda: self._runner.stopping, slot),
+            *(self._tick, lambda: self._runner.stopping),
+            instance=slot,
         )
         self._on_hanging = on_hanging
         self._shares: ShareWatch | None = None
@@ -148,6 +149,6 @@ def component_loop(process: ComponentProcess, slot: str) -> SpoutLoop | BoltLoop
     manifest, component, kafka = process.topology.manifest, process.component, process.kafka
     if isinstance(manifest.component(component), SpoutManifest):
         return SpoutLoop(process, KafkaSink(kafka, never_twice=not manifest.acking))
-    if manifest.guarantee == "exactly_once":
+    if manifest.guarantee_of(component) == "exactly_once":
         return BoltLoop(process, TransactionalSink(kafka, manifest.topology, component, slot))
     return BoltLoop(process, KafkaSink(kafka, never_twice=not manifest.acking))

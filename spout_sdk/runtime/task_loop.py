@@ -17,7 +17,7 @@ from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
+from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment, wall_ms
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters, Stats
 from tuple_tree.names import component_group
@@ -41,12 +41,14 @@ class ComponentProcess:
     counters: Counters
     on_tick: Callable[[float], None]
     stopping: Callable[[], bool]
+    wall_ms: Callable[[], int] = wall_ms
+    state_kafka: KafkaSettings | None = None  # of the clients that restore states; `kafka` unless given
     instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
 
     def environment(self, sink: Sink) -> TaskEnvironment:
         """The environment of its tasks; a Kafka in memory is not for clients of users."""
         kafka = {} if CLIENT_CLASSES in self.kafka else self.kafka
-        return TaskEnvironment(sink, self.counters, self.clock, self.entropy, kafka=kafka)
+        return TaskEnvironment(sink, self.counters, self.clock, self.entropy, kafka=kafka, wall_ms=self.wall_ms)
 
 
 class TaskLoop(Loop, Generic[T]):

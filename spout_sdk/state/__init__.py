@@ -1,5 +1,9 @@
-"""Keyed state of bolts: the identities that a task has applied, and the positions that are known to be done.
+"""Keyed state of bolts: a value for each key, which each message changes once.
 
+- `spec`: what a bolt declares as its state; `bolt`: the bolts that users derive
+- `adapter`: how a task calls a `StatefulBolt`; `arrow_adapter`: a `StatefulArrowBolt`
+- `task_state`: the state of a task; `table`: its values
+- `process_states`: restores and writes the states of the tasks of a process
 - `identity_table`: a hash table of identities
 - `known_done`: the done positions of source partitions
 - `watermarks`: of a task, the event time before which no further tuple comes
@@ -10,3 +14,6 @@
 - `source_topics`: compares source topics with those of which a changelog has positions
 - `view`: a state for programs that read it
 """
+
+import spout_sdk.state.adapter
+import spout_sdk.state.arrow_adapter  # noqa: F401 - register themselves

@@ -158,6 +158,10 @@ class Applied:
             return False
         return self._done.has(position) or (position, path) in self._singles or self._table.has(position, path)
 
+    def is_noted(self, identity: tuple[int, int]) -> bool:
+        """Whether a tuple was noted, in the open transaction, since `is_repeat` was asked last."""
+        return identity in self._singles
+
     def note(self, positions: IdColumn, paths: IdColumn) -> None:
         """Notes tuples that the open transaction has applied."""
         if len(positions) <= _FEW:

@@ -15,6 +15,9 @@ from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import SimulatedAcker, SimulatedProcess
+from tuple_tree.names import state_topic
+from tuple_tree.routing import fields_task
+from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, ValueCodec
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.topics import TopicSpec, topic_specs
 
@@ -170,6 +173,27 @@ class SimulatedCluster(Readable):
         """
         record = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
         return record.offset_  # type: ignore[no-any-return]
+
+    def set_state(self, bolt: str, values: Mapping[Any, Any]) -> None:
+        """Sets values of a bolt's state; its tasks begin anew, as after a kill, and restore them.
+
+        Args:
+            bolt: one with a state.
+            values: by key, that of several fields as a tuple; None deletes a key.
+        """
+        declared = self._state_of(bolt)
+        keys, codec = KeyCodec(declared.key), ValueCodec.of(declared)
+        tasks = self.topology.manifest.component(bolt).tasks
+        topic = state_topic(self.topology.name, bolt)
+        about = About.of(self.topology.manifest, bolt).to_json()
+        for task in range(tasks):
+            self.broker.append(topic, task, ABOUT_KEY, about, None)
+        for given, value in values.items():
+            key = keys.encode(given if len(declared.key) > 1 else (given,))
+            payload = None if value is None else codec.encode(value)
+            self.broker.append(topic, fields_task(key, tasks), key, payload, None)
+        for task in range(tasks):
+            self.kill(bolt, task)
 
     # Trouble.
 

@@ -17,8 +17,10 @@ from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, SimulationError
 from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.tasks import SimulatedProcess
 from tuple_tree.headers import PREFIX
+from tuple_tree.manifest import BoltManifest, StateManifest
 from tuple_tree.messages import FailReason
-from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
+from tuple_tree.names import component_group, dead_letters_topic, state_topic, tuples_topic
+from tuple_tree.state_records import KeyCodec, ValueCodec, is_system
 from tuple_tree.streams import Values
 
 
@@ -212,6 +214,18 @@ class Readable:
                 behind[f"{topic}[{partition}]"] = self.broker.end(topic, partition) - (commit.offset if commit else 0)
         return behind
 
+    def state(self, bolt: str) -> dict[Any, Any]:
+        """The values of a bolt's state as they are committed, by key; a key of several fields is a tuple."""
+        declared = self._state_of(bolt)
+        keys, values = KeyCodec(declared.key), ValueCodec.of(declared)
+        records = self.broker.records(state_topic(self.topology.name, bolt))
+        latest = {record.key_ or b"": record.value_ for record in records}
+        return {
+            key[0] if len(key) == 1 else key: values.decode(payload)
+            for encoded, payload in latest.items()
+            if payload is not None and not is_system(encoded) and (key := keys.decode(encoded))
+        }
+
     def dead_letters(self) -> list[DeadLetter]:
         """The records that could not be used, in order."""
         return [_dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
@@ -230,6 +244,13 @@ class Readable:
     def spout(self, component: str, task: int = 0) -> Any:
         """The instance of a spout's task, as your factory made it."""
         return self._spout_task(component, task).spout
+
+    def _state_of(self, bolt: str) -> StateManifest:
+        self._known(bolt)
+        declared = self.topology.manifest.component(bolt)
+        if not isinstance(declared, BoltManifest) or declared.state is None:
+            raise SimulationError(f"bolt {bolt!r} has no state")
+        return declared.state
 
     def _known(self, component: str) -> Journal:
         journal = self._journals.get(component)

@@ -4,7 +4,7 @@ A process of a component runs one task; the acker has all partitions of the ack 
 """
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from acker_worker.acker_loop import AckerLoop
 from kafka_clients.access import ACKER
@@ -45,11 +45,17 @@ class SimulatedProcess:
         self._number = task
         self._clock = clock
         self._clients = MemoryClients(broker, [task])
-        never: Any = (lambda _now: None, lambda: False)
-        process = ComponentProcess(topology, component, self._clients.settings, clock, entropy, Counters(), *never)
+        process = ComponentProcess(
+            *(topology, component, self._clients.settings, clock, entropy, Counters()),
+            on_tick=lambda _now: None,
+            stopping=lambda: False,
+            wall_ms=lambda: clock.broker_ms,
+            # What is restored is no work of a turn.
+            state_kafka=MemoryClients(broker, [task], room=LIMITLESS).settings,
+        )
         self._loop = component_loop(process, str(task))
         # Nothing is executed twice for certain, if each turn ends with its transaction.
-        self._linger = 1 if topology.manifest.guarantee == "exactly_once" else LINGER_TURNS
+        self._linger = 1 if topology.manifest.guarantee_of(component) == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush
         self._loop.join()
         self._kept = self._kept_trees(topology, component, broker, entropy)

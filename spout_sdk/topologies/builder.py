@@ -20,6 +20,7 @@ from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
 from spout_sdk.topologies.bolt_options import check_options, check_retries
 from spout_sdk.topologies.checks import (
@@ -32,6 +33,7 @@ from spout_sdk.topologies.checks import (
     check_ticks,
     default_tick_ms,
 )
+from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.topologies.window_checks import check_windows
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import (
@@ -52,7 +54,7 @@ AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Makes the instance of a task; of an external component, a function for what runs it."""
 
 _SPOUTS: Final = (Spout, KafkaSpout)
-_BOLTS: Final = (Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt, WindowedBolt)
+_BOLTS: Final = (Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt, StatefulBolt, StatefulArrowBolt, WindowedBolt)
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
 _TRANSACTION_TUPLES: Final = 100  # of a record with `exactly_once`, unless given
@@ -352,6 +354,7 @@ class TopologyBuilder:
                 max_tree_age_ms=age_ms,
                 components=(*self._spouts, *bolts),
             )
+        manifest = with_states(manifest, self._made)
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
@@ -370,6 +373,7 @@ class TopologyBuilder:
             acks_ahead,
             frozenset(even_shuffles),
             longest_stop(manifest, self._made),
+            state_guarantees(manifest, self._made),
         )
 
     def _add(

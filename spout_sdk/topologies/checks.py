@@ -13,12 +13,14 @@ from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
 from tuple_tree.streams import Stream
 
+_DECLARED_BY_INSTANCES: Final = (KafkaSpout, KafkaBolt, WindowedBolt, AnyStatefulBolt)
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _LONGEST_TICK_MS: Final = 1_000
 # Methods of other kinds: where a class defines them, it does not work as its author expects.
@@ -68,7 +70,7 @@ def check_component(
                 )
     if made is None:
         # Topics, streams and windows of these may be arguments.
-        made = _made(name, factory) if issubclass(cls, KafkaSpout | KafkaBolt | WindowedBolt) else cls
+        made = _made(name, factory) if issubclass(cls, _DECLARED_BY_INSTANCES) else cls
     return _checked_streams(name, tuple(made.streams)), made
 
 
@@ -110,6 +112,8 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
     if issubclass(made, AsyncBolt) and tick_interval is not None:
         why = "is an AsyncBolt, which has no tick tuples: leave tick_interval out"
     interval = getattr(made, "tick_interval", None) if tick_interval is None else tick_interval
+    if issubclass(made, AnyStatefulBolt) and tick_interval is not None:
+        why = "has a state, and no tick tuples: leave tick_interval out"
     if issubclass(made, BatchBolt | ArrowBolt) and interval is not None:
         why = "is called with batches only, as a BatchBolt and an ArrowBolt are: leave tick_interval out, or use a Bolt"
     if why:

@@ -1,6 +1,7 @@
 """Windows: bolts that work on many tuples at a time, and ack each when it leaves its last window.
 
 - `specs`: `tumbling` and `sliding`, what a bolt declares.
+- `time_windows`, `aggregates`: of windows on state.
 - `policies`: when a window closes and what is in it.
 - `fold`: the windows of a task as a function of its inputs.
 - `aggregates`: how each tuple changes the value of its key and window.

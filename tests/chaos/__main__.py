@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 
 from acker_cli.processes.running import LOOK_SECONDS
 from kafka_clients.client_settings import for_producer
-from tests.chaos import topologies
+from tests.chaos import stateful, topologies
 from tests.chaos.brokers import Brokers, LocalBroker, ThreeBrokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary
 from tests.chaos.faults import PROCESS_FAULTS, Faults
@@ -32,13 +32,15 @@ from tests.chaos.targets import Target
 from tests.waiting import eventually
 from tuple_tree.anchors import SOURCE_HEADER
 
-TOPOLOGIES: Final = (
-    topologies.own_spout,
-    topologies.kafka_spout,
-    topologies.exactly_once,
-    topologies.windows,
-    topologies.at_most_once,
-)
+TOPOLOGIES: Final = {
+    "own": topologies.own_spout,
+    "kafka": topologies.kafka_spout,
+    "exactly": topologies.exactly_once,
+    "windows": topologies.windows,
+    "most": topologies.at_most_once,
+    "state": stateful.state,
+    "state-exactly": stateful.state_exactly_once,
+}
 BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
 KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
 STEADY_SECONDS: Final = 15.0
@@ -107,8 +109,17 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
     return fill
 
 
-def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, only: str | None = None) -> dict[str, Any]:
+def run(
+    seed: int,
+    minutes: float,
+    *,
+    brokers: int = 1,
+    spark: bool = False,
+    only: str | None = None,
+    chosen: Sequence[str] = (),
+) -> dict[str, Any]:
     """Runs faults for some minutes, and reports their effects."""
+    makes = [TOPOLOGIES[name] for name in chosen or TOPOLOGIES]
     rng, errors, faults = random.Random(seed), list[str](), list[dict[str, Any]]()
     recoveries: defaultdict[str, list[float]] = defaultdict(list)
     gaps: defaultdict[str, list[float]] = defaultdict(list)
@@ -119,7 +130,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         os.environ[topologies.NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
         print_line("starting the brokers and topologies")
         kafka = stack.enter_context(three_brokers() if brokers == 3 else local_broker(directory / "broker"))
-        targets = [Target(make, kafka) for make in (*TOPOLOGIES, *([topologies.spark_bolt] if spark else []))]
+        targets = [Target(make, kafka) for make in (*makes, *([topologies.spark_bolt] if spark else []))]
         tracked = [target for target in targets if target.tracked]
         for target in targets:
             stack.enter_context(target)
@@ -252,6 +263,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path, default=Path("chaos.log"), help="what processes log (default: chaos.log)")
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="3 are containers (default: 1)")
     parser.add_argument("--spark", action="store_true", help="a topology with a bolt in Spark as well")
+    parser.add_argument("--topologies", nargs="+", choices=TOPOLOGIES, default=(), help="these (default: all)")
     parser.add_argument("--only", choices=KINDS, help="one kind of faults (default: all)")
     given = parser.parse_args()
     if given.only is not None and given.only not in (*PROCESS_FAULTS, *BROKERS[given.brokers].faults):
@@ -261,7 +273,8 @@ def main() -> int:
     log_to(given.log)
     print_line(f"seed {given.seed}: --seed {given.seed} draws these faults again")
     try:
-        report = run(given.seed, given.minutes, brokers=given.brokers, spark=given.spark, only=given.only)
+        chosen = {"only": given.only, "chosen": given.topologies}
+        report = run(given.seed, given.minutes, brokers=given.brokers, spark=given.spark, **chosen)
     except Exception as error:
         logging.exception("the run ended")
         print_line(f"{type(error).__name__}: {error}; {given.log} has the traceback")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spout_sdk import Topology
 from tests.chaos.arena import PARTS, Arena
+from tests.chaos.stateful import steps_back, wrong_keys
 from tests.chaos.topologies import results_of
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
@@ -31,8 +32,10 @@ def findings(
       written by no attempt of which all records are there, though they were acked.
     - `lost`: messages without an ack, without an effect, or without a result in the topic of a `KafkaBolt`, though they
       are promised; with at most once, messages without an effect that no crash excuses.
+    - `wrong_keys`: keys of a state that do not have each message once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
-      exactly once; effects that happened more than once, with at most once.
+      exactly once; effects that happened more than once, with at most once. Of a state with exactly once, counts of a
+      key that were emitted after a greater one.
     """
     there = arena.emitted
     effects = arena.effects[:there]
@@ -48,6 +51,13 @@ def findings(
         lost |= ~_found(there, ((each["number"], each["part"]) for each in results))
     if writes:
         false_acks |= acked & ~_found(there, whole_attempts(results))
+    if any(bolt.state for bolt in topology.manifest.bolts):
+        return {
+            "false_acks": int(false_acks.sum()),
+            "lost": int(lost.sum()),
+            "wrong_keys": wrong_keys(topology, cluster, there),
+            "repeats": steps_back(topology, cluster) if guarantee == "exactly_once" else 0,
+        }
     counted = Counter((each["number"], each["part"]) for each in results) if publishes else None
     return {
         "false_acks": int(false_acks.sum()),

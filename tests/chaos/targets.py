@@ -91,7 +91,7 @@ class Target:
     def __init__(self, make: Callable[[], Topology], brokers: Brokers) -> None:
         self.topology = make()
         name, manifest = self.topology.name, self.topology.manifest
-        reference = f"{topologies.__name__}:{make.__name__}"
+        reference = f"{make.__module__}:{make.__name__}"
         self.tracked = manifest.acking
         self.has_source = "numbers" in self.topology.kafka_sources
         self.source = topologies.source_of(name)

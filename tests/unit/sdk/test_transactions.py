@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spout_sdk import HeldBackError
-from spout_sdk.delivery.delivery_guarantees import ExactlyOnce
+from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.stats import Counters
 from tests.unit.sdk.memory import open_pack, opened

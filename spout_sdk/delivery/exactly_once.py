@@ -1,0 +1,160 @@
+"""Exactly once: tuples, acks, states and the set of done inputs, in one transaction of all tasks of a process."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Message
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
+from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.errors import HeldBackError, RolledBackError
+from tuple_tree.manifest import Guarantee
+
+logger = get_logger("spout_sdk.delivery")
+
+INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
+
+
+class ExactlyOnce(DeliveryGuarantee):
+    """Commits a process's tuples, ack batches, dead letters and input offsets in one transaction of all its tasks.
+
+    It ends when it is old enough, and as soon as the input is idle, but only where no input that will be read again can
+    have had an effect (see `InputOffsets`).
+    """
+
+    _sink: TransactionalSink
+
+    def __init__(self, *process: Any) -> None:
+        super().__init__(*process)
+        self._committed: dict[int, tuple[int, int, int]] = {}
+        self._since: float | None = None
+
+    def open(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Restores the states of tasks; leaves their sessions to `admit`."""
+        self._new.update(tasks)
+        self._states.begin(tasks)
+
+    def admit(self, records: Sequence[Message]) -> None:
+        """Opens the sessions of tasks that have their first records, and lets them continue where others were.
+
+        Not before: a transaction without the offset of an input could still be committed by a process that lost its
+        place in the group, and what it opens would then supersede the session of the task's new owner.
+        """
+        self._sink.refresh()
+        for task in self._continued(records) if self._new else ():
+            task.open_session()
+
+    def tick(self, now: float) -> None:
+        super().tick(now)
+        self._states.look(now)
+        if self._since is None:
+            if self._sink.is_used or self._states.have_changes or self._done() != self._committed:
+                self._since = now
+        elif now - self._since >= INTERVAL_SECONDS:
+            self._commit_if_whole(now)
+
+    def flush(self, now: float) -> None:
+        self._commit_if_whole(now)
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
+        try:
+            if not self._commit():
+                logger.warning(
+                    "%s: tasks %s were revoked while inputs are open that it has emitted for: everything since the "
+                    "last commit is aborted and repeated",
+                    self._component,
+                    list(partitions),
+                )
+                raise RolledBackError("a task that holds back inputs was revoked")
+        except RolledBackError:
+            self._abort()
+            raise
+        finally:
+            self._forget(partitions)
+
+    def drop(self, partitions: Sequence[int]) -> None:
+        """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
+        self._forget(partitions)
+        if self._sink.is_used:
+            self._abort()
+            if self._tasks:
+                raise RolledBackError(f"tasks {list(partitions)} were lost to others")
+
+    def roll_back(self, why: str) -> None:
+        self._counters.rollbacks += 1
+        super().roll_back(why)
+        self._abort()
+        self._committed.clear()
+
+    def close(self) -> None:
+        """Aborts the open transaction, so that readers do not wait for its timeout."""
+        self._sink.close()
+        self._states.close()
+
+    def _commit_if_whole(self, now: float) -> None:
+        if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
+            return
+        for partition, task in self._tasks.items():
+            fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
+            if not (fits and task.inputs.is_repeatable):
+                oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
+                raise HeldBackError(self._component, partition, oldest, seconds, fits=fits)
+
+    def _commit(self) -> bool:
+        """Commits if there is anything to commit; False if it cannot be committed yet."""
+        for task in self._tasks.values():
+            task.flush()
+        done = self._done()
+        if not (self._sink.is_used or self._states.have_changes) and done == self._committed:
+            # The task that made it wait may have moved to another process.
+            self._since = None
+            return True
+        if not all(task.inputs.is_repeatable for task in self._tasks.values()):
+            return False
+        commits = self._commits(self._tasks, in_transaction=True)
+        if any(commit.left_out for commit in commits.values()):
+            return False
+        # First, so that the group fences this process if another one has the tasks, and commits, from now on.
+        place = self._reader.place_in_group
+        # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
+        positions = self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
+        self._states.write(self._sink)
+        try:
+            self._sink.commit(positions, place)
+        except RolledBackError as error:
+            self._reader.metadata_refused(error, commits.values())
+            raise
+        self._states.committed()
+        self._committed = done
+        self._since = None
+        self._failures.clear()
+        self._counters.transactions += 1
+        return True
+
+    def _abort(self) -> None:
+        self._sink.abort()
+        self._since = None
+
+    def _done(self) -> dict[int, tuple[int, int, int]]:
+        """How far each task is that has read anything, as far as it can be seen at once."""
+        return {
+            at: (task.committable, task.inputs.last_started, task.open_inputs)
+            for at, task in self._tasks.items()
+            if task.committable is not None
+        }
+
+    def _forget(self, partitions: Sequence[int]) -> None:
+        super()._forget(partitions)
+        self._states.end(partitions)
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+
+GUARANTEES: Final[Mapping[Guarantee, type[DeliveryGuarantee]]] = {
+    "at_least_once": AtLeastOnce,
+    "at_most_once": AtMostOnce,
+    "exactly_once": ExactlyOnce,
+}

@@ -1,0 +1,65 @@
+"""Calls a `StatefulBolt`: each tuple changes the value of its key once, and emits."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Final
+
+from spout_sdk.api.tuples import InputStream, Tuple
+from spout_sdk.bolts.adapters import adapter_of
+from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.task import Task
+from spout_sdk.state.bolt import StatefulBolt
+from spout_sdk.state.task_state import TaskState
+
+REPLAYED: Final = "replayed tuples"
+"""The user counter of tuples that the state had applied before, and which changed nothing."""
+
+
+@adapter_of.register(StatefulBolt)
+class StateAdapter(BasicAdapter):
+    """Changes the value of the key of each tuple once; anchors what is emitted to the tuple, and acks it."""
+
+    def __init__(self, bolt: StatefulBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
+        super().__init__(bolt, task, collector, *rest)
+        self.state = TaskState(bolt, task)
+        self._keys = KeysOfTuples(self.state)
+
+    @property
+    def _call(self) -> Callable[[Tuple, BasicCollector], object]:
+        return self._apply
+
+    def _apply(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        state, table = self.state, self.state.table
+        key, value = self._keys(tuple_)
+        identity, is_applied = state.look_up(tuple_)
+        if is_applied:
+            self._task.context.count(REPLAYED)
+            self._bolt.emit(value, table.current(key), tuple_, collector)
+            return
+        changed = self._bolt.update(table.get(key), tuple_)
+        payload = table.encoded(key, changed)
+        self._bolt.emit(value, changed, tuple_, collector)
+        # Last, so that a call that raises has changed nothing.
+        state.set(key, changed, payload)
+        if identity is not None:
+            state.applied.note_one(*identity)
+
+
+class KeysOfTuples:
+    """The key of a tuple: its bytes, and what users get: the value of the field, or a tuple of several."""
+
+    def __init__(self, state: TaskState) -> None:
+        self._encode = state.keys.encode
+        self._fields = state.key_fields
+        self._getters: dict[InputStream, Callable[[Any], Any]] = {}
+        self._is_single = len(state.keys.names) == 1
+
+    def __call__(self, tuple_: Tuple) -> tuple[bytes, Any]:
+        stream = tuple_.pack.stream
+        getter = self._getters.get(stream)
+        if getter is None:
+            names = self._fields[stream.component, stream.stream]
+            self._getters[stream] = getter = itemgetter(*(stream.fields[name] for name in names))
+        value = getter(tuple_.values)
+        return self._encode((value,) if self._is_single else value), value

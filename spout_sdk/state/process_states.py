@@ -1,0 +1,145 @@
+"""The states of the tasks of a process: restored when tasks begin, and written with each transaction."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaError
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.topology import Topology
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.errors import DeliveryError, StateError
+from spout_sdk.kafka.kafka_settings import KafkaSettings
+from spout_sdk.records import Clock
+from spout_sdk.state.done_positions import DonePositions
+from spout_sdk.state.restore import Restorer
+from spout_sdk.state.stores import Store
+from spout_sdk.state.task_state import TaskState
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.state_records import shown
+
+logger = get_logger("spout_sdk.state")
+
+_POSITION_SECONDS: Final = 10.0
+"""How often it is asked how far changelogs are; a successor on the same disk, or after a rollback, reads the rest."""
+_EXPIRY_SECONDS: Final = 1.0
+
+
+class TransactionProducer(Protocol):
+    """A transaction; `produce` adds a record: topic, partition, key, value, headers.
+
+    It returns why the record alone is refused, or None.
+    """
+
+    produce: Callable[..., KafkaError | None]
+
+
+class NoStates:
+    """Of a process whose tasks have no state."""
+
+    have_changes = False
+
+    def begin(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Restores the states of tasks that begin."""
+
+    def look(self, now: float) -> None:
+        """Learns what the spouts have done since the last call, and deletes keys that expire."""
+
+    def write(self, sink: TransactionProducer) -> None:
+        """Adds the changes of all states to the transaction, which is committed next."""
+
+    def committed(self) -> None:
+        """The transaction is committed."""
+
+    def end(self, tasks: Iterable[int]) -> None:
+        """Forgets tasks that another process has next."""
+
+    def close(self) -> None:
+        """Closes all stores."""
+
+
+class ProcessStates(NoStates):
+    """The states of the tasks of a process.
+
+    A store has only what is committed, so it serves the next task of that number, too, if a transaction is rolled back:
+    what it lacks then is read from the changelog.
+    """
+
+    def __init__(self, topology: Topology, bolt: str, kafka: KafkaSettings, clock: Clock) -> None:
+        self._topology, self._bolt = topology.name, bolt
+        self._restorer = Restorer(topology, bolt, kafka)
+        self._done_positions = DonePositions(topology, bolt, kafka)
+        self._clock = clock
+        self._done: dict[int, DoneSet] = {}
+        self._stores: dict[int, Store] = {}
+        self._states: dict[int, TaskState] = {}
+        self._expire_at = clock() + _EXPIRY_SECONDS
+        self._ask_at = clock() + _POSITION_SECONDS
+        self._ends: Mapping[int, int] = {}  # of changelogs, as they were before this transaction ends
+
+    @property
+    def have_changes(self) -> bool:  # type: ignore[override]
+        return any(state.has_changes for state in self._states.values())
+
+    def begin(self, tasks: Mapping[int, BoltTask]) -> None:
+        states: dict[int, TaskState] = {number: task.adapter.state for number, task in tasks.items()}
+        for task in states:
+            if task not in self._stores:
+                self._stores[task] = self._restorer.open(task)
+        restorer = self._restorer
+        restorer.restore({task: self._stores[task] for task in states})
+        about = restorer.about.to_json()
+        for task, state in states.items():
+            if changed := restorer.changed_sources.get(task):
+                raise StateError(
+                    f"the source topic of {', '.join(changed)} was deleted and created again since the state of task "
+                    f"{task} in {restorer.topic} was written, which knows offsets of the earlier topic as done: new "
+                    f"messages would not change it. Stop the topology, and run acker state reset --keep-values "
+                    f"{self._topology} {self._bolt}"
+                )
+            state.begin(self._stores[task], about)
+            state.learn(self._done)
+        self._states |= states
+
+    def look(self, now: float) -> None:
+        if now >= self._expire_at:
+            self._expire_at = now + _EXPIRY_SECONDS
+            for state in self._states.values():
+                state.expire()
+        if (done := self._done_positions.look(now)) is None:
+            return
+        self._done |= done
+        for state in self._states.values():
+            state.learn(done)
+
+    def write(self, sink: TransactionProducer) -> None:
+        if self._clock() >= self._ask_at:
+            self._ask_at = self._clock() + _POSITION_SECONDS
+            # If this process still has these tasks when the transaction is committed, it has written all before.
+            self._ends = self._restorer.ends(self._states)
+        for task, state in self._states.items():
+            for key, value in state.changes():
+                if (refused := sink.produce(state.topic, task, key, value, [])) is not None:
+                    what = f"the state of key {shown(key)}"
+                    raise DeliveryError(what, state.topic, task, refused)
+
+    def committed(self) -> None:
+        ends, self._ends = self._ends, {}
+        for task, state in self._states.items():
+            state.committed(ends.get(task))
+
+    def end(self, tasks: Iterable[int]) -> None:
+        for task in tasks:
+            self._states.pop(task, None)
+            if (store := self._stores.pop(task, None)) is not None:
+                store.close()
+
+    def close(self) -> None:
+        self.end([*self._stores])
+        self._restorer.close()
+
+
+def process_states(topology: Topology, bolt: str, kafka: KafkaSettings, clock: Clock) -> NoStates:
+    """The states of a process of a bolt."""
+    has_state = getattr(topology.manifest.component(bolt), "state", None) is not None
+    return ProcessStates(topology, bolt, kafka, clock) if has_state else NoStates()

@@ -1,0 +1,50 @@
+"""What a bolt declares as its state: the fields of a value, and for how long it is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from spout_sdk.arguments import check_seconds
+from tuple_tree.streams import Stream, declare
+
+VALUE = "value"
+"""Name of the only field of a state of one value, and of the stream that describes any."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """The values of a state.
+
+    Attributes:
+        value: the fields, and the codec of the changelog.
+        is_single: whether a value is that of the only field itself, and not a `dict`.
+        expire_after: seconds after its last change at which a key is deleted; None for never.
+    """
+
+    value: Stream
+    is_single: bool
+    expire_after: float | None = None
+
+
+def keyed_state(value: Any, *, codec: Literal["json", "avro"] = "json", expire_after: float | None = None) -> StateSpec:
+    """Declares the state of a bolt: a value for each key.
+
+    Args:
+        value: the fields by name, with their types as in `declare`; or one type, for a state of one value.
+        codec: of the values in the changelog: `json`, or `avro` for bytes, times and decimals, which JSON lacks.
+        expire_after: seconds after its last change at which a key is deleted, by the clock of the task.
+
+    Raises `ValueError` if it is invalid.
+    """
+    if codec not in ("json", "avro"):
+        raise ValueError(f"the state has codec {codec!r}: use json, or avro")
+    if expire_after is not None:
+        check_seconds("expire_after of the state", expire_after)
+    is_single = not (isinstance(value, Mapping) and "type" not in value)
+    fields = {VALUE: value} if is_single else value
+    return StateSpec(declare(fields, name=VALUE, codec=codec), is_single, expire_after)
+
+
+def spec_of(state: Any) -> StateSpec:
+    """The spec that a bolt's `state` is or stands for. Raises `ValueError` if it is none."""
+    return state if isinstance(state, StateSpec) else keyed_state(state)

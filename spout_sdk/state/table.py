@@ -1,0 +1,102 @@
+"""The values of a task's keys: those of the store, and the changes of the open transaction."""
+
+from collections.abc import Callable, Mapping
+from copy import copy, deepcopy
+from typing import Any, Final
+
+from spout_sdk.errors import StateError
+from spout_sdk.state.stores import Changes, Store
+from tuple_tree.manifest import StateManifest
+from tuple_tree.state_records import ValueCodec, shown
+
+LARGEST_VALUE: Final = 900_000
+"""Bytes of an encoded value at most: a client takes a record of a megabyte unless it is set otherwise."""
+_MOST_DECODED: Final = 100_000
+"""Values that are kept decoded; the store has all, encoded."""
+_ABSENT: Final = object()
+_PLAIN: Final = frozenset({"string", "bytes", "int", "long", "float", "double", "boolean", "null"})
+
+
+class StateTable:
+    """The values of a task, by the bytes of a key.
+
+    Args:
+        store: has what is committed.
+        manifest: of the state.
+        initial: the value of a key that has none.
+    """
+
+    def __init__(self, store: Store, manifest: StateManifest, initial: Any) -> None:
+        self._store = store
+        self._codec = ValueCodec.of(manifest)
+        self._initial = self._codec.initial() if initial is None else initial
+        self._copied = _copied(manifest)
+        self._values: dict[bytes, Any] = {}  # decoded; None where a key has no value
+        self._changed: dict[bytes, bytes | None] = {}  # encoded; None where a key is deleted
+
+    def get(self, key: bytes) -> Any:
+        """The value of a key, or the initial one; a copy, which may be changed."""
+        value = self.current(key)
+        if value is None:
+            value = self._initial
+        return value if self._copied is None else self._copied(value)
+
+    def current(self, key: bytes) -> Any:
+        """The value of a key as it is now; None if it has none."""
+        value = self._values.get(key, _ABSENT)
+        if value is _ABSENT:
+            encoded = self._store.get(key)
+            self._values[key] = value = None if encoded is None else self._codec.decode(encoded)
+        return value
+
+    def encoded(self, key: bytes, value: Any) -> bytes | None:
+        """A new value of a key as `set` takes it; None deletes the key.
+
+        Raises:
+            StateError: if it does not fit the state, or is too large for a record.
+        """
+        if value is None:
+            return None
+        try:
+            payload = self._codec.encode(value)
+        except TypeError as error:
+            raise StateError(f"key {shown(key)}: {error}") from error
+        if len(payload) > LARGEST_VALUE:
+            raise StateError(
+                f"the value of key {shown(key)} has {len(payload):,} bytes, and may have {LARGEST_VALUE:,}, to fit "
+                "into a record of the changelog: keep less for a key, or spread it over several keys"
+            )
+        return payload
+
+    def set(self, key: bytes, value: Any, payload: bytes | None) -> bool:
+        """Changes the value of a key in the open transaction; returns whether it differs from before."""
+        if self._values.get(key, _ABSENT) == value:
+            return False
+        self._values[key] = value
+        self._changed[key] = payload
+        return True
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the open transaction changes any value."""
+        return bool(self._changed)
+
+    @property
+    def changes(self) -> Mapping[bytes, bytes | None]:
+        """The changed keys of the open transaction, with their values as they are now; None for deleted ones."""
+        return self._changed
+
+    def committed(self, changes: Changes, position: int | None) -> None:
+        """The transaction with these changes, and those of the SDK, is committed; see `Store.apply`."""
+        self._store.apply(changes, position)
+        self._changed = {}
+        if len(self._values) > _MOST_DECODED:
+            self._values.clear()
+
+
+def _copied(manifest: StateManifest) -> Callable[[Any], Any] | None:
+    """Copies a value, so that the user may change it and raise; None where a value cannot be changed."""
+    is_flat = all(isinstance(field.type, str) and field.type in _PLAIN for field in manifest.value.fields)
+    if not is_flat:
+        return deepcopy
+    return None if manifest.is_single else copy

@@ -1,0 +1,159 @@
+"""The state of one task: its values, and the identities of what has changed them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.emitting.task import Task
+from spout_sdk.state.applied import Applied
+from spout_sdk.state.bolt import AnyStatefulBolt
+from spout_sdk.state.stores import Store
+from spout_sdk.state.table import StateTable
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.identities import NO_POSITION
+from tuple_tree.ids import IdColumn
+from tuple_tree.manifest import BoltManifest
+from tuple_tree.names import state_topic
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, KeyCodec
+
+Identity = tuple[int, int]  # position and path
+
+
+class TaskState:
+    """The state of a task.
+
+    In order: `begin`; within a transaction `set` and `note`; `changes` before its commit and `committed` after it. A
+    task whose transaction is rolled back is dropped, and its successor begins with the same store.
+
+    Attributes:
+        topic: the changelog; the partition is the number of the task.
+        keys: codec of keys.
+        key_fields: names of the fields of a key, by component and stream that the bolt receives.
+        value: the fields of a value; `is_single` if it is that of the one field alone.
+        table: the values; there from `begin` on.
+        applied: identities of tuples that were applied; there from `begin` on.
+    """
+
+    table: StateTable
+    applied: Applied
+    _store: Store
+
+    def __init__(self, bolt: AnyStatefulBolt, task: Task) -> None:
+        manifest, component = task.context.manifest, task.context.component
+        declared: Any = manifest.component(component)
+        assert isinstance(declared, BoltManifest)  # noqa: S101 - of the SDK: the builder has checked it
+        assert declared.state is not None  # noqa: S101 - as above
+        self.topic = state_topic(manifest.topology, component)
+        self._manifest = declared.state
+        self.keys = KeyCodec(declared.state.key)
+        self.key_fields = {(each.source, each.stream): each.fields for each in declared.subscriptions}
+        self.value, self.is_single = declared.state.value, declared.state.is_single
+        self._initial = bolt.initial
+        self._now_ms = task.environment.wall_ms
+        self._expire_after_ms = declared.state.expire_after_ms
+        self._changed_at: dict[bytes, int] = {}  # of keys that expire, the oldest first
+        self._pack: InputPack | None = None  # the record whose tuples were looked up, and of each of these:
+        self._identities: list[Identity | None] = []
+        self._repeats: list[bool] = []
+        self._unwritten: dict[bytes, bytes] = {}  # records of the SDK that the changelog lacks
+        self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # what the transaction has that ends now
+
+    def begin(self, store: Store, about: bytes) -> None:
+        """Continues with what is restored; `about` describes the changelog, and is written if that lacks it."""
+        self._store = store
+        self._unwritten = {} if store.get(ABOUT_KEY) == about else {ABOUT_KEY: about}
+        self.table = StateTable(store, self._manifest, self._initial)
+        self.applied = Applied.restored((key, value) for key, value, _ in store.items(SYSTEM_PREFIX))
+        if self.expires:
+            at = {key: ms for key, _, ms in store.items()}
+            self._changed_at = dict(sorted(at.items(), key=lambda item: item[1]))
+
+    @property
+    def expires(self) -> bool:
+        """Whether keys are deleted some time after their last change."""
+        return self._expire_after_ms is not None
+
+    @property
+    def size(self) -> int:
+        """How many keys the last commit had."""
+        return len(self._store)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the open transaction changes any value."""
+        return self.table.has_changes
+
+    def set(self, key: bytes, value: Any, payload: bytes | None) -> None:
+        """Changes the value of a key, given its payload as well; None deletes it."""
+        self.table.set(key, value, payload)
+        if self.expires:
+            self._changed_at.pop(key, None)
+            if value is not None:
+                self._changed_at[key] = self._now_ms()
+
+    def expire(self) -> None:
+        """Deletes the keys that were not changed for so long that they expire."""
+        if self._expire_after_ms is None:
+            return
+        until = self._now_ms() - self._expire_after_ms
+        changed_at = self._changed_at
+        while changed_at and (key := next(iter(changed_at))) and changed_at[key] <= until:
+            self.set(key, None, None)
+
+    def look_up(self, tuple_: Tuple) -> tuple[Identity | None, bool]:
+        """The identity of a tuple, None if it has none; and whether the state has applied it before."""
+        if tuple_.pack is not self._pack:
+            self._look_up_all(tuple_.pack)
+        identity, applied = self._identities[tuple_.index], self.applied
+        if identity is None:
+            return None, False
+        if self._repeats[tuple_.index]:
+            # It may repeat an earlier tuple of the record that was not applied in the end.
+            return identity, applied.is_applied(*identity)
+        return identity, applied.is_noted(identity)
+
+    def identities(self, pack: InputPack) -> tuple[IdColumn, IdColumn]:
+        """Positions and paths of the tuples of a record, each of shape `(size,)`."""
+        batch, first = pack.batch, pack.first
+        if not batch.is_identified:
+            return np.full(pack.size, NO_POSITION, np.uint64), np.zeros(pack.size, np.uint64)
+        if pack.starts is None:
+            at = slice(first, first + pack.size)
+            return batch.positions[at], batch.paths[at]
+        # Tuples of one tree have an identity; those with several anchors have none.
+        positions, paths = np.full(pack.size, NO_POSITION, np.uint64), np.zeros(pack.size, np.uint64)
+        rows = np.flatnonzero(np.diff(pack.starts) == 1)
+        places = first + pack.starts[rows]
+        positions[rows], paths[rows] = batch.positions[places], batch.paths[places]
+        return positions, paths
+
+    def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields the records of the transaction that ends now, keys and values; None deletes a key."""
+        self._pack = None  # what was noted since it was looked up is among the others then
+        ms = self._now_ms()
+        changed: Mapping[bytes, bytes | None] = {**self._unwritten, **self.table.changes, **self.applied.changes()}
+        self._sent = {key: (value, ms) for key, value in changed.items()}
+        yield from changed.items()
+
+    def committed(self, position: int | None) -> None:
+        """The transaction with the last `changes` is committed; the store is as the changelog up to a position."""
+        self.table.committed(self._sent, position)
+        self.applied.committed()
+        self._sent, self._unwritten = {}, {}
+
+    def learn(self, done: Mapping[int, DoneSet]) -> None:
+        """Which source positions are done, by what the spouts have committed."""
+        self.applied.learn(done)
+
+    def _look_up_all(self, pack: InputPack) -> None:
+        """Looks up which tuples of a record were applied before; it does not know what is noted from now on."""
+        positions, paths = self.identities(pack)
+        self._repeats = self.applied.is_repeat(positions, paths).tolist()
+        self._identities = [*zip(positions.tolist(), paths.tolist(), strict=True)]
+        without = positions == NO_POSITION
+        if without.any():
+            for index in np.flatnonzero(without).tolist():
+                self._identities[index] = None
+        self._pack = pack

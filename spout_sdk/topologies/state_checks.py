@@ -1,0 +1,138 @@
+"""Checks of the builder: bolts with a state, and what is known of the tuples that change it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spout_sdk.api.components import BatchBolt, Bolt
+from spout_sdk.errors import TopologyError
+from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.state.bolt import AnyStatefulBolt, StatefulArrowBolt
+from spout_sdk.state.spec import StateSpec, spec_of
+from spout_sdk.windows.bolt import WindowedBolt
+from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
+from tuple_tree.streams import Field
+
+_NOT_JSON: Final = frozenset({"bytes", "fixed"})
+_INTEGERS: Final = ("int", "long")
+
+
+def with_states(manifest: Manifest, made: Mapping[str, Any]) -> Manifest:
+    """The manifest with the states of bolts; raises `TopologyError` if one is invalid."""
+    specs = {name: spec for name, bolt in made.items() if (spec := _spec(name, bolt)) is not None}
+    if not specs:
+        return manifest
+    components = [
+        each.model_copy(update={"state": _state(manifest, each, specs[each.name], made[each.name])})
+        if isinstance(each, BoltManifest) and each.name in specs
+        else each
+        for each in manifest.components
+    ]
+    return manifest.model_copy(update={"components": tuple(components)})
+
+
+def state_guarantees(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, str]:
+    """In words, what each state guarantees of replayed messages, by bolt."""
+    return {bolt.name: _guarantee(manifest, bolt, made) for bolt in manifest.bolts if bolt.state is not None}
+
+
+def _spec(name: str, bolt: Any) -> StateSpec | None:
+    """The state of a bolt; None if it has none."""
+    if not (isinstance(bolt, AnyStatefulBolt) or (isinstance(bolt, type) and issubclass(bolt, AnyStatefulBolt))):
+        return None
+    declared = getattr(bolt, "state", None)
+    if declared is None:
+        raise TopologyError(
+            f'bolt {name!r} has no state: declare the fields of a value in its class, such as state = {{"count": int}}'
+        )
+    try:
+        return spec_of(declared)
+    except (TypeError, ValueError) as error:
+        raise TopologyError(f"bolt {name!r} has an invalid state: {error}") from error
+
+
+def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -> StateManifest:
+    keys: list[tuple[str, tuple[Field, ...]]] = []
+    for each in bolt.subscriptions:
+        if each.grouping != "fields":
+            raise TopologyError(
+                f"bolt {bolt.name!r} has a state, and a {each.grouping} grouping of {each.source!r}: its key is that "
+                "of a fields grouping, so use fields_grouping()"
+            )
+        types = {field.name: field for field in manifest.stream(each.source, each.stream).fields}
+        keys.append((each.source, tuple(types[name] for name in each.fields)))
+    source, key = keys[0]
+    for field in key:
+        if isinstance(field.type, list | tuple) and "null" in field.type:
+            raise TopologyError(
+                f"bolt {bolt.name!r} has a state, and its key {field.name!r} of {source!r} may be null: null and the "
+                f"empty text would be one key; declare {field.name!r} without null"
+            )
+    for other, fields in keys[1:]:
+        if list(map(_kind, fields)) != list(map(_kind, key)):
+            raise TopologyError(
+                f"bolt {bolt.name!r} has a state, and its keys differ: {_shown(key)} of {source!r}, and "
+                f"{_shown(fields)} of {other!r}; group all its inputs by fields of the same types, in the same order"
+            )
+    if spec.value.codec == "json":
+        for field in spec.value.fields:
+            if missing := _not_in_json(field.type):
+                raise TopologyError(
+                    f"the state of bolt {bolt.name!r} has field {field.name!r} of type {missing}, which JSON lacks: "
+                    'declare it with keyed_state({…}, codec="avro")'
+                )
+    if (
+        isinstance(made, type)
+        and issubclass(made, StatefulArrowBolt)
+        and any(manifest.stream(each.source, each.stream).codec != "arrow" for each in bolt.subscriptions)
+    ):
+        raise TopologyError(
+            f"bolt {bolt.name!r} is a StatefulArrowBolt, and receives a stream whose codec is not arrow: declare it "
+            "with codec arrow, or use a StatefulBolt"
+        )
+    expire = None if spec.expire_after is None else max(1, round(1000 * spec.expire_after))
+    return StateManifest(value=spec.value, is_single=spec.is_single, key=key, expire_after_ms=expire)
+
+
+def _kind(field: Field) -> str:
+    """The type of a field of a key; integers of any width have the same form."""
+    return "long" if field.type in _INTEGERS else str(field.type)
+
+
+def _shown(fields: Sequence[Field]) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in fields)
+
+
+def _not_in_json(type_: Any) -> Any:
+    """The first type within a type that JSON lacks; None if there is none."""
+    if isinstance(type_, list | tuple):
+        return next(filter(None, map(_not_in_json, type_)), None)
+    if not isinstance(type_, Mapping):
+        return type_ if type_ in _NOT_JSON else None
+    if "logicalType" in type_:
+        return type_["logicalType"]
+    inner = (type_.get("type"), type_.get("items"), type_.get("values"), *(f["type"] for f in type_.get("fields", ())))
+    return next(filter(None, map(_not_in_json, (each for each in inner if each is not None))), None)
+
+
+def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) -> str:
+    if not manifest.acking:
+        return "each message once at most: with at_most_once nothing is replayed"
+    reasons, free = [], []
+    for each in manifest.upstream(bolt.name):
+        kind = made.get(each.name)
+        kind = kind if isinstance(kind, type) else type(kind)
+        if each.external:
+            reasons.append(f"tuples come from {each.kind} {each.name!r}, which runs outside of this SDK")
+        elif each.kind == "spout" and not issubclass(kind, KafkaSpout):
+            reasons.append(f"spout {each.name!r} is no KafkaSpout, and its messages have no position")
+        elif issubclass(kind, WindowedBolt):
+            reasons.append(f"tuples of {each.name!r} come of several inputs")
+        elif issubclass(kind, Bolt | BatchBolt):
+            free.append(repr(each.name))
+    if reasons:
+        return f"replays are counted again, because {', and '.join(reasons)}"
+    if free:
+        return (
+            f"each message once; tuples that {', '.join(free)} anchors to several inputs are counted again if replayed"
+        )
+    return "each message once"

@@ -1,0 +1,93 @@
+"""Topologies with a state under faults: totals of keys, which each message changes once for each of its parts."""
+
+import json
+import os
+from collections import defaultdict
+from typing import Any, Final
+
+from spout_sdk import BasicBolt, BasicCollector, FailTupleError, StatefulBolt, Topology, TopologyBuilder, Tuple, declare
+from tests.chaos.arena import PARTS
+from tests.chaos.topologies import NAME, Numbers, Sink, Source, numbered, source_of
+from tests.kafka.sdk_rig import Cluster, value
+from tests.packs import tuples_in
+from tuple_tree.manifest import Guarantee
+from tuple_tree.names import state_topic, tuples_topic
+from tuple_tree.state_records import is_system
+
+KEYS: Final = 40
+_FAILS_EACH: Final = 20
+"""Of so many calls, one fails its tuple after its first emit."""
+
+
+def key_of(number: int, part: int) -> str:
+    return f"key-{(number + part) % KEYS}"
+
+
+class SplitKeys(BasicBolt):
+    streams = (declare({"number": int, "part": int, "key": str}),)
+    calls = 0
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.calls += 1
+        number = tuple_["number"]
+        for part in range(PARTS):
+            collector.emit((number, part, key_of(number, part)))
+            if part == 0 and self.calls % _FAILS_EACH == 0:
+                raise FailTupleError("one of so many")
+
+
+class Totals(StatefulBolt):
+    state = {"count": int, "sum": int}
+    streams = (declare({"number": int, "part": int, "key": str, "count": int}),)
+
+    def update(self, total: dict[str, int], tuple_: Tuple) -> dict[str, int]:
+        return {"count": total["count"] + 1, "sum": total["sum"] + tuple_["number"]}
+
+    def emit(self, key: str, total: dict[str, int], tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tuple_["number"], tuple_["part"], key, total["count"]))
+
+
+def _topology(kind: str, guarantee: Guarantee) -> Topology:
+    name = f"{os.environ[NAME]}-{kind}"
+    builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
+    builder.set_spout("numbers", Source(source_of(name), translate=numbered, streams=Numbers.streams))
+    builder.set_bolt("split", SplitKeys, tasks=2).shuffle_grouping("numbers")
+    builder.set_bolt("totals", Totals, tasks=2).fields_grouping("split", "key")
+    builder.set_bolt("sink", Sink, tasks=2).fields_grouping("totals", "key")
+    return builder.build()
+
+
+def state() -> Topology:
+    return _topology("state", "at_least_once")
+
+
+def state_exactly_once() -> Topology:
+    return _topology("state-exactly", "exactly_once")
+
+
+def wrong_keys(topology: Topology, cluster: Cluster, messages: int) -> int:
+    """How many keys have other totals than those of all messages."""
+    wanted: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for number in range(messages):
+        for part in range(PARTS):
+            total = wanted[key_of(number, part)]
+            total[0] += 1
+            total[1] += number
+    found: dict[str, Any] = {}
+    for record in cluster.records(state_topic(topology.name, "totals")):
+        key: Any = record.key()
+        if not is_system(key):
+            found[key.decode()] = [*json.loads(value(record)).values()]
+    return sum(found.get(each) != wanted.get(each) for each in {*wanted, *found})
+
+
+def steps_back(topology: Topology, cluster: Cluster) -> int:
+    """How often a count of a key was emitted after a greater one."""
+    stream = topology.manifest.stream("totals", "default")
+    latest: dict[str, int] = {}
+    back = 0
+    for each in tuples_in(cluster.records(tuples_topic(topology.name, "sink")), stream):
+        _, _, name, count = each.values
+        back += count < latest.get(name, 0)
+        latest[name] = count
+    return back
