@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.errors import DeliveryError, StateError
+from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock
 from spout_sdk.state.done_positions import DonePositions
@@ -88,16 +88,8 @@ class ProcessStates(NoStates):
                 self._stores[task] = self._restorer.open(task)
         restorer = self._restorer
         restorer.restore({task: self._stores[task] for task in states})
-        about = restorer.about.to_json()
         for task, state in states.items():
-            if changed := restorer.changed_sources.get(task):
-                raise StateError(
-                    f"the source topic of {', '.join(changed)} was deleted and created again since the state of task "
-                    f"{task} in {restorer.topic} was written, which knows offsets of the earlier topic as done: new "
-                    f"messages would not change it. Stop the topology, and run acker state reset --keep-values "
-                    f"{self._topology} {self._bolt}"
-                )
-            state.begin(self._stores[task], about)
+            state.begin(self._stores[task], restorer.about)
             state.learn(self._done)
         self._states |= states
 

@@ -15,6 +15,7 @@ from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import StateError
 from spout_sdk.state.rocks_store import RocksStore, store_path
+from spout_sdk.state.source_topics import check_source_topics
 from spout_sdk.state.stores import MemoryStore, Store
 from tuple_tree.errors import WireError
 from tuple_tree.names import component_group, state_topic, tuples_topic
@@ -69,9 +70,6 @@ class Restorer:
 
     Attributes:
         topic: the changelog.
-        changed_sources: after `restore`, by task, the spouts that read other source topics than when the store was
-            written, or in another order, or one that was deleted and created again: positions of their messages that
-            its identities have are of the earlier topics. `check_source_topics` raises the error for that.
     """
 
     def __init__(
@@ -90,7 +88,6 @@ class Restorer:
         self._group = component_group(manifest.topology, bolt)
         self._inbox = tuples_topic(manifest.topology, bolt)
         self.topic = state_topic(manifest.topology, bolt)
-        self.changed_sources: dict[int, list[str]] = {}
         self._about: About | None = None
         self._topic_id: str | None = None
         self._ends: LogReader | None = None
@@ -99,8 +96,7 @@ class Restorer:
     def about(self) -> About:
         """What the changelog is of: its `to_json` is to be in each partition, as the record `ABOUT_KEY`.
 
-        The first transaction of a task that lacks it has to write it, and one that drops the identities of
-        `changed_sources`.
+        The first transaction of a task that lacks it has to write it.
         """
         if self._about is None:
             self._about = About.of(self._topology.manifest, self._bolt, self._source_ids())
@@ -128,6 +124,7 @@ class Restorer:
 
         Raises:
             StateError: if the changelog is not that of this state, or not all of it is there.
+            TopicsError: if its positions mean other messages now; see `check_source_topics`.
             BrokerError: if it cannot be read.
         """
         if not stores:
@@ -200,7 +197,7 @@ class Restorer:
                 f"{place} is the changelog of another state: {difference}. Run the code that has written it, give the "
                 f"bolt another name, or begin with an empty state: {self._reset()}"
             )
-        self.changed_sources[task] = [*about.changed_sources(self.about)]
+        check_source_topics(about, self.about)
 
     def _reset(self) -> str:
         return f"acker state reset {self._topology.name} {self._bolt}"

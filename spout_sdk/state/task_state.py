@@ -16,7 +16,7 @@ from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import BoltManifest
 from tuple_tree.names import state_topic
-from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, KeyCodec
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec
 
 Identity = tuple[int, int]  # position and path
 
@@ -60,10 +60,13 @@ class TaskState:
         self._unwritten: dict[bytes, bytes] = {}  # records of the SDK that the changelog lacks
         self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # what the transaction has that ends now
 
-    def begin(self, store: Store, about: bytes) -> None:
+    def begin(self, store: Store, about: About) -> None:
         """Continues with what is restored; `about` describes the changelog, and is written if that lacks it."""
         self._store = store
-        self._unwritten = {} if store.get(ABOUT_KEY) == about else {ABOUT_KEY: about}
+        found, encoded = store.get(ABOUT_KEY), about.to_json()
+        # Where the ids of source topics are not known, those that were known stay.
+        is_written = found is not None and (found == encoded or not about.sources)
+        self._unwritten = {} if is_written else {ABOUT_KEY: encoded}
         self.table = StateTable(store, self._manifest, self._initial)
         self.applied = Applied.restored((key, value) for key, value, _ in store.items(SYSTEM_PREFIX))
         if self.expires:
