@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,15 +109,30 @@ class Contestant(ABC):
 
 
 class Ours(Contestant):
-    """The word count of `benchmarks.topologies`: its lines from a topic, its bolts by record batches, or not."""
+    """The word count of `benchmarks.topologies`: its lines from a topic, its bolts by record batches, or not.
 
-    def __init__(self, name: str, lines: int, *, topic: bool = False, columns: bool = False) -> None:
+    With a sink its results are records of a topic, as those of the peers, and then its counts may be in a state.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lines: int,
+        *,
+        topic: bool = False,
+        columns: bool = False,
+        sink: bool = False,
+        state: bool = False,
+    ) -> None:
         super().__init__(name, lines)
         self._topic = topic
         self._columns = columns
+        self._sink = sink
+        self._state = state
         self.window = KAFKA_PENDING * TASKS if topic else 0
 
     def run(self, setting: Setting) -> AbstractContextManager[Run]:
+        sink = _sink(setting) if self._sink else ""
         plan = Plan(
             setting.name,
             max_spout_pending=KAFKA_PENDING if self._topic else setting.pending,
@@ -124,9 +140,12 @@ class Ours(Contestant):
             topic=setting.source() if self._topic else "",
             columns=self._columns,
             directory=str(setting.directory),
+            sink=sink,
+            state=self._state,
             lines=setting.lines,
         )
-        return _our_run(setting, OURS, plan.environment, self.part(setting.lines), read_counts)
+        counts = partial(_sink_counts, setting.topics, sink) if sink else partial(read_counts, setting.directory)
+        return _our_run(setting, OURS, plan.environment, self.part(setting.lines), counts)
 
 
 class Demo(Contestant):
@@ -136,10 +155,30 @@ class Demo(Contestant):
 
     def run(self, setting: Setting) -> AbstractContextManager[Run]:
         variables = Parameters(setting.name, setting.directory, lines=setting.lines).to_environment()
-        return _our_run(setting, DEMO, variables, self.part(setting.lines), counted_words)
+        counts = partial(counted_words, setting.directory)
+        return _our_run(setting, DEMO, variables, self.part(setting.lines), counts)
 
     def expected(self, count: int) -> Counter[str]:
         return text.plain_count(count)
+
+
+def _sink(setting: Setting) -> str:
+    """Makes the topic of a round's results."""
+    sink = f"{setting.name}.sink"
+    setting.topics.create({sink: PARTITIONS})
+    return sink
+
+
+def _sink_counts(topics: Topics, sink: str) -> Counter[str]:
+    """The counts in a topic, where a word has a record for each time that it came: the largest count is the last."""
+    counts: Counter[str] = Counter()
+
+    def take(message: Message) -> None:
+        word, count = (message.key() or b"").decode(), int(message.value() or b"0")
+        counts[word] = max(counts[word], count)
+
+    topics.read(sink, take, PARTITIONS)
+    return counts
 
 
 @contextlib.contextmanager
@@ -148,7 +187,7 @@ def _our_run(
     reference: str,
     variables: Mapping[str, str],
     part: tuple[float, float],
-    counts: Callable[[Path], Counter[str]],
+    counts: Callable[[], Counter[str]],
 ) -> Iterator[Run]:
     """Progress and latencies are those of the stats, twice a second."""
     reports = [(0, LatencyHistogram())]
@@ -171,7 +210,7 @@ def _our_run(
             # Of the acks that were reported in the steady part; of all, where that is between two reports.
             latency = within[-1].since(within[0]) if len(within) > 1 else reports[-1][1]
             latencies = {f"p{percent}_ms": latency.quantile(percent / 100) * 1e3 for percent in (50, 99)}
-            return Counted(counts(setting.directory), sum(failed.values()), latencies)
+            return Counted(counts(), sum(failed.values()), latencies)
 
         # The lines begin once all processes are ready.
         (setting.directory / "go").touch()
@@ -192,23 +231,15 @@ class KafkaPeer(Contestant):
 
     @contextlib.contextmanager
     def run(self, setting: Setting) -> Iterator[Run]:
-        topics, source, sink = setting.topics, setting.source(), f"{setting.name}.sink"
-        topics.create({sink: PARTITIONS})
+        topics, source, sink = setting.topics, setting.source(), _sink(setting)
         programs: list[Program] = []
-        counts: Counter[str] = Counter()
 
         def check() -> None:
             for program in programs:
                 program.check()
 
-        def take(message: Message) -> None:
-            # A word has a record for each time that it came: the largest count is the last.
-            word, count = (message.key() or b"").decode(), int(message.value() or b"0")
-            counts[word] = max(counts[word], count)
-
         def counted() -> Counted:
-            topics.read(sink, take, PARTITIONS)
-            return Counted(counts)
+            return Counted(_sink_counts(topics, sink))
 
         with contextlib.ExitStack() as stack:
             for number in range(self._processes):

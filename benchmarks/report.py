@@ -27,6 +27,7 @@ _TITLES: Final = {
     "latency": "Complete latency",
     "uneven_work": "Uneven work in an AsyncBolt",
     "sdk": "A tuple in the SDK, by stage",
+    "state": "The restore of a state",
     "spark": "A Spark bolt",
 }
 _HEAD: Final = """# Benchmarks
@@ -40,13 +41,17 @@ turn with ours.
 IN_WORDS: Final = {
     "storm": "Storm, bolts in Java, from its spout, 800 lines open",
     "pystorm": "Storm, bolts in Python (pystorm), from its spout, 800 lines open",
-    "quixstreams": "Quix Streams, one process, from a topic",
-    "quixstreams-2": "Quix Streams, two processes, from a topic",
-    "bytewax": "Bytewax, one process, from a topic",
+    "quixstreams": "Quix Streams, one process, from a topic to a topic, durable counts",
+    "quixstreams-2": "Quix Streams, two processes, from a topic to a topic, durable counts",
+    "bytewax": "Bytewax, one process, from a topic to a topic, durable counts",
     "ours": "kafka-acker, from its spout, tuple by tuple, 800 lines open",
     "ours-arrow": "kafka-acker, from its spout, in record batches, 800 lines open",
     "ours-kafka": "kafka-acker, from a topic, tuple by tuple, 20,000 lines open",
     "ours-kafka-arrow": "kafka-acker, from a topic, in record batches, 20,000 lines open",
+    "ours-sink": "kafka-acker, from a topic to a topic, tuple by tuple, 20,000 lines open",
+    "ours-sink-arrow": "kafka-acker, from a topic to a topic, in record batches, 20,000 lines open",
+    "ours-state": "kafka-acker, from a topic to a topic, durable counts, tuple by tuple, 20,000 lines open",
+    "ours-state-arrow": "kafka-acker, from a topic to a topic, durable counts, in record batches, 20,000 lines open",
     "ours-demo": "`acker demo`, counts and acked lines in SQLite",
 }
 """The contestants of the word count in words."""

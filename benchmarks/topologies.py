@@ -3,7 +3,7 @@
 `transform`: a source, bolts that turn payloads into upper case, and a sink. `word_count`: lines (2 tasks) ──shuffle──▶
 split (2 tasks) ──fields: word──▶ count (2 tasks). Its text is that of the demo, each line as its words with a blank
 between them, without the lines that have none: so every contestant finds the same words with the cheapest split that
-its language has.
+its language has. With a sink, count ──fields: word──▶ sink (2 tasks) writes a record for each word: its count so far.
 """
 
 import json
@@ -19,8 +19,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from acker_cli.demo import text
 from benchmarks.topics import payloads
@@ -31,16 +33,20 @@ from spout_sdk import (
     BasicCollector,
     BatchBolt,
     Failure,
+    KafkaBolt,
     KafkaSpout,
     OutputCollector,
     Spout,
     SpoutCollector,
+    StatefulArrowBolt,
+    StatefulBolt,
     TaskContext,
     Topology,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.api.topology import Factory
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 TRANSFORM: Final = "benchmarks.topologies:transform"
@@ -49,9 +55,11 @@ STREAM: Final = declare({"payload": bytes})
 LINES: Final = "lines"
 SPLIT: Final = "split"
 COUNT: Final = "count"
+SINK: Final = "sink"
 TASKS: Final = 2  # of each component of the word count in Storm, in pystorm and in ours
 _LINE: Final = declare({"line": str})
 _WORD: Final = declare({"word": str})
+_COUNTED: Final = declare({"word": str, "count": int})
 _PLAN: Final = "ACKER_BENCHMARK_PLAN"
 _STAMP_BYTES: Final = 20
 
@@ -67,7 +75,11 @@ class Plan:
     topic: str = ""
     columns: bool = False
     directory: str = ""
-    """Of the latencies of a timetable, or of the counts of words."""
+    """Of the latencies of a timetable, or of the counts of words without a sink."""
+    sink: str = ""
+    """The topic with a record for each word that was counted; none: the counts are written at the end."""
+    state: bool = False
+    """Whether counts are in a state, in place of the memory of a bolt."""
     hops: int = 2
     rate: float = 0.0  # payloads a second, for so many seconds
     seconds: float = 0.0
@@ -110,8 +122,26 @@ def word_count() -> Topology:
     builder = plan.builder(30.0)
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
     builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
-    builder.set_bolt(COUNT, ColumnCount if plan.columns else Count, tasks=TASKS).fields_grouping(SPLIT, "word")
+    builder.set_bolt(COUNT, _count(plan), tasks=TASKS).fields_grouping(SPLIT, "word")
+    if topic := plan.sink:
+        builder.set_bolt(SINK, lambda: KafkaBolt(topic, key="word", value=_text), tasks=TASKS).fields_grouping(
+            COUNT, "word"
+        )
     return builder.build()
+
+
+def _count(plan: Plan) -> Factory:
+    """The bolt that counts: in a state or in memory, with results for a sink or not, by columns or not."""
+    if plan.state:
+        return ColumnStateCount if plan.columns else StateCount
+    if plan.sink:
+        return ColumnSinkCount if plan.columns else SinkCount
+    return ColumnCount if plan.columns else Count
+
+
+def _text(tuple_: Tuple) -> str:
+    """The value of a result, as the peers write it."""
+    return str(tuple_.values[1])
 
 
 class Paced(Spout):
@@ -281,6 +311,69 @@ class ColumnCount(ArrowBolt):
 
     def cleanup(self) -> None:
         write_counts(self.counts)
+
+
+class StateCount(StatefulBolt):
+    """The counts in a state: durable, and each word counted once."""
+
+    state = int
+    streams = (_COUNTED,)
+
+    def update(self, count: int, tuple_: Tuple) -> int:
+        return count + 1
+
+    def emit(self, key: str, count: int, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((key, count))
+
+
+class ColumnStateCount(StatefulArrowBolt):
+    state = int
+    streams = (_COUNTED,)
+
+    def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
+        return {"value": values.column("value").to_numpy() + np.bincount(rows, minlength=values.num_rows)}
+
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: ArrowCollector) -> None:
+        last = values.column("value").to_numpy()[rows]
+        collector.emit({"word": batch.column("word"), "count": last - rows_behind(rows)})
+
+
+class SinkCount(BasicBolt):
+    """The counts in memory, and a result for each word, as `StateCount` has it."""
+
+    streams = (_COUNTED,)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        word = tuple_.values[0]
+        self.counts[word] = count = self.counts[word] + 1
+        collector.emit((word, count))
+
+
+class ColumnSinkCount(ArrowBolt):
+    streams = (_COUNTED,)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        encoded = batch.column("word").dictionary_encode()
+        words, rows = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        self.counts.update(dict(zip(words, np.bincount(rows).tolist(), strict=True)))
+        last = np.fromiter(map(self.counts.__getitem__, words), np.int64, len(words))[rows]
+        collector.emit({"word": batch.column("word"), "count": last - rows_behind(rows)})
+        collector.ack()
+
+
+def rows_behind(rows: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+    """For each row, how many of the later ones are of the same key; `rows` numbers the keys, shape `(n,)`."""
+    order = np.argsort(rows, kind="stable")
+    ends = np.cumsum(np.bincount(rows))  # of the rows of each key in this order
+    behind = np.empty(len(rows), np.intp)
+    behind[order] = ends[rows[order]] - 1 - np.arange(len(rows))
+    return behind
 
 
 def write_counts(counts: Mapping[str, int]) -> None:

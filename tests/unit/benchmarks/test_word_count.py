@@ -11,8 +11,9 @@ from benchmarks.contestants import KAFKA_PENDING, Contestant, Counted, Ours
 from benchmarks.harness import BenchmarkError, Spread, publish
 from benchmarks.processes import Sample, steady
 from benchmarks.report import IN_WORDS, word_count_table
-from benchmarks.topologies import TASKS, lines, plain_count
+from benchmarks.topologies import TASKS, Plan, lines, plain_count, word_count
 from benchmarks.word_count import CONTESTANTS, Round, check, row
+from spout_sdk.testing import SimulatedCluster
 
 
 def contestant() -> Contestant:
@@ -53,6 +54,26 @@ def test_each_contestant_is_named_in_words_with_its_open_lines() -> None:
     assert IN_WORDS["ours-kafka-arrow"].endswith(f"in record batches, {KAFKA_PENDING * TASKS:,} lines open")
 
 
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("state", [False, True])
+def test_results_in_a_topic_are_those_of_a_plain_count(
+    columns: bool, state: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan("words", topic="text", sink="counts", columns=columns, state=state)
+    monkeypatch.setenv(*next(iter(plan.environment.items())))
+    with SimulatedCluster(word_count(), topics={"text": 1, "counts": 1}) as cluster:
+        for line in lines()[:40]:
+            cluster.produce("text", line)
+        cluster.run_until_idle()
+        records = cluster.records("counts")
+    found: Counter[str] = Counter()
+    for record in records:
+        word, count = (record.key() or b"").decode(), int(record.value() or b"")
+        assert count == found[word] + 1
+        found[word] = count
+    assert found == plain_count(40)
+
+
 def test_a_row_and_the_short_table(tmp_path: Path) -> None:
     rounds = [
         Round(
@@ -76,4 +97,4 @@ def test_a_row_and_the_short_table(tmp_path: Path) -> None:
     table = word_count_table(json.loads((tmp_path / "word_count.json").read_text()))
     first, second = table.splitlines()[2:]
     assert first == "| kafka-acker, from its spout, tuple by tuple, 800 lines open | 400 | 20 µs | 2 ms | 9.5 ms |"
-    assert second.startswith("| Bytewax, one process, from a topic | 400 |")
+    assert second.startswith("| Bytewax, one process, from a topic to a topic, durable counts | 400 |")

@@ -1,0 +1,169 @@
+"""The restore of a state by one process: from its changelog into memory or onto disk, and again on the same disk.
+
+    python -m benchmarks.state
+    python -m benchmarks.state --keys 200000 --large 0
+    python -m benchmarks.state --quick
+
+The changelog of a bolt with four tasks is filled, with a record for each key. Then new processes restore it, one after
+another, each all four tasks, as a process of the bolt does before it executes. `seconds` are from opening the stores to
+the end of the restore; the start of Python and the join of the group are not in it. `same disk` opens the stores that
+the process before has left. Memory is the growth of the resident memory of the process, `peak` its highest.
+"""
+
+import json
+import multiprocessing
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from benchmarks import harness
+from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.processes import resident_bytes
+from benchmarks.topics import Topics, broker
+from spout_sdk import BasicCollector, KafkaSpout, StatefulBolt, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.state.restore import Restorer
+from tuple_tree.names import state_topic
+from tuple_tree.routing import fields_task
+from tuple_tree.state_records import ABOUT_KEY, About
+
+TASKS: Final = 4
+KEYS: Final = 1_000_000
+LARGE: Final = 10_000_000
+"""Keys of the state that is restored onto disk only."""
+_QUICK_KEYS: Final = 20_000
+_BOLT: Final = "totals"
+_STORES: Final = ("memory", "disk", "same disk")
+
+
+class Totals(StatefulBolt):
+    """The state that is restored."""
+
+    state = {"orders": int, "cents": int}
+    streams = (declare({"customer": str, "orders": int}),)
+
+    def update(self, total: dict[str, int], tuple_: Tuple) -> dict[str, int]:
+        return {"orders": total["orders"] + 1, "cents": total["cents"] + tuple_["cents"]}
+
+    def emit(self, key: str, total: dict[str, int], tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((key, total["orders"]))
+
+
+def topology(name: str) -> Topology:
+    """A bolt with a state behind a spout."""
+    builder = TopologyBuilder(name)
+    orders = declare({"customer": str, "cents": int}, codec="json")
+    builder.set_spout("orders", KafkaSpout(f"{name}.source", streams=[orders]))
+    builder.set_bolt(_BOLT, Totals, tasks=TASKS).fields_grouping("orders", "customer")
+    return builder.build()
+
+
+def fill(topics: Topics, name: str, keys: int) -> int:
+    """Makes the topics of a topology, and its changelog with so many keys; returns the bytes of keys and values."""
+    built = topology(name)
+    topics.create({f"{name}.source": 1})
+    topics.create_for(built.manifest)
+    changelog, size = state_topic(name, _BOLT), 0
+    producer = Producer(
+        {**topics.kafka, "linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}
+    )
+    for task, key, value in _records(built, keys):
+        size += len(key) + len(value)
+        while True:
+            try:
+                producer.produce(changelog, value, key, task)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    if producer.flush(120):
+        raise BenchmarkError(f"{changelog} could not be filled: the broker does not answer")
+    return size
+
+
+def _records(built: Topology, keys: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """The records of a changelog: task, key, value."""
+    about = About.of(built.manifest, _BOLT).to_json()
+    for task in range(TASKS):
+        yield task, ABOUT_KEY, about
+    for number in range(keys):
+        key = b"customer-%09d" % number
+        yield fields_task(key, TASKS), key, b'{"orders":%d,"cents":%d}' % (number % 100, number)
+
+
+def restore(kafka: dict[str, Any], name: str, keys: int, directory: str | None) -> dict[str, float]:
+    """Restores the tasks in this process; returns its figures. Raises `BenchmarkError` if keys are missing."""
+    built = topology(name)
+    before, began = resident_bytes(), time.monotonic()
+    restorer = Restorer(built, _BOLT, kafka, None if directory is None else Path(directory))
+    stores = {task: restorer.open(task) for task in range(TASKS)}
+    restorer.restore(stores)
+    seconds = time.monotonic() - began
+    restorer.close()
+    figures = {
+        "seconds": seconds,
+        "keys_per_s": keys / seconds,
+        "memory_bytes_per_key": (resident_bytes() - before) / keys,
+        "peak_mb": resident_bytes(peak=True) / 1e6,
+    }
+    if directory is not None:
+        figures["disk_bytes_per_key"] = sum(store.size_bytes for store in stores.values()) / keys
+    restored = sum(map(len, stores.values()))
+    for store in stores.values():
+        store.close()
+    if restored != keys:
+        raise BenchmarkError(f"{restored:,} keys of {keys:,} were restored: this measures nothing")
+    return figures
+
+
+def measured(topics: Topics, name: str, keys: int, directory: Path, store: str) -> dict[str, float]:
+    """The figures of a new process; `same disk` is to follow `disk`."""
+    if store == "disk":
+        shutil.rmtree(directory, ignore_errors=True)
+    on_disk = None if store == "memory" else str(directory)
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(restore, (topics.kafka, name, keys, on_disk))
+
+
+def row(store: str, keys: int, rounds: list[dict[str, float]]) -> dict[str, Any]:
+    """A row of the result."""
+    figures = {name: Spread.of([each[name] for each in rounds], 3 if name == "seconds" else None) for name in rounds[0]}
+    return {"store": store, "keys": keys, "tasks": TASKS, **figures}
+
+
+def main() -> None:
+    parser = harness.parser(__doc__, f"one round with {_QUICK_KEYS:,} keys")
+    parser.add_argument("--keys", type=int, default=KEYS, help=f"{KEYS:,} unless given")
+    parser.add_argument(
+        "--large", type=int, default=LARGE, help=f"keys for the disk only: {LARGE:,} unless given, or 0"
+    )
+    parser.add_argument("--rounds", type=int, help="3 unless given")
+    given = parser.parse_args()
+    rounds = given.rounds or (1 if given.quick else 3)
+    keys, large = (_QUICK_KEYS, 0) if given.quick else (given.keys, given.large)
+    kept_in = harness.directory(given, whole=(keys, large, given.rounds) == (KEYS, LARGE, None))
+    harness.await_idle(kept_in)
+    host = harness.machine()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="state-") as directory, broker() as topics:
+        for number, count in enumerate(each for each in (keys, large) if each):
+            name, stores = f"state-{count}", _STORES[min(number, 1) :]
+            size = fill(topics, name, count)
+            harness.say(f"{count:,} keys: {size / 1e6:,.0f} MB of keys and values")
+            results: dict[str, list[dict[str, float]]] = {store: [] for store in stores}
+            for _ in range(rounds):
+                for store in stores:
+                    figures = measured(topics, name, count, Path(directory, "stores"), store)
+                    harness.say(f"{store}: {json.dumps({name: round(each, 2) for name, each in figures.items()})}")
+                    results[store].append(figures)
+            rows += [row(store, count, each) for store, each in results.items()]
+            shutil.rmtree(Path(directory, "stores"), ignore_errors=True)
+    settings = {"rounds": rounds, "tasks": TASKS}
+    harness.publish("state", host, rows, settings, kept_in)
+
+
+if __name__ == "__main__":
+    harness.run(main)
