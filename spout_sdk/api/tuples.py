@@ -9,7 +9,7 @@ from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.anchors import Edges, Rows
 from tuple_tree.headers import TRACEPARENT
-from tuple_tree.identities import IdentityColumns
+from tuple_tree.identities import NO_POSITION, IdentityColumns
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
@@ -218,6 +218,21 @@ class Tuple:
     def roots(self) -> tuple[int, ...]:
         """The trees that it belongs to."""
         return tuple(self.edges)
+
+    @property
+    def identity(self) -> str | None:
+        """A text that no other tuple has, and that stays the same when the message is replayed or read again.
+
+        It follows from the position of the message in the source, and from the way of the tuple through the topology.
+        Only bolts with a state, and those before one, have it; None for a tuple that is anchored to several inputs or
+        to none, and for what does not come from a `KafkaSpout`, or comes through Spark.
+        """
+        batch, place = self.pack.batch, self.place
+        if not (batch.is_tracked and batch.is_identified) or place < 0:
+            return None
+        if (position := int(batch.positions[place])) == NO_POSITION:
+            return None
+        return f"{position:016x}{int(batch.paths[place]):016x}"
 
     @property
     def is_tracked(self) -> bool:

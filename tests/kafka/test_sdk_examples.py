@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from examples.kafka_spout_word_count import MESSAGES
+from examples.running_totals import CUSTOMERS, KILLS, PART
 from examples.word_count import LINES
 from tests.pages import commands, pasted
 from tests.unit.cli.running import RunningAcker, descendants, run_acker, running_acker
@@ -37,6 +38,12 @@ def last_line(*command: str) -> str:
 def test_no_order_is_billed_twice_although_processes_are_killed() -> None:
     line = last_line("examples.exactly_once", "--orders", "4000", "--kills", "3")
     assert line == "4000 orders, 4000 bills: 0 missing, 0 repeated"
+
+
+def test_each_order_is_in_its_total_once_although_processes_are_killed() -> None:
+    orders = (KILLS + 1) * PART
+    line = last_line("examples.running_totals")
+    assert line == f"{orders:,} orders, {orders:,} counted; 0 of {CUSTOMERS} customers have a wrong total"
 
 
 def test_the_words_of_a_topic_are_counted() -> None:

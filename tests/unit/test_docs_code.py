@@ -3,6 +3,7 @@
 Other pages have test modules of their own; that none is left out is checked here as well.
 """
 
+import json
 import re
 from collections import Counter
 from functools import reduce
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import running_totals
 from local_kafka import LocalKafka
 from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple
 from spout_sdk.testing import SimulatedCluster
@@ -19,14 +21,18 @@ from tests.pages import ROOT, blocks, names_of
 DOCS = ROOT / "docs"
 PAGES = (
     "docs/concepts.md",
+    "docs/state.md",
     "docs/how-to/back-pressure.md",
     "docs/how-to/change-a-topology.md",
+    "docs/how-to/deduplicate.md",
     "docs/how-to/enrich.md",
     "docs/how-to/exactly-once-output.md",
     "docs/how-to/find-a-stuck-tree.md",
+    "docs/how-to/join.md",
     "docs/how-to/long-work.md",
     "docs/how-to/replay.md",
     "docs/how-to/retry.md",
+    "docs/how-to/running-totals.md",
     "docs/how-to/scale-out.md",
     "docs/how-to/timeouts.md",
     "docs/how-to/write-to-kafka.md",
@@ -44,6 +50,21 @@ def test_the_tests_of_a_page_pass(page: str, tmp_path: Path, monkeypatch: pytest
     for test in tests:
         test()
     assert len(tests) == len(re.findall(r"^def test_", "".join(blocks(page)), re.MULTILINE))
+
+
+def test_the_readme_and_the_example_have_the_bolt_of_the_page() -> None:
+    page = blocks("docs/how-to/running-totals.md")[0]
+    (readme,) = (block for block in blocks("README.md") if "StatefulBolt" in block)
+    bolt = readme[: readme.index("builder.")].replace("  # again, if the message is replayed", "")
+    assert bolt.strip() in page
+    with SimulatedCluster(running_totals.topology) as cluster:
+        for number in range(10):
+            cluster.produce(running_totals.ORDERS, f'{{"customer": "customer-{number % 2}", "cents": {number}}}')
+        cluster.run_until_idle()
+        expected = {f"customer-{number}": {"orders": 5, "cents": 20 + 5 * number} for number in range(2)}
+        assert cluster.state("totals") == expected
+        written = [json.loads(record.value() or b"") for record in cluster.records(running_totals.TOTALS)]
+        assert {total.pop("customer"): total for total in written} == expected
 
 
 class Seen(BasicBolt):
