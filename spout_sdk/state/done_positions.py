@@ -223,6 +223,8 @@ class _Reader:
         try:
             answers = self._consumer.offsets_for_times(wanted, timeout=_ANSWER_SECONDS)
         except KafkaException as error:
+            if error.args[0].code() in LEADERLESS:
+                return {}
             raise unanswered(error.args[0], "for the ends of source topics ") from error
         for each in answers:
             if each.error is not None:

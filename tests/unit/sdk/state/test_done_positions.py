@@ -16,7 +16,7 @@ from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopicsError, Topolo
 from spout_sdk.state.done_positions import LOOK_SECONDS, DonePositions
 from spout_sdk.state.source_topics import check_source_topics
 from spout_sdk.testing.broker import MemoryBroker
-from spout_sdk.testing.clients import MemoryAdmin, MemoryClients
+from spout_sdk.testing.clients import MemoryAdmin, MemoryClients, MemoryConsumer
 from tests.manifests import counting, manifest, spout
 from tuple_tree.commit_metadata import ATTEMPT, Commit
 from tuple_tree.done_sets import DoneSet
@@ -154,6 +154,23 @@ def test_a_missing_acl_is_logged_once_with_the_remedy(caplog: pytest.LogCaptureF
     (line,) = [each for each in caplog.messages if "group t.lines" in each]
     assert "sink does not know what is done of its spouts' messages, and keeps all identities meanwhile" in line
     assert "no DESCRIBE ACL for this user: allow it with what acker topics acls MODULE:TOPOLOGY --role sink" in line
+
+
+def test_offsets_stay_while_a_partition_has_no_leader(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster()
+    cluster.look()
+    before = cluster.positions.offsets
+    error = KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH))
+
+    def without_leader(_consumer: MemoryConsumer, wanted: list[TopicPartition], **_timeout: float) -> Any:
+        raise error
+
+    monkeypatch.setattr(MemoryConsumer, "offsets_for_times", without_leader)
+    cluster.commit("in", 0, DoneSet(5), **_OURS)
+    assert cluster.look() == {_FIRST: DoneSet(5)}
+    assert (cluster.positions.offsets, caplog.messages) == (before, [])
 
 
 def test_a_source_topic_that_does_not_exist_is_logged_with_its_name(caplog: pytest.LogCaptureFixture) -> None:
