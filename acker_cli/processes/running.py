@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Self
 
 from prometheus_client.registry import Collector
@@ -147,14 +148,20 @@ class _Snapshots:
 class TopologyProcesses:
     """Runs all components of a plan in processes of their own, and acker workers beside them.
 
-    `kafka` are librdkafka properties, `worker` fields of `WorkerSettings`, `log_level` the least that ackers log.
+    `kafka` are librdkafka properties, `worker` fields of `WorkerSettings`, `log_level` the least that ackers log,
+    `state_directory` that of stores of states on disk.
     """
 
     def __init__(
-        self, plan: RunPlan, kafka: KafkaSettings, worker: Mapping[str, Any] | None = None, log_level: str = "warning"
+        self,
+        plan: RunPlan,
+        kafka: KafkaSettings,
+        worker: Mapping[str, Any] | None = None,
+        log_level: str = "warning",
+        state_directory: Path | None = None,
     ) -> None:
         self.ackers = AckerPool(plan.topology.name, kafka, plan.ackers, worker, log_level)
-        self.components = TopologyRunner(plan.reference, kafka, plan.processes)
+        self.components = TopologyRunner(plan.reference, kafka, plan.processes, state_directory=state_directory)
         self._snapshots = _Snapshots(plan.topology.manifest, self.ackers)
 
     def __enter__(self) -> Self:
@@ -191,7 +198,8 @@ class TopologyProcesses:
 
 def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:
     """Runs all components, each in processes of its own, until a signal unwinds it."""
-    processes = TopologyProcesses(plan, kafka, settings.worker.model_dump(), settings.log_level)
+    worker, stores = settings.worker.model_dump(), settings.state.directory
+    processes = TopologyProcesses(plan, kafka, worker, settings.log_level, stores)
     components = processes.components
     with _metrics_served(plan, settings, components.stats, components.heartbeat_ages, processes.ackers), processes:
         for snapshot in processes.checked_snapshots():
@@ -215,7 +223,9 @@ def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view:
         view.show(snapshots.of(latest))
 
     with _metrics_served(plan, settings, lambda: latest, loop.heartbeat_ages, ackers), ackers:
-        runner = ComponentRunner(plan.topology, plan.component, kafka, on_stats=on_stats)
+        runner = ComponentRunner(
+            plan.topology, plan.component, kafka, on_stats=on_stats, state_directory=settings.state.directory
+        )
         # A component stops between two tuples, never amid one.
         with stopped_by_signals(runner.stop) as received:
             collect_rarely()

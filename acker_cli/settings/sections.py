@@ -62,6 +62,12 @@ class DashboardSection(_Section):
     key: str | None = None  # PEM file with its key
 
 
+class StateSection(_Section):
+    """`state`: where the processes of bolts keep their states, besides in their changelogs."""
+
+    directory: _UserPath | None = None  # of stores on disk, in RocksDB; in memory unless set
+
+
 class TopicsSection(_Section):
     """`topics`: the replication factor of each topic that is created; -1 takes the broker's default."""
 
@@ -86,6 +92,7 @@ class Settings(BaseSettings):
     metrics: MetricsSection = MetricsSection()
     dashboard: DashboardSection = DashboardSection()
     topics: TopicsSection = TopicsSection()
+    state: StateSection = StateSection()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @classmethod

@@ -45,7 +45,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         # Beyond it the client leaves the group by itself; what watches the calls of `execute` ends the process there.
         super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
         guarantee = GUARANTEES[process.topology.manifest.guarantee_of(process.component)]
-        states = process_states(process.topology, self._component, process.state_kafka or process.kafka, process.clock)
+        states = process_states(process)
         self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters, states)
         self._work, self._undone = Stall(), "records wait, and none was executed"
         self._pauses = ReadingPauses(self._component, self._reader, self.tasks)

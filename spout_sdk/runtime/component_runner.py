@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Producer
@@ -50,6 +51,8 @@ class ComponentRunner:
             tasks and ends the transaction at once, instead of after the session and the transaction have timed out. Two
             that run at a time must not share one. Unless given, the process is a dynamic member of its group, with a
             transactional id of its own.
+        state_directory: of stores of states on disk, which the next process on this disk continues with; they are in
+            memory unless given. Two processes of one bolt share it.
         clock: monotonic seconds.
         entropy: returns that many random bytes.
 
@@ -67,6 +70,7 @@ class ComponentRunner:
         on_stats: Callable[[Stats], None] | None = None,
         on_hanging: Callable[[str], None] | None = None,
         slot: str | None = None,
+        state_directory: str | os.PathLike[str] | None = None,
         clock: Clock = time.monotonic,
         entropy: Entropy = os.urandom,
     ) -> None:
@@ -77,6 +81,7 @@ class ComponentRunner:
             *(topology, component, checked(kafka), clock, entropy, Counters()),
             *(self._tick, lambda: self._runner.stopping),
             instance=slot,
+            state_directory=None if state_directory is None else Path(state_directory),
         )
         self._on_hanging = on_hanging
         self._shares: ShareWatch | None = None

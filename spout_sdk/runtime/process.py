@@ -70,6 +70,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict()}),
             on_hanging=lambda why: send_report(launch.reports, {"error": why}),
             slot=launch.slot,
+            state_directory=launch.state_directory,
         )
         stop_with_supervisor(runner.stop, stop_seconds(topology))
         collect_rarely()

@@ -36,6 +36,7 @@ class Launch:
 
     kafka: Mapping[str, Any] = field(repr=False)
     slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
+    state_directory: str | None = None  # of stores of states on disk; in memory without
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
     reports: int = 1  # file descriptor of the pipe that reports go to
@@ -92,6 +93,7 @@ class TopologyRunner(Supervisor[Stats]):
         processes: component → how many processes; one each unless given.
         restart: False to stop everything as soon as one process ends.
         environment: variables to add to the processes' environment.
+        state_directory: of stores of states on disk, as of a `ComponentRunner`.
         on_exit: called with an `Exit`, in a thread of the runner.
 
     Raises:
@@ -107,6 +109,7 @@ class TopologyRunner(Supervisor[Stats]):
         *,
         restart: bool = True,
         environment: Mapping[str, str] | None = None,
+        state_directory: str | os.PathLike[str] | None = None,
         on_exit: Callable[[Exit], None] | None = None,
     ) -> None:
         super().__init__(Stats.of, Stats.merge, ProcessError)
@@ -114,6 +117,7 @@ class TopologyRunner(Supervisor[Stats]):
         self._kafka = checked(kafka)
         self._restart = restart
         self._environment = dict(environment or {})
+        self._state_directory = None if state_directory is None else os.path.abspath(state_directory)
         self._on_exited = on_exit
         topology = load_topology(reference)
         self._manifest, self._stop_seconds = topology.manifest, stop_seconds(topology)
@@ -213,7 +217,8 @@ class TopologyRunner(Supervisor[Stats]):
 
     def _slot(self, component: str, name: str) -> Slot[Stats]:
         def start_process() -> ChildProcess:
-            return start(self._reference, component, Launch(dict(self._kafka), name), self._environment)
+            launch = Launch(dict(self._kafka), name, self._state_directory)
+            return start(self._reference, component, launch, self._environment)
 
         return Slot(component, start_process, Stats(component))
 

@@ -4,6 +4,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from kafka_clients.client_settings import CLIENT_CLASSES
@@ -43,6 +44,7 @@ class ComponentProcess:
     stopping: Callable[[], bool]
     wall_ms: Callable[[], int] = wall_ms
     state_kafka: KafkaSettings | None = None  # of the clients that restore states; `kafka` unless given
+    state_directory: Path | None = None  # of stores on disk; states are in memory unless given
     instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
 
     def environment(self, sink: Sink) -> TaskEnvironment:

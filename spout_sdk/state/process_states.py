@@ -1,6 +1,7 @@
 """The states of the tasks of a process: restored when tasks begin, and written with each transaction."""
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Final, Protocol
 
 from confluent_kafka import KafkaError
@@ -34,6 +35,25 @@ class TransactionProducer(Protocol):
     produce: Callable[..., KafkaError | None]
 
 
+class Process(Protocol):
+    """A `ComponentProcess`, as far as its states need it."""
+
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def component(self) -> str: ...
+    @property
+    def kafka(self) -> KafkaSettings: ...
+    @property
+    def state_kafka(self) -> KafkaSettings | None: ...
+    @property
+    def state_directory(self) -> Path | None: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def on_tick(self) -> Callable[[float], None]: ...
+
+
 class NoStates:
     """Of a process whose tasks have no state."""
 
@@ -65,9 +85,13 @@ class ProcessStates(NoStates):
     what it lacks then is read from the changelog.
     """
 
-    def __init__(self, topology: Topology, bolt: str, kafka: KafkaSettings, clock: Clock) -> None:
+    def __init__(self, process: Process) -> None:
+        topology, bolt, clock = process.topology, process.component, process.clock
+        kafka = process.state_kafka or process.kafka
         self._topology, self._bolt = topology.name, bolt
-        self._restorer = Restorer(topology, bolt, kafka)
+        # A restore may take longer than a process may give no sign of life.
+        tick = process.on_tick
+        self._restorer = Restorer(topology, bolt, kafka, process.state_directory, lambda _progress: tick(clock()))
         self._done_positions = DonePositions(topology, bolt, kafka)
         self._clock = clock
         self._done: dict[int, DoneSet] = {}
@@ -131,7 +155,7 @@ class ProcessStates(NoStates):
         self._restorer.close()
 
 
-def process_states(topology: Topology, bolt: str, kafka: KafkaSettings, clock: Clock) -> NoStates:
+def process_states(process: Process) -> NoStates:
     """The states of a process of a bolt."""
-    has_state = getattr(topology.manifest.component(bolt), "state", None) is not None
-    return ProcessStates(topology, bolt, kafka, clock) if has_state else NoStates()
+    has_state = getattr(process.topology.manifest.component(process.component), "state", None) is not None
+    return ProcessStates(process) if has_state else NoStates()

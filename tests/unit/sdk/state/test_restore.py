@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from confluent_kafka import TopicPartition
 
 from spout_sdk import Topology
 from spout_sdk.errors import StateError, TopicsError
+from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.state import restore
+from spout_sdk.state.process_states import process_states
 from spout_sdk.state.restore import RestoreProgress, Restorer
 from spout_sdk.state.stores import MemoryStore, Store
+from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.testing.tasks import LIMITLESS
@@ -167,3 +171,32 @@ def test_a_source_topic_that_was_created_again_is_an_error() -> None:
     cluster.write(0, {ABOUT_KEY: earlier.to_json()}, about=False)
     with pytest.raises(TopicsError, match="--keep-values"):
         cluster.restored(0)
+
+
+class _State:
+    """In place of the state of a task."""
+
+    store: Store | None = None
+
+    def begin(self, store: Store, _about: bytes) -> None:
+        self.store = store
+
+    def learn(self, _done: object) -> None: ...
+
+
+def test_a_process_has_its_stores_in_the_directory_and_ticks_while_it_restores(tmp_path: Path) -> None:
+    cluster, ticks, state = _Cluster(), list[float](), _State()
+    cluster.write(1, {b"a": b"1"})
+    kafka, clock = cluster.clients.settings, lambda: 7.0
+    process = ComponentProcess(
+        *(cluster.topology, "count", kafka, clock, bytes, Counters(), ticks.append, lambda: False),
+        state_directory=tmp_path,
+    )
+    task: Any = SimpleNamespace(adapter=SimpleNamespace(state=state))
+    states = process_states(process)
+    states.begin({1: task})
+    assert state.store is not None
+    assert state.store.get(b"a") == b"1"
+    assert (tmp_path / "words" / "count" / "1").is_dir()
+    assert set(ticks) == {7.0}
+    states.close()
