@@ -133,6 +133,8 @@ class Restorer:
             # These first: they stand for the records before the end, so no transaction that has them is pending.
             committed = reader.committed([(self._inbox, task) for task in stores])
             ends = self._watermarks(stores)
+            # Otherwise the leaders of the partitions are found a second after they are assigned.
+            reader.stretches([(self.topic, task) for task in stores])
             for task, store in stores.items():
                 self._check_position(task, store, ends[task])
             run = _Run(self.topic, stores, {task: each.stop for task, each in ends.items()}, self._clock)
