@@ -23,6 +23,7 @@ class StateAdapter(BasicAdapter):
     def __init__(self, bolt: StatefulBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
         super().__init__(bolt, task, collector, *rest)
         self.state = TaskState(bolt, task)
+        self._update, self._emit = bolt.update, bolt.emit
         self._keys = KeysOfTuples(self.state)
 
     @property
@@ -30,20 +31,21 @@ class StateAdapter(BasicAdapter):
         return self._apply
 
     def _apply(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        state, table = self.state, self.state.table
-        key, value = self._keys(tuple_)
-        identity, is_applied = state.look_up(tuple_)
-        if is_applied:
+        state, index = self.state, tuple_.index
+        if tuple_.pack is not state.pack:
+            state.turn(tuple_.pack)
+        key, values = self._keys(tuple_)
+        table = state.table
+        if index in state.repeats and state.is_repeat(index):
             self._task.context.count(REPLAYED)
-            self._bolt.emit(value, table.current(key), tuple_, collector)
+            self._emit(values, table.current(key), tuple_, collector)
             return
-        changed = self._bolt.update(table.get(key), tuple_)
+        changed = self._update(table.get(key), tuple_)
         payload = table.encoded(key, changed)
-        self._bolt.emit(value, changed, tuple_, collector)
+        self._emit(values, changed, tuple_, collector)
         # Last, so that a call that raises has changed nothing.
         state.set(key, changed, payload)
-        if identity is not None:
-            state.applied.note_one(*identity)
+        state.note(index)
 
 
 class KeysOfTuples:
@@ -51,6 +53,7 @@ class KeysOfTuples:
 
     def __init__(self, state: TaskState) -> None:
         self._encode = state.keys.encode
+        self._is_text = state.keys.is_text
         self._fields = state.key_fields
         self._getters: dict[InputStream, Callable[[Any], Any]] = {}
         self._is_single = len(state.keys.names) == 1
@@ -62,4 +65,6 @@ class KeysOfTuples:
             names = self._fields[stream.component, stream.stream]
             self._getters[stream] = getter = itemgetter(*(stream.fields[name] for name in names))
         value = getter(tuple_.values)
+        if self._is_text and value.__class__ is str:
+            return value.encode(), value
         return self._encode((value,) if self._is_single else value), value

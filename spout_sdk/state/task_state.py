@@ -1,11 +1,12 @@
 """The state of one task: its values, and the identities of what has changed them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.applied import Applied
 from spout_sdk.state.bolt import AnyStatefulBolt
@@ -13,12 +14,10 @@ from spout_sdk.state.stores import Store
 from spout_sdk.state.table import StateTable
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.identities import NO_POSITION
-from tuple_tree.ids import IdColumn
+from tuple_tree.ids import NO_IDS, IdColumn
 from tuple_tree.manifest import BoltManifest
 from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec
-
-Identity = tuple[int, int]  # position and path
 
 
 class TaskState:
@@ -34,6 +33,8 @@ class TaskState:
         value: the fields of a value; `is_single` if it is that of the one field alone.
         table: the values; there from `begin` on.
         applied: identities of tuples that were applied; there from `begin` on.
+        pack: the record whose tuples were looked up last, by `turn`.
+        repeats: indices of tuples of it that `is_repeat` has to be asked about; the others were not applied before.
     """
 
     table: StateTable
@@ -54,9 +55,10 @@ class TaskState:
         self._now_ms = task.environment.wall_ms
         self._expire_after_ms = declared.state.expire_after_ms
         self._changed_at: dict[bytes, int] = {}  # of keys that expire, the oldest first
-        self._pack: InputPack | None = None  # the record whose tuples were looked up, and of each of these:
-        self._identities: list[Identity | None] = []
-        self._repeats: list[bool] = []
+        self.pack: InputPack | None = None
+        self.repeats: Set[int] = frozenset()
+        self._rows: list[int] = []
+        self._positions = self._paths = NO_IDS
         self._unwritten: dict[bytes, bytes] = {}  # records of the SDK that the changelog lacks
         self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # what the transaction has that ends now
 
@@ -102,20 +104,31 @@ class TaskState:
             return
         until = self._now_ms() - self._expire_after_ms
         changed_at = self._changed_at
-        while changed_at and (key := next(iter(changed_at))) and changed_at[key] <= until:
+        expired = [*takewhile(lambda key: changed_at[key] <= until, changed_at)]
+        for key in expired:
             self.set(key, None, None)
 
-    def look_up(self, tuple_: Tuple) -> tuple[Identity | None, bool]:
-        """The identity of a tuple, None if it has none; and whether the state has applied it before."""
-        if tuple_.pack is not self._pack:
-            self._look_up_all(tuple_.pack)
-        identity, applied = self._identities[tuple_.index], self.applied
-        if identity is None:
-            return None, False
-        if self._repeats[tuple_.index]:
-            # It may repeat an earlier tuple of the record that was not applied in the end.
-            return identity, applied.is_applied(*identity)
-        return identity, applied.is_noted(identity)
+    def turn(self, pack: InputPack) -> None:
+        """Looks up which tuples of a record were applied before, ahead of their execution."""
+        self._note()
+        self._positions, self._paths = self.identities(pack)
+        self.repeats = frozenset(np.flatnonzero(self.applied.is_repeat(self._positions, self._paths)).tolist())
+        self.pack = pack
+
+    def is_repeat(self, index: int) -> bool:
+        """Whether a tuple of the record, one of `repeats`, was applied before.
+
+        It may repeat an earlier tuple of the record, which was not applied in the end.
+        """
+        self._note()
+        return self.applied.is_applied(int(self._positions[index]), int(self._paths[index]))
+
+    def note(self, index: int) -> None:
+        """Notes that a tuple of the record was applied."""
+        self._rows.append(index)
+        if index in self.repeats:
+            # Those that it repeats were not applied, and have to be looked up again.
+            self.pack = None
 
     def identities(self, pack: InputPack) -> tuple[IdColumn, IdColumn]:
         """Positions and paths of the tuples of a record, each of shape `(size,)`."""
@@ -134,7 +147,7 @@ class TaskState:
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yields the records of the transaction that ends now, keys and values; None deletes a key."""
-        self._pack = None  # what was noted since it was looked up is among the others then
+        self._note()
         ms = self._now_ms()
         changed: Mapping[bytes, bytes | None] = {**self._unwritten, **self.table.changes, **self.applied.changes()}
         self._sent = {key: (value, ms) for key, value in changed.items()}
@@ -150,13 +163,8 @@ class TaskState:
         """Which source positions are done, by what the spouts have committed."""
         self.applied.learn(done)
 
-    def _look_up_all(self, pack: InputPack) -> None:
-        """Looks up which tuples of a record were applied before; it does not know what is noted from now on."""
-        positions, paths = self.identities(pack)
-        self._repeats = self.applied.is_repeat(positions, paths).tolist()
-        self._identities = [*zip(positions.tolist(), paths.tolist(), strict=True)]
-        without = positions == NO_POSITION
-        if without.any():
-            for index in np.flatnonzero(without).tolist():
-                self._identities[index] = None
-        self._pack = pack
+    def _note(self) -> None:
+        """Notes the tuples of the record that were applied."""
+        if self._rows:
+            self.applied.note(self._positions[self._rows], self._paths[self._rows])
+            self._rows = []

@@ -10,6 +10,7 @@ from tests.chaos.arena import PARTS
 from tests.chaos.topologies import NAME, Numbers, Sink, Source, numbered, source_of
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
+from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import state_topic, tuples_topic
 from tuple_tree.state_records import is_system
@@ -86,7 +87,12 @@ def steps_back(topology: Topology, cluster: Cluster) -> int:
     stream = topology.manifest.stream("totals", "default")
     latest: dict[str, int] = {}
     back = 0
-    for each in tuples_in(cluster.records(tuples_topic(topology.name, "sink")), stream):
+    records = [
+        record
+        for record in cluster.records(tuples_topic(topology.name, "sink"))
+        if dict(record.headers() or ())[SOURCE_HEADER] == b"totals/default"
+    ]
+    for each in tuples_in(records, stream):
         _, _, name, count = each.values
         back += count < latest.get(name, 0)
         latest[name] = count
