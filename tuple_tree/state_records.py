@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
-from fastavro.validation import validate
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tuple_tree.errors import StateRecordError, VersionError
 from tuple_tree.fields import Column, all_fit
 from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
 from tuple_tree.payloads import PackCodec
-from tuple_tree.routing import SEPARATOR, grouping_key
-from tuple_tree.state_json import JSON, quick_writer
+from tuple_tree.routing import SEPARATOR, fields_task, grouping_key
+from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
+from tuple_tree.state_fields import shown as shown
 from tuple_tree.state_zeros import zero_of
 from tuple_tree.streams import Field, Stream, Values, explain
 
@@ -25,7 +25,6 @@ SYSTEM_PREFIX: Final = b"\xff\x00acker.state/"
 ABOUT_KEY: Final = SYSTEM_PREFIX + b"about"
 ABOUT_VERSION: Final = 1
 _BOOLEANS: Final = {b"true": True, b"false": False}
-_SHOWN_CHARACTERS: Final = 80
 
 
 class KeyCodec:
@@ -113,8 +112,8 @@ class ValueCodec:
         self.is_single = is_single
         self.columns = PackCodec(Stream(name=stream.name, fields=stream.fields))
         self._types = stream.field_types
-        self._fields = [_ValueField(name, kind, stream.codec) for name, kind in self._types.items()]
-        self._declared = ", ".join(f"{name}: {_type_name(kind)}" for name, kind in self._types.items())
+        self._fields = [ValueField(name, kind, stream.codec) for name, kind in self._types.items()]
+        self._declared = ", ".join(f"{name}: {type_name(kind)}" for name, kind in self._types.items())
         self._is_json = stream.codec == "json"
         self._zeros = {name: zero_of(kind) for name, kind in self._types.items()}
         self._schema: Any = None
@@ -214,30 +213,6 @@ class ValueCodec:
         extra = [str(name) for name in value if name not in self.names]
         problem = f"lacks the field {lacking[0]!r}" if lacking else f"has the unknown field {extra[0]!r}"
         raise TypeError(f"a value of the state {problem}: declared are {self._declared}")
-
-
-class _ValueField:
-    """A field of a value."""
-
-    def __init__(self, name: str, kind: Any, codec: str) -> None:
-        self._name, self._kind, self._is_json = name, kind, codec == "json"
-        self._column = Column(name, kind)
-        self._schema = fastavro.parse_schema(kind)
-
-    def checked(self, value: Any) -> Any:
-        """The value as the codec takes it. Raises `TypeError`."""
-        try:
-            value = self._column.checked(value)
-            if not validate(value, self._schema, raise_errors=False):
-                raise TypeError("it is of another type")
-            if self._is_json:
-                JSON.encode(value)
-        except Exception as error:  # fastavro raises many
-            raise TypeError(
-                f"field {self._name!r} of the state is declared as {_type_name(self._kind)}, and {shown(value)} "
-                f"({type(value).__name__}) does not fit: {error}"
-            ) from error
-        return value
 
 
 class _About(BaseModel):
@@ -348,15 +323,14 @@ def state_of(manifest: Manifest, bolt: str) -> StateManifest:
     raise ValueError(f"{bolt!r} of topology {manifest.topology!r} has no state: {having} has one")
 
 
+def task_of(state: StateManifest, key: bytes, tasks: int) -> int:
+    """The task that has a key, one of `tasks`: that of its fields grouping, to which the start of a window is added."""
+    return fields_task(key if state.windows is None else key.rpartition(SEPARATOR)[0], tasks)
+
+
 def is_system(key: bytes) -> bool:
     """Whether a record is one of the SDK, and no key of the state."""
     return key.startswith(SYSTEM_PREFIX)
-
-
-def shown(value: Any) -> str:
-    """A value or bytes for an error, shortened."""
-    text = repr(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text):,} characters)"
 
 
 def _key_type(field: Field) -> tuple[str, bool]:
@@ -387,12 +361,8 @@ def _key_value(part: bytes, kind: str, is_nullable: bool) -> Any:
     return _BOOLEANS[part] if kind == "boolean" else int(part)
 
 
-def _type_name(kind: Any) -> str:
-    return kind if isinstance(kind, str) else json.dumps(kind)
-
-
 def _fields(fields: Sequence[Field]) -> str:
-    return ", ".join(f"{field.name}: {_type_name(field.type)}" for field in fields)
+    return ", ".join(f"{field.name}: {type_name(field.type)}" for field in fields)
 
 
 def _value(about: About) -> str:

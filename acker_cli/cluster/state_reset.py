@@ -14,8 +14,7 @@ from kafka_clients.errors import REFUSED, AccessError, DeliveryError
 from spout_sdk import StateView
 from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
 from tuple_tree.names import component_group, state_topic
-from tuple_tree.routing import fields_task
-from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, state_of
+from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, state_of, task_of
 from tuple_tree.topics import topic_specs
 
 _LOOK_SECONDS: Final = 0.1
@@ -34,10 +33,10 @@ class StateReset:
         self._admin = self._status.catalogue.admin
         self._manifest = self._status.catalogue.manifest(topology)
         try:
-            self.keys = KeyCodec(state_of(self._manifest, bolt).key)
+            self._state = state_of(self._manifest, bolt)
         except ValueError as error:
             raise CliError(str(error)) from error
-        self.topic = state_topic(topology, bolt)
+        self.keys, self.topic = KeyCodec(self._state.key), state_topic(topology, bolt)
         (self._spec,) = (spec for spec in topic_specs(self._manifest) if spec.name == self.topic)
 
     def check_stopped(self) -> None:
@@ -74,7 +73,7 @@ class StateReset:
 
     def delete(self, key: bytes) -> None:
         """Deletes a key."""
-        self._write([(key, None, fields_task(key, self._spec.partitions))])
+        self._write([(key, None, task_of(self._state, key, self._spec.partitions))])
 
     def _write(self, records: list[tuple[bytes, bytes | None, int]]) -> None:
         if not records:

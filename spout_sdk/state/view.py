@@ -13,8 +13,7 @@ from spout_sdk.state.stores import MemoryStore
 from tuple_tree.errors import StateRecordError, WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import state_topic
-from tuple_tree.routing import fields_task
-from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown, state_of
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown, state_of, task_of
 
 _BATCH: Final = 10_000
 
@@ -70,7 +69,7 @@ class StateView:
     def __init__(self, topology: str, bolt: str, kafka: Mapping[str, Any], *, progress: Progress | None = None) -> None:
         self.manifest: Manifest = Catalogue(kafka).manifest(topology)
         try:
-            state = state_of(self.manifest, bolt)
+            self._state = state = state_of(self.manifest, bolt)
         except ValueError as error:
             raise StateError(str(error)) from error
         self.bolt, self.topic = bolt, state_topic(topology, bolt)
@@ -105,7 +104,7 @@ class StateView:
 
     def entry(self, key: bytes) -> StateEntry | None:
         """What is known of a key that is encoded, see `KeyCodec`; None if it has no value."""
-        task = fields_task(key, self._tasks)
+        task = task_of(self._state, key, self._tasks)
         self._read_first([task])
         store = self._stores[task]
         value = store.get(key)

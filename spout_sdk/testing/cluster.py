@@ -16,8 +16,7 @@ from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import SimulatedAcker, SimulatedProcess
 from tuple_tree.names import state_topic
-from tuple_tree.routing import fields_task
-from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, ValueCodec
+from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, ValueCodec, task_of
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.topics import TopicSpec, topic_specs
 
@@ -191,7 +190,7 @@ class SimulatedCluster(Readable):
         for given, value in values.items():
             key = keys.encode(given if len(declared.key) > 1 else (given,))
             payload = None if value is None else codec.encode(value)
-            self.broker.append(topic, fields_task(key, tasks), key, payload, None)
+            self.broker.append(topic, task_of(declared, key, tasks), key, payload, None)
         for task in range(tasks):
             self.kill(bolt, task)
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.manifests import bolt, counting, manifest, spout
 from tuple_tree.errors import StateRecordError, VersionError
-from tuple_tree.routing import grouping_key
-from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, is_system, state_of
+from tuple_tree.manifest import WINDOW_START
+from tuple_tree.routing import fields_task, grouping_key
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, is_system, state_of, task_of
 from tuple_tree.streams import Field, declare
 
 _TOTALS = {"orders": int, "euros": float, "name": str, "is_new": bool}
@@ -221,3 +222,11 @@ def test_sources_whose_positions_are_of_other_messages_now() -> None:
         assert problem.endswith(": it read in, more before")
     moved = written.changed_sources(about(["first", "lines", "b"], first={"y": "id-5"}, lines=written.sources["lines"]))
     assert {spout: topic for spout, (topic, _) in moved.items()} == {"first": "y", "lines": "in"}
+
+
+def test_a_key_of_a_window_is_that_of_the_task_of_its_fields_grouping() -> None:
+    state = state_of(manifest(spout("lines"), counting("count", "lines")), "count")
+    assert {task_of(state, b"%d" % number, 7) for number in range(50)} == set(range(7))
+    windows = state.model_copy(update={"windows": "close", "key": (*state.key, WINDOW_START)})
+    key = KeyCodec(windows.key).encode(("page", 60_000))
+    assert task_of(windows, key, 7) == task_of(state, b"page", 7) == fields_task(b"page", 7)

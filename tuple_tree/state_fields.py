@@ -1,11 +1,16 @@
-"""Values of a state as JSON: an encoder, and a quick writer of common types."""
+"""Fields of the values of a state, and values as JSON: an encoder, and a quick writer of common types."""
 
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
+import fastavro
+from fastavro.validation import validate
+
 from tuple_tree.fields import Column, plain
 from tuple_tree.streams import Field, Values
+
+_SHOWN_CHARACTERS: Final = 80
 
 
 def _json_value(value: Any) -> Any:
@@ -54,3 +59,37 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+class ValueField:
+    """A field of a value."""
+
+    def __init__(self, name: str, kind: Any, codec: str) -> None:
+        self._name, self._kind, self._is_json = name, kind, codec == "json"
+        self._column = Column(name, kind)
+        self._schema = fastavro.parse_schema(kind)
+
+    def checked(self, value: Any) -> Any:
+        """The value as the codec takes it. Raises `TypeError`."""
+        try:
+            value = self._column.checked(value)
+            if not validate(value, self._schema, raise_errors=False):
+                raise TypeError("it is of another type")
+            if self._is_json:
+                JSON.encode(value)
+        except Exception as error:  # fastavro raises many
+            raise TypeError(
+                f"field {self._name!r} of the state is declared as {type_name(self._kind)}, and {shown(value)} "
+                f"({type(value).__name__}) does not fit: {error}"
+            ) from error
+        return value
+
+
+def shown(value: Any) -> str:
+    """A value or bytes for an error, shortened."""
+    text = repr(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def type_name(kind: Any) -> str:
+    return kind if isinstance(kind, str) else json.dumps(kind)
