@@ -135,7 +135,10 @@ class ValueCodec:
 
     def encode(self, value: Any) -> bytes:
         """The payload of a value. Raises `TypeError` if it does not fit; the message names the field."""
-        return self.encode_row((value,) if self.is_single else self._row(value))
+        row, quick = (value,) if self.is_single else self._row(value), self._quick
+        if quick is not None and (text := quick(row)) is not None:
+            return text.encode()
+        return self.encode_row(row)
 
     def encode_row(self, row: Values) -> bytes:
         """The payload of a value, given the values of its fields, in order; raises as `encode`."""

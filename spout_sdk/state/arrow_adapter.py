@@ -1,6 +1,6 @@
 """Calls a `StatefulArrowBolt`: rows change the values of their keys once, and emit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,13 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import StateError
 from spout_sdk.state.adapter import REPLAYED
 from spout_sdk.state.bolt import StatefulArrowBolt
+from spout_sdk.state.table import StateTable
 from spout_sdk.state.task_state import TaskState
+from tuple_tree.anchors import Rows
 from tuple_tree.payloads import PackCodec
 from tuple_tree.routing import keys_of_rows
+
+Change = tuple[Any, bytes | None]  # a new value, and its payload
 
 
 @adapter_of.register(StatefulArrowBolt)
@@ -28,32 +32,36 @@ class StateArrowAdapter(ArrowAdapter):
     def _execute(self, rows: ArrowInput, collector: ArrowCollector) -> None:
         """Executes some rows of a record with the user's bolt."""
         bolt, state, batch = self._bolt, self.state, rows.batch
-        stream = rows.pack.stream
+        table, stream, columns = state.table, rows.pack.stream, self._values
         names = state.key_fields[stream.component, stream.stream]
         of_rows, keys = keys_of_rows(rows.codec, batch, tuple(stream.fields[name] for name in names))
         self._check(keys)
         positions, paths = (column[rows.indices] for column in state.identities(rows.pack))
         is_new = ~state.applied.is_repeat(positions, paths)
-        changed: dict[bytes, Any] = {}
-        if is_new.any():
-            part, of_part, part_keys = batch, of_rows, keys
-            if not is_new.all():
-                self._task.context.count(REPLAYED, int((~is_new).sum()))
-                new = np.flatnonzero(is_new)
-                part = batch.take(new)
-                present, of_part = np.unique(of_rows[new], return_inverse=True)
-                part_keys = [keys[key] for key in present.tolist()]
-            made = bolt.update_batch(self._values.columns([state.table.get(key) for key in part_keys]), of_part, part)
-            changed = dict(zip(part_keys, self._values.values(made, len(part_keys)), strict=True))
-        payloads = {key: state.table.encoded(key, value) for key, value in changed.items()}
-        now = [changed[key] if key in changed else state.table.get(key) for key in keys]
-        bolt.emit_batch(self._values.columns(now), of_rows, batch, collector)
+        if is_new.all():
+            values = columns.made(bolt.update_batch(columns.of(map(table.get, keys)), of_rows, batch), len(keys))
+            changed = columns.changes(keys, values, table)
+        else:
+            self._task.context.count(REPLAYED, int((~is_new).sum()))
+            changed = self._changed(rows, of_rows, keys, np.flatnonzero(is_new))
+            values = columns.of(changed[key][0] if key in changed else table.get(key) for key in keys)
+        bolt.emit_batch(values, of_rows, batch, collector)
         # Last, so that a call that raises has changed nothing.
-        for key, value in changed.items():
-            state.set(key, value, payloads[key])
+        for key, (value, payload) in changed.items():
+            state.set(key, value, payload)
         if is_new.any():
             state.applied.note(positions[is_new], paths[is_new])
         collector.ack()
+
+    def _changed(self, rows: ArrowInput, of_rows: Rows, keys: Sequence[bytes], new: Rows) -> Mapping[bytes, Change]:
+        """The changes of some of the rows: others were applied before."""
+        if not len(new):
+            return {}
+        columns, table = self._values, self.state.table
+        present, of_new = np.unique(of_rows[new], return_inverse=True)
+        changing = [keys[key] for key in present.tolist()]
+        made = self._bolt.update_batch(columns.of(map(table.get, changing)), of_new, rows.batch.take(new))
+        return columns.changes(changing, columns.made(made, len(changing)), table)
 
     def _check(self, keys: Sequence[bytes]) -> None:
         """Raises an error for a key that cannot be stored; text alone always can."""
@@ -70,14 +78,16 @@ class ValueColumns:
         self._is_single = state.is_single
         self._codec = PackCodec(state.value)
 
-    def columns(self, values: Sequence[Any]) -> Any:
+    def of(self, values: Iterable[Any]) -> Any:
         """A record batch with a row for each value."""
-        names, row = self._names, self._codec.row
-        rows = [row((value,) if self._is_single else [value[name] for name in names]) for value in values]
-        return self._codec.columns(rows)
+        names, codec = self._names, self._codec
+        rows: list[Any] = [(value,) if self._is_single else tuple([value[name] for name in names]) for value in values]
+        if not all(map(codec.is_row, rows)):  # others are encoded
+            rows = [codec.row(row) for row in rows]
+        return codec.columns(rows)
 
-    def values(self, table: Any, size: int) -> list[Any]:
-        """The values of a table with `size` rows. Raises `StateError` if it is none."""
+    def made(self, table: Any, size: int) -> Any:
+        """The record batch of a table with `size` rows. Raises `StateError` if it is none of the state."""
         try:
             batch = self._codec.batch(table)
         except Exception as error:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
@@ -89,7 +99,13 @@ class ValueColumns:
             raise StateError(
                 f"update_batch() returned {batch.num_rows} rows for {size} keys: return a row for each row of `values`"
             )
-        rows = self._codec.rows(batch)
+        return batch
+
+    def changes(self, keys: Sequence[bytes], batch: Any, table: StateTable) -> Mapping[bytes, Change]:
+        """The new values of keys, each with its payload. Raises `StateError` if one is too large."""
+        rows: Any = self._codec.rows(batch)
         if self._is_single:
-            return [value for (value,) in rows]
-        return [dict(zip(self._names, row, strict=True)) for row in rows]
+            values = [value for (value,) in rows]
+        else:
+            values = [dict(zip(self._names, row, strict=True)) for row in rows]
+        return {key: (value, table.encoded(key, value)) for key, value in zip(keys, values, strict=True)}

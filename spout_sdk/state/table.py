@@ -30,13 +30,16 @@ class StateTable:
         self._store = store
         self._codec = ValueCodec.of(manifest)
         self._initial = self._codec.initial() if initial is None else initial
+        self._encode = self._codec.encode
         self._copied = _copied(manifest)
         self._values: dict[bytes, Any] = {}  # decoded; None where a key has no value
         self._changed: dict[bytes, bytes | None] = {}  # encoded; None where a key is deleted
 
     def get(self, key: bytes) -> Any:
         """The value of a key, or the initial one; a copy, which may be changed."""
-        value = self.current(key)
+        value = self._values.get(key, _ABSENT)
+        if value is _ABSENT:
+            value = self.current(key)
         if value is None:
             value = self._initial
         return value if self._copied is None else self._copied(value)
@@ -58,7 +61,7 @@ class StateTable:
         if value is None:
             return None
         try:
-            payload = self._codec.encode(value)
+            payload = self._encode(value)
         except TypeError as error:
             raise StateError(f"key {shown(key)}: {error}") from error
         if len(payload) > LARGEST_VALUE:
@@ -68,13 +71,11 @@ class StateTable:
             )
         return payload
 
-    def set(self, key: bytes, value: Any, payload: bytes | None) -> bool:
-        """Changes the value of a key in the open transaction; returns whether it differs from before."""
-        if self._values.get(key, _ABSENT) == value:
-            return False
-        self._values[key] = value
-        self._changed[key] = payload
-        return True
+    def set(self, key: bytes, value: Any, payload: bytes | None) -> None:
+        """Changes the value of a key in the open transaction, given its payload as well; None deletes it."""
+        if self._values.get(key, _ABSENT) != value:
+            self._values[key] = value
+            self._changed[key] = payload
 
     @property
     def has_changes(self) -> bool:
