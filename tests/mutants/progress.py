@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from kafka_clients.log_reader import LogReader
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.ack_log import AckLog
@@ -11,10 +12,13 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.state.applied import DONE_PREFIX, Applied
+from spout_sdk.state.restore import Restorer
+from spout_sdk.state.stores import Store
 from tests.mutants.patches import Patches, mutant
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager, Runs
+from tuple_tree.state_records import ABOUT_KEY
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
@@ -133,3 +137,19 @@ def a_tuple_of_a_done_message_changes_it(patches: Patches) -> None:
     @patches.wrap(Applied, "is_applied")
     def is_applied(original: Any, applied: Applied, position: int, path: int) -> bool:
         return bool(original(applied, position, path)) and not applied._done.has(position)
+
+
+@mutant("state", "tests/kafka/test_restore.py")
+def a_restore_ends_where_a_transaction_is_open(patches: Patches) -> None:
+    @patches.wrap(Restorer, "_reader")
+    def _reader(original: Any, restorer: Restorer, _isolation: str = "") -> LogReader:
+        reader: LogReader = original(restorer, "read_committed")
+        return reader
+
+
+@mutant("state", f"{_SDK}/state/test_restore.py::test_a_changelog_that_is_lost_or_of_another_state_is_refused")
+def a_deleted_changelog_is_an_empty_state(patches: Patches) -> None:
+    @patches.wrap(Restorer, "_check_about")
+    def _check_about(original: Any, restorer: Restorer, task: int, store: Store, committed: int) -> None:
+        if store.get(ABOUT_KEY) is not None:
+            original(restorer, task, store, committed)
