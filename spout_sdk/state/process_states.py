@@ -99,11 +99,12 @@ class ProcessStates(NoStates):
         self._states: dict[int, TaskState] = {}
         self._expire_at = clock() + _EXPIRY_SECONDS
         self._ask_at = clock() + _POSITION_SECONDS
+        self._has_deletions = False  # of identities that are not needed any more
         self._ends: Mapping[int, int] = {}  # of changelogs, as they were before this transaction ends
 
     @property
     def have_changes(self) -> bool:  # type: ignore[override]
-        return any(state.has_changes for state in self._states.values())
+        return self._has_deletions or any(state.has_changes for state in self._states.values())
 
     def begin(self, tasks: Mapping[int, BoltTask]) -> None:
         states: dict[int, TaskState] = {number: task.adapter.state for number, task in tasks.items()}
@@ -127,6 +128,8 @@ class ProcessStates(NoStates):
         self._done |= done
         for state in self._states.values():
             state.learn(done)
+        # Also if no tuple comes any more.
+        self._has_deletions = any(state.applied.has_changes for state in self._states.values())
 
     def write(self, sink: TransactionProducer) -> None:
         if self._clock() >= self._ask_at:
@@ -141,6 +144,7 @@ class ProcessStates(NoStates):
 
     def committed(self) -> None:
         ends, self._ends = self._ends, {}
+        self._has_deletions = False
         for task, state in self._states.items():
             state.committed(ends.get(task))
 

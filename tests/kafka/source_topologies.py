@@ -9,6 +9,7 @@ from spout_sdk import (
     FailTupleError,
     KafkaSpout,
     RetryPolicy,
+    StatefulBolt,
     TaskContext,
     Topology,
     TopologyBuilder,
@@ -74,3 +75,39 @@ def one_task() -> Topology:
 
 def two_tasks() -> Topology:
     return _topology(2, max_spout_pending=100)
+
+
+class SplitTwice(BasicBolt):
+    """Emits the words of a value; fails one of five after its first word, once for each task."""
+
+    streams = (declare({"word": str}),)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.failed: set[str] = set()
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        value = tuple_["value"]
+        for word in value.split():
+            collector.emit((word,))
+            if value.startswith("5") and value not in self.failed:
+                self.failed.add(value)
+                raise FailTupleError("not yet")
+
+
+class Count(StatefulBolt):
+    state = int
+    streams = (declare({"word": str, "count": int}),)
+
+    def update(self, count: int, tuple_: Tuple) -> int:
+        return count + 1
+
+    def emit(self, key: str, count: int, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((key, count))
+
+
+def counts() -> Topology:
+    """Words that are counted in a state."""
+    builder = _builder()
+    builder.set_bolt("split", SplitTwice, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+    return builder.build()

@@ -27,6 +27,7 @@ from spout_sdk import (
     declare,
     keyed_state,
 )
+from spout_sdk.state.applied import APPLIED_PREFIX
 from spout_sdk.testing import SimulatedCluster, SimulationError
 from tests.packs import tuples_in
 from tuple_tree.manifest import Guarantee
@@ -182,6 +183,15 @@ def test_a_replayed_tuple_emits_the_value_as_it_is() -> None:
         assert cluster.state("count") == {"a": 1, "b": 1}
         assert sorted(cluster.emitted("count")) == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
         assert cluster.stats("count").counters == {"replayed tuples": 2}
+
+
+def test_identities_are_deleted_when_their_messages_are_done_though_no_tuple_comes() -> None:
+    with SimulatedCluster(words()) as cluster:
+        for line in TEXT:
+            cluster.produce("text", line)
+        cluster.advance(5)
+        latest = {(record.partition_, record.key_): record.value_ for record in cluster.records("words.state.count")}
+        assert {key for (_, key), value in latest.items() if value and APPLIED_PREFIX in key} == set()
 
 
 class Balance(StatefulBolt):
