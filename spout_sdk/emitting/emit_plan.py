@@ -129,8 +129,14 @@ def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -
                     continue
                 numbers = range(bolt.tasks)
                 is_identified = topology.manifest.is_identified(bolt.name)
+                # Each task makes tuples of its own of a copy, so their paths differ by the task.
+                has_copies = subscription.grouping in ("all", "custom")
                 packs = tuple(
-                    OpenPack(topic, task, codec, source, topology.pack_tuples, is_identified=is_identified)
+                    OpenPack(
+                        *(topic, task, codec, source, topology.pack_tuples),
+                        is_identified=is_identified,
+                        copy=task if has_copies else 0,
+                    )
                     for task in numbers
                 )
                 ids = tuple(TaskId(bolt.name, task) for task in numbers)

@@ -25,6 +25,7 @@ class OpenPack(PlacedRuns):
 
     Attributes:
         is_identified: whether its records have the identities of its tuples.
+        copy: what tells its tuples from copies of them for other tasks, in their identities.
         limit: how many rows make it full, at the moment.
         most: rows of a record.
         most_rows: rows that are buffered.
@@ -32,7 +33,7 @@ class OpenPack(PlacedRuns):
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "is_identified", "keys", "limit", "most", "most_rows"),
+        *("batched", "codec", "columns", "copy", "is_identified", "keys", "limit", "most", "most_rows"),
         *("odd", "rows", "source", "task", "topic", "trace_context"),
     )
 
@@ -45,9 +46,10 @@ class OpenPack(PlacedRuns):
         max_rows: int,
         *,
         is_identified: bool = False,
+        copy: int = 0,
     ) -> None:
         super().__init__()
-        self.is_identified = is_identified
+        self.is_identified, self.copy = is_identified, copy
         self.topic, self.task, self.codec, self.source = topic, task, codec, source
         self.most, self.most_rows = min(max_rows, codec.max_rows), max_rows
         self.limit = min(_FIRST_LIMIT, max_rows)
@@ -110,7 +112,7 @@ class OpenPack(PlacedRuns):
                 if batch.is_identified:
                     numbers, column = (column >> NUMBER_SHIFT).astype(np.uint64), column & PLACE_MASK
                     if identities is not None:
-                        of = batch.identities(column, numbers)
+                        of = batch.identities(column, numbers + np.uint64(self.copy << NUMBER_SHIFT))
                         identities.positions[begin:end], identities.paths[begin:end] = of.positions, of.paths
                 batch.join(column, edges[begin:end])
                 roots.append(batch.roots[column])

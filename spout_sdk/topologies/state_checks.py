@@ -117,7 +117,7 @@ def _not_in_json(type_: Any) -> Any:
 def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) -> str:
     if not manifest.acking:
         return "each message once at most: with at_most_once nothing is replayed"
-    reasons, free = [], []
+    reasons, free, custom = [], [], []
     for each in manifest.upstream(bolt.name):
         kind = made.get(each.name)
         kind = kind if isinstance(kind, type) else type(kind)
@@ -129,10 +129,13 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
             reasons.append(f"tuples of {each.name!r} come of several inputs")
         elif issubclass(kind, Bolt | BatchBolt):
             free.append(repr(each.name))
+        if any(of.grouping == "custom" for of in getattr(each, "subscriptions", ())):
+            custom.append(repr(each.name))
     if reasons:
         return f"replays are counted again, because {', and '.join(reasons)}"
+    exceptions = []
     if free:
-        return (
-            f"each message once; tuples that {', '.join(free)} anchors to several inputs are counted again if replayed"
-        )
-    return "each message once"
+        exceptions.append(f"tuples that {', '.join(free)} anchors to several inputs are counted again if replayed")
+    if custom:
+        exceptions.append(f"the custom grouping of {', '.join(custom)} must choose the same tasks for a replay")
+    return "; ".join(["each message once", *exceptions])

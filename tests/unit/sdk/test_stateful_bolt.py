@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from spout_sdk import (
     ArrowCollector,
     BasicBolt,
     BasicCollector,
+    CustomGrouping,
     FailTupleError,
     KafkaSpout,
     Record,
@@ -313,12 +315,29 @@ def test_with_at_most_once_a_state_changes_once_for_each_tuple() -> None:
         assert cluster.state("count") == counted(TEXT)
 
 
+class First(CustomGrouping):
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        return (0,)
+
+
+def copied() -> Topology:
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate))
+    builder.set_bolt("split", Split, tasks=2).custom_grouping("lines", First)
+    builder.set_bolt("count", Count).fields_grouping("split", "word")
+    return builder.build()
+
+
 @pytest.mark.parametrize(
     ("topology", "expected"),
     [
         (words(), {"count": "each message once"}),
         (accounts(), {"balance": "replays are counted again, because spout 'payments' is no KafkaSpout"}),
         (words("at_most_once"), {"count": "each message once at most"}),
+        (
+            copied(),
+            {"count": "each message once; the custom grouping of 'split' must choose the same tasks for a replay"},
+        ),
     ],
 )
 def test_the_builder_says_what_a_state_guarantees(topology: Topology, expected: dict[str, str]) -> None:

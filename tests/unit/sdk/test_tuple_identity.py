@@ -1,10 +1,16 @@
 """`Tuple.identity`: a text that each replay of a tuple has, and no other tuple."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
     BasicBolt,
     BasicCollector,
+    CustomGrouping,
     FailTupleError,
     KafkaSpout,
     RetryPolicy,
@@ -68,3 +74,46 @@ def test_a_replay_has_the_identity_of_the_first_attempt_and_no_other_tuple_has_i
 def test_tuples_of_a_source_without_positions_have_none() -> None:
     seen = identities(KafkaSpout("text"), sources={"lines": [("a b",)]})
     assert {identity for _, identity in seen} == {None}
+
+
+class Even(CustomGrouping):
+    """To all tasks with even numbers."""
+
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        return range(0, self.tasks, 2)
+
+
+class PassRows(ArrowBolt):
+    streams = Split.streams
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        collector.emit({"word": batch.column(0)})
+        collector.ack()
+
+
+@pytest.mark.parametrize("first", [Split, PassRows])
+@pytest.mark.parametrize(("custom", "copies"), [(None, 3), (Even, 2)])
+def test_copies_for_several_tasks_make_tuples_with_identities_of_their_own(
+    first: Any, custom: Any, copies: int
+) -> None:
+    builder = TopologyBuilder("copies")
+    builder.set_spout("lines", KafkaSpout("text", retry=RetryPolicy(delay_period=0.1)))
+    builder.set_bolt("first", first).shuffle_grouping("lines")
+    rules = builder.set_bolt("rules", Rule, tasks=3)
+    rules.custom_grouping("first", custom) if custom else rules.all_grouping("first")
+    builder.set_bolt("seen", Seen).fields_grouping("rules", "word")
+    with SimulatedCluster(builder.build(), topics={"text": 1}) as cluster:
+        cluster.produce("text", "a")
+        cluster.advance(5)
+        assert cluster.state("seen") == {"a": copies}
+        seen = cluster.bolt("seen").seen
+        assert len({identity for _, identity in seen}) == copies < len(seen)
+
+
+class Rule(BasicBolt):
+    """Each of its tasks checks a rule of its own."""
+
+    streams = Split.streams
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tuple_["word"],))
