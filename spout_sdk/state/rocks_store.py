@@ -21,6 +21,7 @@ _ABOUT_STORE: Final = SYSTEM_PREFIX + b"store"  # no record of a changelog has t
 _MS_BYTES: Final = 8
 _BLOOM_BITS: Final = 10
 _LOCKED: Final = "lock"
+_FEW: Final = 50_000
 _NO_ID: Final = "A" * 22  # the id of a topic where brokers have no ids
 
 
@@ -63,6 +64,7 @@ class RocksStore:
         self._count: int | None = 0  # of user keys; None while it is not known
         self._at_ms: int | None = None  # it has all that was committed before, but for what is behind the position
         self._loading_ms: int | None = None  # since when the changelog is read
+        self._loaded = 0  # changes since then
         self.position: int | None = None
         if (why := self._why_not_used()) is not None:
             logger.info("the store at %s is made anew: %s", path, why, extra=EACH)
@@ -116,13 +118,7 @@ class RocksStore:
         return [None if each is None else each[_MS_BYTES:] for each in self._db.get([*keys])]
 
     def apply(self, changes: Changes, position: int | None) -> None:
-        if self._count is not None and changes:
-            before = zip(changes.items(), self._db.get([*changes]), strict=True)
-            self._count += sum(
-                (value is not None) - (found is not None)
-                for (key, (value, _)), found in before
-                if not key.startswith(SYSTEM_PREFIX)
-            )
+        self._recount(changes)
         # Only the owner of a task commits.
         self._at_ms = self._now_ms()
         self._write(changes, position)
@@ -130,18 +126,35 @@ class RocksStore:
     def load(self, changes: Changes, position: int) -> None:
         if self._loading_ms is None:
             self._loading_ms = self._now_ms()
-        if changes:
+        self._loaded += len(changes)
+        # To look at each key takes longer than to count all keys at the end, unless only few are loaded.
+        if self.position is None or self._loaded > _FEW:
             self._count = None
+        self._recount(changes)
         self._write(changes, position, self._quick)
 
     def flush(self) -> None:
+        if self._loading_ms is None:
+            self._at_ms = self._now_ms()
+            self._write({}, None)
+            return
         if self._count is None:
             self._count = sum(1 for _ in self._user_keys())
         # A key that it has read since has its tombstone in the changelog for two hours from then on.
-        self._at_ms, self._loading_ms = self._loading_ms or self._now_ms(), None
-        self._write({}, self.position, self._quick)
+        self._at_ms, self._loading_ms, self._loaded = self._loading_ms, None, 0
+        self._write({}, None, self._quick)
         with self._failing():
             self._db.flush()
+
+    def _recount(self, changes: Changes) -> None:
+        """Counts the keys that changes add and delete, if the number of keys is known."""
+        if self._count is not None and changes:
+            before = zip(changes.items(), self._db.get([*changes]), strict=True)
+            self._count += sum(
+                (value is not None) - (found is not None)
+                for (key, (value, _)), found in before
+                if not key.startswith(SYSTEM_PREFIX)
+            )
 
     def _write(self, changes: Changes, position: int | None, *options: Any) -> None:
         batch = self._rocks.WriteBatch(raw_mode=True)

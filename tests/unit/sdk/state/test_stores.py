@@ -50,6 +50,10 @@ def test_what_was_loaded_is_counted_when_reading_ends(store: Store) -> None:
     store.load({b"%d" % number: (None, 0) for number in range(40, 120)}, 200)
     store.flush()
     assert (store.position, len(store)) == (200, 40)
+    store.load({b"1": (b"y", 0), b"41": (b"x", 0), b"2": (None, 0), ABOUT_KEY: (b"x", 0)}, 210)
+    store.flush()
+    store.flush()
+    assert (store.position, len(store)) == (210, 40)
     store.apply({b"1": (None, 0), b"new": (b"x", 0)}, None)
     assert len(store) == 40
 
