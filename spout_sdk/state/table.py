@@ -71,11 +71,16 @@ class StateTable:
             )
         return payload
 
-    def set(self, key: bytes, value: Any, payload: bytes | None) -> None:
-        """Changes the value of a key in the open transaction, given its payload as well; None deletes it."""
-        if self._values.get(key, _ABSENT) != value:
-            self._values[key] = value
-            self._changed[key] = payload
+    def set(self, key: bytes, value: Any, payload: bytes | None) -> bool:
+        """Changes the value of a key in the open transaction, given its payload as well; None deletes it.
+
+        Returns whether the value differs from before: an equal one is not written.
+        """
+        if self._values.get(key, _ABSENT) == value:
+            return False
+        self._values[key] = value
+        self._changed[key] = payload
+        return True
 
     @property
     def has_changes(self) -> bool:

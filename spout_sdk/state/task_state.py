@@ -92,8 +92,9 @@ class TaskState:
 
     def set(self, key: bytes, value: Any, payload: bytes | None) -> None:
         """Changes the value of a key, given its payload as well; None deletes it."""
-        self.table.set(key, value, payload)
-        if self.expires:
+        is_changed = self.table.set(key, value, payload)
+        # As in the changelog, which has the time of the last change.
+        if self.expires and (is_changed or value is None):
             self._changed_at.pop(key, None)
             if value is not None:
                 self._changed_at[key] = self._now_ms()

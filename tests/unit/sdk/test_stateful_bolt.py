@@ -305,6 +305,22 @@ def test_a_key_expires_after_its_last_change_also_after_a_kill() -> None:
         assert cluster.state("balance") == {}
 
 
+def test_an_update_that_returns_the_same_value_does_not_defer_the_expiry() -> None:
+    class First(StatefulBolt):
+        state = keyed_state(int, expire_after=60)
+
+        def update(self, value: int, tuple_: Tuple) -> int:
+            return value or tuple_["cents"]
+
+    with paid(("ann", 1, 5), bolt=First) as cluster:
+        cluster.advance(40)
+        cluster.feed("payments", ("ann", 1, 7))
+        cluster.advance(15)
+        assert cluster.state("balance") == {("ann", 1): 5}
+        cluster.advance(10)
+        assert cluster.state("balance") == {}
+
+
 def test_with_at_most_once_a_state_changes_once_for_each_tuple() -> None:
     with SimulatedCluster(words("at_most_once")) as cluster:
         for line in TEXT:
