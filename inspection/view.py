@@ -19,7 +19,7 @@ from inspection.tracks import (
     task_loads,
 )
 from spout_sdk.statistics.stats import Stats
-from spout_sdk.windows.adapter import LATE
+from spout_sdk.windows.late_tuples import LATE
 from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.process_stats import StatsRecord
 

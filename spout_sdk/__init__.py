@@ -65,10 +65,14 @@ from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
 from spout_sdk.state.spec import keyed_state
 from spout_sdk.state.view import StateEntry, StateView
 from spout_sdk.statistics.stats import Counters, Stats
-from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
+from spout_sdk.topologies.bolt_declarer import BoltDeclarer
+from spout_sdk.topologies.builder import TopologyBuilder
+from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.windows.aggregates import Aggregate, count, fold, greatest, least, mean, total
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
 from spout_sdk.windows.policies import Window
-from spout_sdk.windows.specs import WindowSpec, sliding, tumbling
+from spout_sdk.windows.specs import WindowSpec, session, sliding, tumbling
+from spout_sdk.windows.time_windows import TimeWindow
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 from tuple_tree.routing import CustomGrouping
@@ -76,6 +80,8 @@ from tuple_tree.streams import Stream, declare
 
 __all__ = [
     "AccessError",
+    "Aggregate",
+    "AggregateBolt",
     "ArrowBolt",
     "ArrowCollector",
     "AsyncBolt",
@@ -122,6 +128,7 @@ __all__ = [
     "TaskContext",
     "TaskHook",
     "TaskId",
+    "TimeWindow",
     "TooManyFailuresError",
     "TopicsError",
     "Topology",
@@ -134,9 +141,16 @@ __all__ = [
     "WindowCollector",
     "WindowSpec",
     "WindowedBolt",
+    "count",
     "declare",
+    "fold",
+    "greatest",
     "keyed_state",
+    "least",
     "load_topology",
+    "mean",
+    "session",
     "sliding",
+    "total",
     "tumbling",
 ]

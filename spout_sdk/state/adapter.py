@@ -1,6 +1,6 @@
 """Calls a `StatefulBolt`: each tuple changes the value of its key once, and emits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.bolt import StatefulBolt
 from spout_sdk.state.task_state import TaskState
+from tuple_tree.state_records import KeyCodec
 
 REPLAYED: Final = "replayed tuples"
 """The user counter of tuples that the state had applied before, and which changed nothing."""
@@ -24,7 +25,7 @@ class StateAdapter(BasicAdapter):
         super().__init__(bolt, task, collector, *rest)
         self.state = TaskState(bolt, task)
         self._update, self._emit = bolt.update, bolt.emit
-        self._keys = KeysOfTuples(self.state)
+        self._keys = KeysOfTuples(self.state.keys, self.state.key_fields)
 
     @property
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
@@ -51,12 +52,12 @@ class StateAdapter(BasicAdapter):
 class KeysOfTuples:
     """The key of a tuple: its bytes, and what users get: the value of the field, or a tuple of several."""
 
-    def __init__(self, state: TaskState) -> None:
-        self._encode = state.keys.encode
-        self._is_text = state.keys.is_text
-        self._fields = state.key_fields
+    def __init__(self, keys: KeyCodec, fields: Mapping[tuple[str, str], Sequence[str]]) -> None:
+        self._encode = keys.encode
+        self._is_text = keys.is_text
+        self._fields = fields
         self._getters: dict[InputStream, Callable[[Any], Any]] = {}
-        self._is_single = len(state.keys.names) == 1
+        self._is_single = len(keys.names) == 1
 
     def __call__(self, tuple_: Tuple) -> tuple[bytes, Any]:
         stream = tuple_.pack.stream

@@ -16,6 +16,7 @@ from spout_sdk.state.done_positions import DonePositions
 from spout_sdk.state.restore import Restorer
 from spout_sdk.state.stores import Store
 from spout_sdk.state.task_state import TaskState
+from spout_sdk.state.watermarks import SourceOffsets
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.state_records import shown
 
@@ -95,6 +96,7 @@ class ProcessStates(NoStates):
         self._done_positions = DonePositions(topology, bolt, kafka)
         self._clock = clock
         self._done: dict[int, DoneSet] = {}
+        self._offsets: Mapping[int, SourceOffsets] = self._done_positions.offsets
         self._stores: dict[int, Store] = {}
         self._states: dict[int, TaskState] = {}
         self._expire_at = clock() + _EXPIRY_SECONDS
@@ -116,6 +118,8 @@ class ProcessStates(NoStates):
         for task, state in states.items():
             state.begin(self._stores[task], restorer.about)
             state.learn(self._done)
+            if self._offsets:
+                state.learn_offsets(self._offsets, self._clock())
         self._states |= states
 
     def look(self, now: float) -> None:
@@ -123,13 +127,18 @@ class ProcessStates(NoStates):
             self._expire_at = now + _EXPIRY_SECONDS
             for state in self._states.values():
                 state.expire()
-        if (done := self._done_positions.look(now)) is None:
-            return
-        self._done |= done
+        if (done := self._done_positions.look(now)) is not None:
+            self._done |= done
+            for state in self._states.values():
+                state.learn(done)
+            # Also if no tuple comes any more.
+            self._has_deletions = any(state.applied.has_changes for state in self._states.values())
+        if (offsets := self._done_positions.offsets) is not self._offsets:
+            self._offsets = offsets
+            for state in self._states.values():
+                state.learn_offsets(offsets, now)
         for state in self._states.values():
-            state.learn(done)
-        # Also if no tuple comes any more.
-        self._has_deletions = any(state.applied.has_changes for state in self._states.values())
+            state.look(now)
 
     def write(self, sink: TransactionProducer) -> None:
         if self._clock() >= self._ask_at:
@@ -141,6 +150,9 @@ class ProcessStates(NoStates):
                 if (refused := sink.produce(state.topic, task, key, value, [])) is not None:
                     what = f"the state of key {shown(key)}"
                     raise DeliveryError(what, state.topic, task, refused)
+            for topic, key, value in state.messages():
+                if (refused := sink.produce(topic, task, key, value, [])) is not None:
+                    raise DeliveryError(f"the result of a window of key {shown(key)}", topic, task, refused)
 
     def committed(self) -> None:
         ends, self._ends = self._ends, {}

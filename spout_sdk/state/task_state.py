@@ -12,6 +12,7 @@ from spout_sdk.state.applied import Applied
 from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.state.stores import Store
 from spout_sdk.state.table import StateTable
+from spout_sdk.state.watermarks import SourceOffsets
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import NO_IDS, IdColumn
@@ -163,6 +164,16 @@ class TaskState:
     def learn(self, done: Mapping[int, DoneSet]) -> None:
         """Which source positions are done, by what the spouts have committed."""
         self.applied.learn(done)
+
+    def learn_offsets(self, offsets: Mapping[int, SourceOffsets], now: float) -> None:
+        """Which offsets of source partitions the spouts have committed, and where these end."""
+
+    def look(self, now: float) -> None:
+        """Called in each turn of the loop: what changes the state without a tuple."""
+
+    def messages(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yields the messages of the transaction that ends now: topic, key and value; the partition is the task."""
+        yield from ()
 
     def _note(self) -> None:
         """Notes the tuples of the record that were applied."""

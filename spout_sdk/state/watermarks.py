@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tuple_tree.errors import StateRecordError
+from tuple_tree.positions import PARTITION_BITS
 
 DEFAULT_IDLE_SECONDS: Final = 20.0
 _MOST_OPEN: Final = 1024  # offsets of a partition that are kept
@@ -112,7 +113,8 @@ class Watermarks:
         lag_ms: by how much messages of a partition may be out of order.
         idle_after: seconds.
         streams: streams whose tuples never have an identity.
-        has_partitions: whether tuples of source partitions may come; there is no watermark before `learn`.
+        spouts: indices of the spouts whose partitions are sources; if there are any, there is no watermark before
+            `learn`.
         now: the task's clock, in seconds.
 
     Attributes:
@@ -120,13 +122,14 @@ class Watermarks:
     """
 
     def __init__(
-        self, lag_ms: int, idle_after: float, streams: Iterable[str] = (), *, has_partitions: bool = True, now: float
+        self, lag_ms: int, idle_after: float, *, streams: Iterable[str] = (), spouts: Iterable[int] = (), now: float
     ) -> None:
         self._lag_ms = lag_ms
         self._idle_after = idle_after
         self._partitions: dict[int, _Source] = {}
         self._streams = {name: _Source(now, is_known=True) for name in streams}
-        self._is_ready = not has_partitions
+        self._spouts = frozenset(spouts)
+        self._is_ready = not self._spouts
         self.value: int | None = None
 
     def see(self, partition: int, offset: int, time: int, now: float) -> None:
@@ -143,7 +146,7 @@ class Watermarks:
         source.seen_at, source.time = now, _later(source.time, time)
 
     def learn(self, partitions: Mapping[int, SourceOffsets], now: float) -> None:
-        """What is known of all source partitions whose tuples may come.
+        """What is known of the source partitions whose tuples may come.
 
         The ends must have been asked for after the commits: then a message that is older than a committed one of
         another partition is before its end, and its partition is not idle.
@@ -157,9 +160,6 @@ class Watermarks:
                 source.done_since = None
             elif source.done_since is None:
                 source.done_since = now
-        for key, source in self._partitions.items():
-            if key not in partitions and not source.offsets:
-                source.is_known = False  # it was removed from the topology
 
     def advance(self, now: float) -> bool:
         """Computes the watermark; returns whether it has advanced."""
@@ -210,6 +210,8 @@ class Watermarks:
             self.value = None if value is None else int(value)
             for key, (time, *seen) in read["partitions"].items():
                 source = self._partition(int(key), now)
+                # Others are of spouts that the topology does not have any more.
+                source.is_known = int(key) >> PARTITION_BITS in self._spouts
                 source.time = None if time is None else int(time)
                 if seen:
                     source.see(int(seen[0]), int(seen[1]))

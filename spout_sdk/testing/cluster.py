@@ -71,8 +71,11 @@ class SimulatedCluster(Readable):
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
         known = dict.fromkeys(chain(self.topology.kafka_targets.values(), *self.topology.kafka_sources.values()), 1)
+        own = topic_specs(manifest)
+        # The results of windows are the source of a spout.
         others = [TopicSpec(name, partitions, {}) for name, partitions in {**known, **(topics or {})}.items()]
-        self.broker = MemoryBroker([*topic_specs(manifest), *others], lambda: self.clock.broker_ms)
+        specs = [*(each for each in others if each.name not in {spec.name for spec in own}), *own]
+        self.broker = MemoryBroker(specs, lambda: self.clock.broker_ms)
         self._step_ms = _millis("step", step)
         self._closed = False
         self._chance = Chance(seed)

@@ -1,4 +1,5 @@
 """Topologies as users build them.
 
-- `builder`: `TopologyBuilder`; `checks`, `bolt_options`, `async_checks`, `window_checks`, `state_checks`: its checks.
+- `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt.
+- `checks`, `bolt_options`, `async_checks`, `window_checks`, `state_checks`, `aggregate_checks`: checks of the builder.
 """

@@ -21,7 +21,9 @@ from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
+from spout_sdk.topologies.aggregate_checks import ResultsSpouts, check_aggregate_bolt, check_sources
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
+from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries
 from spout_sdk.topologies.checks import (
     check_component,
@@ -35,119 +37,38 @@ from spout_sdk.topologies.checks import (
 )
 from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.topologies.window_checks import check_windows
+from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
     BoltManifest,
-    Grouping,
     Guarantee,
     Manifest,
     SpoutManifest,
-    Subscription,
 )
 from tuple_tree.names import check_name
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomFactory
-from tuple_tree.streams import DEFAULT_STREAM, Stream
+from tuple_tree.streams import Stream
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Makes the instance of a task; of an external component, a function for what runs it."""
 
 _SPOUTS: Final = (Spout, KafkaSpout)
-_BOLTS: Final = (Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt, StatefulBolt, StatefulArrowBolt, WindowedBolt)
+_BOLTS: Final = (
+    Bolt,
+    BasicBolt,
+    BatchBolt,
+    ArrowBolt,
+    AsyncBolt,
+    StatefulBolt,
+    StatefulArrowBolt,
+    AggregateBolt,
+    WindowedBolt,
+)
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
 _TRANSACTION_TUPLES: Final = 100  # of a record with `exactly_once`, unless given
-
-
-class BoltDeclarer:
-    """Declares what a bolt receives; each method adds a subscription and returns the declarer.
-
-    Attributes:
-        subscriptions: what was declared so far.
-        groupings: the custom ones of them.
-        even_shuffles: shuffle groupings that do not follow the load: emitting component, stream and bolt.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.subscriptions: tuple[Subscription, ...] = ()
-        self.groupings: dict[tuple[str, str, str], CustomFactory] = {}
-        self.even_shuffles: set[tuple[str, str, str]] = set()
-
-    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM, *, load_aware: bool = True) -> "BoltDeclarer":
-        """Spreads the tuples of a stream over the bolt's tasks: evenly, unless the load of the tasks differs.
-
-        Args:
-            source: the component that emits.
-            stream: one of its streams.
-            load_aware: whether slow tasks receive less, by the statistics that tasks publish; False for a round robin
-                in any case. A component in Spark spreads evenly.
-        """
-        if not load_aware:
-            self.even_shuffles.add((source, stream, self._name))
-        return self._subscribe(source, stream, "shuffle")
-
-    def fields_grouping(self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Tuples with equal values in these fields go to the same task.
-
-        The fields must be text, bytes, integers or booleans.
-        """
-        return self._subscribe(source, stream, "fields", fields)
-
-    def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """All tuples go to the bolt's lowest task."""
-        return self._subscribe(source, stream, "global")
-
-    def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Every task receives a copy of every tuple."""
-        return self._subscribe(source, stream, "all")
-
-    def partial_key_grouping(
-        self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM
-    ) -> "BoltDeclarer":
-        """Tuples with equal values in these fields go to one of two tasks, to that which was sent less.
-
-        The load is even where few values are frequent; what is kept by field has to be merged downstream.
-        """
-        return self._subscribe(source, stream, "partial_key", fields)
-
-    def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """As `shuffle_grouping`: all tuples pass through Kafka, so no task is nearer than another."""
-        return self._subscribe(source, stream, "local_or_shuffle")
-
-    def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Any task will do; as `shuffle_grouping`."""
-        return self._subscribe(source, stream, "none")
-
-    def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """The component that emits names the task, with `emit_direct`; the stream must be declared `direct`."""
-        return self._subscribe(source, stream, "direct")
-
-    def custom_grouping(self, source: str, factory: CustomFactory, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """A grouping of your own.
-
-        Args:
-            source: the component that emits.
-            factory: a `CustomGrouping` class, or a callable without arguments that returns one, called once for each
-                task that emits.
-            stream: one of the source's.
-        """
-        if isinstance(factory, type):
-            check_signatures(f"custom grouping of bolt {self._name!r}", factory)
-        self.groupings[source, stream, self._name] = factory
-        return self._subscribe(source, stream, "custom")
-
-    def _subscribe(
-        self, source: str, stream: str, grouping: Grouping, fields: Sequence[str] | str = ()
-    ) -> "BoltDeclarer":
-        if any((known.source, known.stream) == (source, stream) for known in self.subscriptions):
-            raise TopologyError(
-                f"bolt {self._name!r} subscribes twice to stream {stream!r} of {source!r}: keep one grouping"
-            )
-        fields = (fields,) if isinstance(fields, str) else tuple(fields)
-        self.subscriptions += (Subscription(source=source, stream=stream, grouping=grouping, fields=fields),)
-        return self
 
 
 class TopologyBuilder:
@@ -313,7 +234,9 @@ class TopologyBuilder:
                 f"bolt {name!r} is external and given on_exception, max_consecutive_failures, tick_interval or another "
                 "option that only bolts of the SDK have: leave them out"
             )
-        check_options(name, options, self._made[name])
+        if isinstance(made := self._made[name], AggregateBolt):
+            check_aggregate_bolt(name, made)
+        check_options(name, options, made)
         self._options[name] = options
         check_ticks(name, self._made[name], tick_interval)
         tasks = check_count(f"tasks of bolt {name!r}", tasks)
@@ -329,6 +252,13 @@ class TopologyBuilder:
         """
         if not self._spouts:
             raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
+        results = ResultsSpouts.of(
+            *(self._name, [(bolt, declarer.subscriptions) for bolt, declarer in self._bolts], self._made),
+            *(self._timeout_ms, self._max_pending or _MAX_PENDING),
+        )
+        spouts, made = [*self._spouts, *results.spouts], {**self._made, **results.made}
+        for number, name in enumerate(results.made, 1 + len(self._spouts)):
+            check_kafka_spout(made[name], number, self._guarantee)
         bolts = []
         groupings: dict[tuple[str, str, str], CustomFactory] = {}
         even_shuffles: set[tuple[str, str, str]] = set()
@@ -338,13 +268,13 @@ class TopologyBuilder:
                     f"bolt {bolt.name!r} receives nothing: call shuffle_grouping() or another grouping on "
                     f"what set_bolt({bolt.name!r}, ...) returns"
                 )
-            bolts.append(bolt.model_copy(update={"subscriptions": declarer.subscriptions}))
-            groupings |= declarer.groupings
-            even_shuffles |= declarer.even_shuffles
-        tick_ms = default_tick_ms(self._spouts) if self._tick_ms is None else self._tick_ms
+            bolts.append(bolt.model_copy(update={"subscriptions": results.subscriptions(declarer.subscriptions)}))
+            groupings |= {results.key(key): grouping for key, grouping in declarer.groupings.items()}
+            even_shuffles |= {*map(results.key, declarer.even_shuffles)}
+        tick_ms = default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms
         age_ms = self._max_age_ms
         if age_ms is None:
-            age_ms = default_tree_age_ms(self._spouts, tick_ms, self._guarantee, self._made)
+            age_ms = default_tree_age_ms(spouts, tick_ms, self._guarantee, made)
         with as_topology_error():
             manifest = Manifest.of(
                 topology=self._name,
@@ -352,28 +282,29 @@ class TopologyBuilder:
                 ack_partitions=self._ack_partitions,
                 tick_ms=tick_ms,
                 max_tree_age_ms=age_ms,
-                components=(*self._spouts, *bolts),
+                components=(*spouts, *bolts),
             )
-        manifest = with_states(manifest, self._made)
+        manifest = with_states(manifest, made)
+        check_sources(manifest, made)
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
             check_retries(manifest, bolt.name, self._options[bolt.name])
-        acks_ahead = check_windows(manifest, self._made) or any(bolt.external for bolt in bolts)
-        targets = {name: made.topic for name, made in self._made.items() if isinstance(made, KafkaBolt)}
+        acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
+        targets = {name: each.topic for name, each in made.items() if isinstance(each, KafkaBolt)}
         return Topology(
             manifest,
-            dict(self._factories),
+            {**self._factories, **results.made},
             dict(self._options),
             groupings,
             tuple(self._hooks),
-            {name: made.topics for name, made in self._made.items() if isinstance(made, KafkaSpout)},
+            {name: each.topics for name, each in made.items() if isinstance(each, KafkaSpout)},
             {name: topic for name, topic in targets.items() if isinstance(topic, str)},
             self._pack_tuples,
             acks_ahead,
             frozenset(even_shuffles),
-            longest_stop(manifest, self._made),
-            state_guarantees(manifest, self._made),
+            longest_stop(manifest, made),
+            state_guarantees(manifest, made),
         )
 
     def _add(

@@ -8,9 +8,12 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.state.bolt import AnyStatefulBolt, StatefulArrowBolt
 from spout_sdk.state.spec import StateSpec, spec_of
+from spout_sdk.topologies.aggregate_checks import window_spec, windowed
+from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
-from tuple_tree.streams import Field
+from tuple_tree.names import results_topic
+from tuple_tree.streams import DEFAULT_STREAM, Field
 
 _NOT_JSON: Final = frozenset({"bytes", "fixed"})
 _INTEGERS: Final = ("int", "long")
@@ -18,7 +21,8 @@ _INTEGERS: Final = ("int", "long")
 
 def with_states(manifest: Manifest, made: Mapping[str, Any]) -> Manifest:
     """The manifest with the states of bolts; raises `TopologyError` if one is invalid."""
-    specs = {name: spec for name, bolt in made.items() if (spec := _spec(name, bolt)) is not None}
+    bolts = {each.name: each for each in manifest.bolts}
+    specs = {name: spec for name in bolts if (spec := _spec(manifest, bolts[name], made[name])) is not None}
     if not specs:
         return manifest
     components = [
@@ -35,8 +39,11 @@ def state_guarantees(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, s
     return {bolt.name: _guarantee(manifest, bolt, made) for bolt in manifest.bolts if bolt.state is not None}
 
 
-def _spec(name: str, bolt: Any) -> StateSpec | None:
+def _spec(manifest: Manifest, declarer: BoltManifest, bolt: Any) -> StateSpec | None:
     """The state of a bolt; None if it has none."""
+    name = declarer.name
+    if isinstance(bolt, AggregateBolt):
+        return window_spec(manifest, declarer, bolt)
     if not (isinstance(bolt, AnyStatefulBolt) or (isinstance(bolt, type) and issubclass(bolt, AnyStatefulBolt))):
         return None
     declared = getattr(bolt, "state", None)
@@ -90,7 +97,17 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
             "with codec arrow, or use a StatefulBolt"
         )
     expire = None if spec.expire_after is None else max(1, round(1000 * spec.expire_after))
-    return StateManifest(value=spec.value, is_single=spec.is_single, key=key, expire_after_ms=expire)
+    state = StateManifest(value=spec.value, is_single=spec.is_single, key=key, expire_after_ms=expire)
+    if not isinstance(made, AggregateBolt):
+        return state
+    if made.emit_on == "close":
+        for field in manifest.stream(bolt.name, DEFAULT_STREAM).fields:
+            if missing := _not_in_json(field.type):
+                raise TopologyError(
+                    f"the results of bolt {bolt.name!r} have field {field.name!r} of type {missing}, which JSON, the "
+                    f"codec of topic {results_topic(manifest.topology, bolt.name)}, lacks: use text or a number"
+                )
+    return windowed(manifest, bolt, made, state)
 
 
 def _kind(field: Field) -> str:

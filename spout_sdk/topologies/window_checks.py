@@ -42,7 +42,7 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
         if manifest.guarantee == "exactly_once":
             _check_metadata(bolt, spec)
         if spec.timestamp is not None:
-            _check_event_time(manifest, bolt, spec)
+            check_event_time(manifest, bolt, spec)
         elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
             raise TopologyError(
                 f"bolt {bolt.name!r} with {spec} goes by when its task executes a tuple, which is another time after a "
@@ -86,7 +86,8 @@ def _check_metadata(bolt: BoltManifest, spec: WindowSpec) -> None:
         )
 
 
-def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:
+def check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:
+    """Checks the field of the time, and the stream of late tuples; raises `TopologyError`."""
     late: dict[str, Any] = {}
     if spec.late_stream is not None:
         streams = {stream.name: {field.name: field.type for field in stream.fields} for stream in bolt.streams}
@@ -106,7 +107,7 @@ def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) 
                 f"{where} does not have: declare fields that all its inputs have"
             )
         for field, wanted in late.items():
-            if not _takes(wanted, types[field]):
+            if not takes(wanted, types[field]):
                 raise TopologyError(
                     f"bolt {bolt.name!r} sends late tuples to stream {spec.late_stream!r}, whose field {field!r} is of "
                     f"type {wanted}, and {where} has {field}: {types[field]}: declare the type of its inputs"
@@ -119,7 +120,7 @@ def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) 
             )
 
 
-def _takes(wanted: Any, given: Any) -> bool:
+def takes(wanted: Any, given: Any) -> bool:
     """Whether a field of one Avro type takes every value of another."""
     wanted, given = (each if isinstance(each, list) else [each] for each in (wanted, given))
     return all(branch in wanted or any(wider in wanted for wider in _WIDER.get(str(branch), ())) for branch in given)

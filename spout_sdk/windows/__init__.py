@@ -1,12 +1,21 @@
-"""Windows: bolts that work on many tuples at a time, and ack each when it leaves its last window.
+"""Windows: bolts that work on many tuples at a time.
 
-- `specs`: `tumbling` and `sliding`, what a bolt declares.
-- `time_windows`, `aggregates`: of windows on state.
+- `specs`: `tumbling`, `sliding` and `session`, what a bolt declares.
+- `late_tuples`: tuples that come when all their windows have closed.
+
+A `WindowedBolt` gets the tuples of a window, and acks each when it leaves its last:
+
 - `policies`: when a window closes and what is in it.
 - `fold`: the windows of a task as a function of its inputs.
-- `aggregates`: how each tuple changes the value of its key and window.
-- `time_windows`: which windows a time is in, and when each may be closed.
 - `bolt`: `WindowedBolt`; `adapter`: how a task calls it, which is registered here.
+
+An `AggregateBolt` has a value for each key and window in its state:
+
+- `time_windows`: which windows a time is in; `open_windows`: which are open.
+- `aggregates`: how tuples change values; `window_values`: of aggregates, or of a state of the user's own.
+- `window_state`: the state of a task, the watermark, and results.
+- `aggregate_bolt`: `AggregateBolt`; `state_adapter`: how a task calls it, which is registered here.
 """
 
-import spout_sdk.windows.adapter  # noqa: F401 - registers itself
+import spout_sdk.windows.adapter
+import spout_sdk.windows.state_adapter  # noqa: F401 - both register themselves

@@ -1,11 +1,9 @@
 """Calls a `WindowedBolt`: puts tuples into its windows, and acks each when it leaves its last."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_clients.repeated_lines import EACH, SECONDS, get_logger
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
@@ -15,13 +13,11 @@ from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
 from spout_sdk.windows.fold import NOWHERE, WindowFold
+from spout_sdk.windows.late_tuples import LateTuples
 from spout_sdk.windows.policies import SECOND, Window
 
-logger = get_logger("spout_sdk.windows")
-
-# User counters: tuples that left without having been in any window, and tuples that came when all had closed.
 UNSEEN: Final = "in no window"
-LATE: Final = "late tuples"
+"""The user counter of tuples that left without having been in any window."""
 
 
 @adapter_of.register(WindowedBolt)
@@ -106,11 +102,9 @@ class WindowEffects:
         self._failures = failures
         self._context = context
         self._carries = context.manifest.guarantee == "exactly_once"
-        self._late, self._log_late_at = 0, -math.inf
-        self._late_stream = bolt.window.late_stream
-        self._late_fields: Sequence[str] = ()
-        if self._late_stream is not None:
-            self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
+        self._late = LateTuples(
+            context, bolt.window.late_stream, "Make the lag as large as their sources drift apart, with_lag()"
+        )
         self.ack = outcomes.ack
         self.skip = outcomes.skip
         self.reset_timeout = outcomes.reset_timeout
@@ -143,26 +137,5 @@ class WindowEffects:
 
     def late(self, tuple_: Tuple) -> None:
         """Acks a tuple that came when all its windows had closed."""
-        self._context.count(LATE)
-        if self._late_stream is None:
-            self._log_late(tuple_)
-        else:
-            values = [tuple_[field] for field in self._late_fields]
-            self._collector.emit(values, anchors=tuple_, stream=self._late_stream)
+        self._late.take(tuple_, lambda values, stream: self._collector.emit(values, anchors=tuple_, stream=stream))
         self._collector.ack(tuple_)
-
-    def _log_late(self, tuple_: Tuple) -> None:
-        self._late += 1
-        if (now := self._context.now()) < self._log_late_at:
-            return
-        logger.warning(
-            "%s/%d: %d late tuples, the last at offset %d, came when all their windows had closed; they are acked and "
-            "in no window. Make the lag as large as their sources drift apart, with_lag(), or send late tuples to a "
-            "stream, with_late_tuple_stream()",
-            self._context.component,
-            self._context.task,
-            self._late,
-            tuple_.offset,
-            extra=EACH,
-        )
-        self._late, self._log_late_at = 0, now + SECONDS

@@ -129,13 +129,17 @@ class WindowSpec:
 
     def time_of(self, tuple_: Tuple) -> int:
         """The timestamp of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is no whole number."""
+        return self.milliseconds_of(tuple_) * _MILLISECOND
+
+    def milliseconds_of(self, tuple_: Tuple) -> int:
+        """The timestamp of a tuple, in milliseconds since the epoch; raises `TypeError` if it is no whole number."""
         source = self.timestamp
         millis = tuple_[source] if isinstance(source, str) else source(tuple_)  # type: ignore[misc]  # there is one
         if not isinstance(millis, int) or not -(2**63) <= millis < 2**63:
             raise TypeError(
                 f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number of 64 bits"
             )
-        return millis * _MILLISECOND
+        return millis
 
     @property
     def is_tumbling(self) -> bool:

@@ -15,7 +15,7 @@ IDLE = 20.0
 
 
 def watermarks(*, lag_ms: int = 0, now: float = 0.0, streams: tuple[str, ...] = ()) -> Watermarks:
-    return Watermarks(lag_ms, IDLE, streams, has_partitions=not streams, now=now)
+    return Watermarks(lag_ms, IDLE, streams=streams, spouts=() if streams else (0,), now=now)
 
 
 def test_it_is_the_greatest_time_before_the_committed_offset() -> None:
@@ -123,9 +123,19 @@ def test_it_continues_from_its_record() -> None:
     assert after.value == 1_300
 
 
-def test_a_partition_of_the_record_that_the_topology_does_not_read_any_more_holds_nothing_back() -> None:
+def test_a_partition_of_the_record_of_which_nothing_is_learnt_holds_everything_back() -> None:
     marks = watermarks()
     marks.see(7, 0, 1_000, 0.0)
+    after = watermarks()
+    after.restore(marks.to_json(), 0.0)
+    after.see(8, 0, 2_000, 0.0)
+    after.learn({8: SourceOffsets(1, 1)}, 0.0)  # partition 7 has no leader
+    assert not after.advance(0.0)
+
+
+def test_a_partition_of_a_spout_that_the_topology_does_not_have_any_more_holds_nothing_back() -> None:
+    marks = watermarks()
+    marks.see(1 << 12, 0, 1_000, 0.0)
     after = watermarks()
     after.restore(marks.to_json(), 0.0)
     after.see(8, 0, 2_000, 0.0)

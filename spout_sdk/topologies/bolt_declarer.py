@@ -1,0 +1,99 @@
+"""`BoltDeclarer`: the subscriptions of a bolt."""
+
+from collections.abc import Sequence
+
+from spout_sdk.api.signatures import check_signatures
+from spout_sdk.errors import TopologyError
+from tuple_tree.manifest import Grouping, Subscription
+from tuple_tree.routing import CustomFactory
+from tuple_tree.streams import DEFAULT_STREAM
+
+
+class BoltDeclarer:
+    """Declares what a bolt receives; each method adds a subscription and returns the declarer.
+
+    Attributes:
+        subscriptions: what was declared so far.
+        groupings: the custom ones of them.
+        even_shuffles: shuffle groupings that do not follow the load: emitting component, stream and bolt.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.subscriptions: tuple[Subscription, ...] = ()
+        self.groupings: dict[tuple[str, str, str], CustomFactory] = {}
+        self.even_shuffles: set[tuple[str, str, str]] = set()
+
+    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM, *, load_aware: bool = True) -> "BoltDeclarer":
+        """Spreads the tuples of a stream over the bolt's tasks: evenly, unless the load of the tasks differs.
+
+        Args:
+            source: the component that emits.
+            stream: one of its streams.
+            load_aware: whether slow tasks receive less, by the statistics that tasks publish; False for a round robin
+                in any case. A component in Spark spreads evenly.
+        """
+        if not load_aware:
+            self.even_shuffles.add((source, stream, self._name))
+        return self._subscribe(source, stream, "shuffle")
+
+    def fields_grouping(self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Tuples with equal values in these fields go to the same task.
+
+        The fields must be text, bytes, integers or booleans.
+        """
+        return self._subscribe(source, stream, "fields", fields)
+
+    def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """All tuples go to the bolt's lowest task."""
+        return self._subscribe(source, stream, "global")
+
+    def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Every task receives a copy of every tuple."""
+        return self._subscribe(source, stream, "all")
+
+    def partial_key_grouping(
+        self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM
+    ) -> "BoltDeclarer":
+        """Tuples with equal values in these fields go to one of two tasks, to that which was sent less.
+
+        The load is even where few values are frequent; what is kept by field has to be merged downstream.
+        """
+        return self._subscribe(source, stream, "partial_key", fields)
+
+    def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """As `shuffle_grouping`: all tuples pass through Kafka, so no task is nearer than another."""
+        return self._subscribe(source, stream, "local_or_shuffle")
+
+    def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Any task will do; as `shuffle_grouping`."""
+        return self._subscribe(source, stream, "none")
+
+    def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """The component that emits names the task, with `emit_direct`; the stream must be declared `direct`."""
+        return self._subscribe(source, stream, "direct")
+
+    def custom_grouping(self, source: str, factory: CustomFactory, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """A grouping of your own.
+
+        Args:
+            source: the component that emits.
+            factory: a `CustomGrouping` class, or a callable without arguments that returns one, called once for each
+                task that emits.
+            stream: one of the source's.
+        """
+        if isinstance(factory, type):
+            check_signatures(f"custom grouping of bolt {self._name!r}", factory)
+        self.groupings[source, stream, self._name] = factory
+        return self._subscribe(source, stream, "custom")
+
+    def _subscribe(
+        self, source: str, stream: str, grouping: Grouping, fields: Sequence[str] | str = ()
+    ) -> "BoltDeclarer":
+        if any((known.source, known.stream) == (source, stream) for known in self.subscriptions):
+            raise TopologyError(
+                f"bolt {self._name!r} subscribes twice to stream {stream!r} of {source!r}: keep one grouping"
+            )
+        fields = (fields,) if isinstance(fields, str) else tuple(fields)
+        self.subscriptions += (Subscription(source=source, stream=stream, grouping=grouping, fields=fields),)
+        return self

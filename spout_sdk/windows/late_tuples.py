@@ -1,0 +1,59 @@
+"""Tuples that come when all their windows have closed: to a stream, or logged."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kafka_clients.repeated_lines import EACH, SECONDS, get_logger
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.tuples import Tuple
+
+logger = get_logger("spout_sdk.windows")
+
+LATE: Final = "late tuples"
+"""The user counter of tuples that came when all their windows had closed."""
+
+
+class LateTuples:
+    """The late tuples of a task.
+
+    Args:
+        context: of the task.
+        stream: where they go; None for nowhere.
+        advice: what a user can do about them, the end of a sentence.
+
+    Attributes:
+        stream: as given.
+        fields: of the stream.
+    """
+
+    def __init__(self, context: TaskContext, stream: str | None, advice: str) -> None:
+        self._context = context
+        self._advice = advice
+        self.stream = stream
+        self.fields: Sequence[str] = ()
+        if stream is not None:
+            self.fields = context.manifest.stream(context.component, stream).field_names
+        self._unlogged, self._log_at = 0, -math.inf
+
+    def take(self, tuple_: Tuple, emit: Callable[[Sequence[Any], str], object]) -> None:
+        """Emits a tuple to the stream, anchored to itself, or logs it."""
+        if self.stream is not None:
+            emit([tuple_[field] for field in self.fields], self.stream)
+        self.count(1, tuple_.offset)
+
+    def count(self, tuples: int, offset: int) -> None:
+        """Counts late tuples, which `take` does too; without a stream they are logged, with the offset of the last."""
+        self._context.count(LATE, tuples)
+        if self.stream is not None:
+            return
+        self._unlogged += tuples
+        if (now := self._context.now()) < self._log_at:
+            return
+        logger.warning(
+            "%s/%d: %d late tuples, the last at offset %d, came when all their windows had closed; they are acked and "
+            "in no window. %s, or send late tuples to a stream, with_late_tuple_stream()",
+            *(self._context.component, self._context.task, self._unlogged, offset, self._advice),
+            extra=EACH,
+        )
+        self._unlogged, self._log_at = 0, now + SECONDS

@@ -1,0 +1,82 @@
+"""Which windows of a task are open, and when each may close. No clock, no I/O."""
+
+from heapq import heappop, heappush
+from typing import Final
+
+from spout_sdk.windows.time_windows import TimeWindow
+from tuple_tree.routing import SEPARATOR
+
+
+class OpenWindows:
+    """The keys of open windows, by the watermark at which they close."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, dict[bytes, None]] = {}  # in the order in which they came
+        self._times: list[int] = []  # a heap
+
+    def add(self, key: bytes, closes_at: int) -> None:
+        """A window is open."""
+        keys = self._keys.get(closes_at)
+        if keys is None:
+            keys = self._keys[closes_at] = {}
+            heappush(self._times, closes_at)
+        keys[key] = None
+
+    def remove(self, key: bytes, closes_at: int) -> None:
+        """A window is not open any more."""
+        self._keys[closes_at].pop(key, None)
+
+    def due(self, watermark: int, most: int) -> list[bytes]:
+        """Removes and returns windows that close by now, `most` of them at most, the earliest first."""
+        found: list[bytes] = []
+        while self._times and (at := self._times[0]) <= watermark:
+            keys = self._keys[at]
+            while keys and len(found) < most:
+                found.append(key := next(iter(keys)))
+                del keys[key]
+            if keys:
+                break
+            heappop(self._times)
+            del self._keys[at]
+        return found
+
+    def __len__(self) -> int:
+        return sum(map(len, self._keys.values()))
+
+
+class Sessions:
+    """The open sessions of each key, by the bytes of the key without the start of the window."""
+
+    def __init__(self) -> None:
+        self._of: dict[bytes, list[TimeWindow]] = {}
+
+    def joined(self, key: bytes, time: int, gap: int) -> list[TimeWindow]:
+        """The sessions of a key that a tuple joins, the earliest first."""
+        return [each for each in self._of.get(key, ()) if each.start - gap < time < each.end]
+
+    def at(self, key: bytes, time: int) -> list[TimeWindow]:
+        """The session that contains a time; none if there is none."""
+        return [each for each in self._of.get(key, ()) if each.start <= time < each.end]
+
+    def replace(self, key: bytes, old: list[TimeWindow], new: list[TimeWindow]) -> None:
+        """Changes the sessions of a key."""
+        kept = sorted([*(each for each in self._of.get(key, ()) if each not in old), *new])
+        if kept:
+            self._of[key] = kept
+        else:
+            self._of.pop(key, None)
+
+
+def window_key(key: bytes, start: int) -> bytes:
+    """The key of a window in the state: that of its tuples, and its start."""
+    return b"%b%b%d" % (key, SEPARATOR, start)
+
+
+def split_key(key: bytes) -> tuple[bytes, int]:
+    """The key of the tuples, and the start, of the key of a window."""
+    of_tuples, _, start = key.rpartition(SEPARATOR)
+    return of_tuples, int(start)
+
+
+SESSION_END: Final = "window_end"
+"""The field of the value of a session that has its end."""

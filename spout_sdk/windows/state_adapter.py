@@ -1,0 +1,72 @@
+"""Calls an `AggregateBolt`: each tuple changes the values of its windows once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.adapters import adapter_of
+from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.task import Task
+from spout_sdk.state.adapter import REPLAYED, KeysOfTuples
+from spout_sdk.windows.adapter import UNSEEN
+from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.windows.late_tuples import LateTuples
+from spout_sdk.windows.window_state import WindowState
+
+
+@adapter_of.register(AggregateBolt)
+class WindowStateAdapter(BasicAdapter):
+    """Changes the values of the windows of each tuple once; acks the tuples of a call together."""
+
+    def __init__(self, bolt: AggregateBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
+        super().__init__(bolt, task, collector, *rest)
+        self.state = WindowState(bolt, task)
+        self._time_of = bolt.window.milliseconds_of
+        self._keys = KeysOfTuples(self.state.key_codec, self.state.key_fields)
+        self._late = late_tuples(bolt, task)
+
+    @property
+    def _call(self) -> Callable[[Tuple, BasicCollector], object]:
+        return self._apply
+
+    def _apply(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        state, index = self.state, tuple_.index
+        if tuple_.pack is not state.pack:
+            state.turn(tuple_.pack)
+        time = self._time_of(tuple_)
+        key, value = self._keys(tuple_)
+        if index in state.repeats and state.is_repeat(index):
+            self._task.context.count(REPLAYED)
+            if not state.closes:
+                for window, of_window in state.current(key, time):
+                    self._emit(state.result(value, window, of_window), collector)
+            return
+        changes = state.changes_of(state.key_of(key), time, tuple_)
+        if changes is None:
+            self._late.take(tuple_, lambda values, stream: collector.emit(values, stream=stream))
+        else:
+            if not changes:
+                self._task.context.count(UNSEEN)
+            if not state.closes:
+                for each in changes:
+                    if each.value is not None:
+                        self._emit(state.result(value, each.window, each.value), collector)
+            # Last, so that a call that raises has changed nothing.
+            state.change(key, changes)
+            state.note(index)
+        state.see(index, time)
+
+    @staticmethod
+    def _emit(result: Any, collector: BasicCollector) -> None:
+        if result is not None:
+            collector.emit(result)
+
+
+def late_tuples(bolt: AggregateBolt, task: Task) -> LateTuples:
+    """The late tuples of a task."""
+    advice = (
+        "If the messages of a source partition are not in the order of their time, use with_lag(); if a source was "
+        "idle, a longer with_idle_sources(); let windows take late tuples, with_grace()"
+    )
+    return LateTuples(task.context, bolt.window.late_stream, advice)

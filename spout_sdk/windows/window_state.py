@@ -1,0 +1,298 @@
+"""The state of a task with windows: their values, the watermark, and the results of those that close."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.emitting.task import Task
+from spout_sdk.errors import ComponentError, StateError
+from spout_sdk.state.stores import Store
+from spout_sdk.state.task_state import TaskState
+from spout_sdk.state.watermarks import DEFAULT_IDLE_SECONDS, SourceOffsets, Watermarks
+from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.windows.open_windows import SESSION_END, OpenWindows, Sessions, split_key, window_key
+from spout_sdk.windows.time_windows import Times, TimeWindow, TimeWindows, milliseconds
+from spout_sdk.windows.window_values import WindowValues, input_types
+from tuple_tree.errors import StateRecordError
+from tuple_tree.identities import NO_POSITION
+from tuple_tree.ids import IdColumn
+from tuple_tree.manifest import BoltManifest, SpoutManifest
+from tuple_tree.names import results_topic
+from tuple_tree.positions import OFFSET_BITS
+from tuple_tree.routing import SEPARATOR
+from tuple_tree.state_records import SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown
+from tuple_tree.streams import DEFAULT_STREAM
+
+WATERMARK_KEY: Final = SYSTEM_PREFIX + b"watermark"
+"""The key of the record of the changelog that has the watermark."""
+WINDOWS_KEY: Final = SYSTEM_PREFIX + b"windows"
+"""The key of the record of the changelog that has what windows there are."""
+LOOK_SECONDS: Final = 0.1
+MOST_CLOSED: Final = 2_000
+"""Windows that close in one turn of the loop at most, so that inputs do not wait for long."""
+_OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+_NO_PARTITION: Final = NO_POSITION >> OFFSET_BITS
+
+
+@dataclass(slots=True)
+class Change:
+    """A change of the value of a window.
+
+    Attributes:
+        window: its start and end.
+        value: the new one; None deletes the window.
+        payload: the new one, encoded as it is stored.
+        old: windows that it replaces: itself, or the sessions that were merged.
+    """
+
+    window: TimeWindow
+    value: Any
+    payload: bytes | None
+    old: list[TimeWindow]
+
+
+class WindowState(TaskState):
+    """The state of a task of an `AggregateBolt`.
+
+    In order, for each tuple: `changes_of`, `change`, `see`. Between tuples, `look` closes windows.
+    """
+
+    def __init__(self, bolt: AggregateBolt, task: Task) -> None:
+        super().__init__(bolt, task)
+        context, manifest = task.context, task.context.manifest
+        self._bolt, self._task, self._clock = bolt, context.task, task.environment.clock
+        self._component = context.component
+        self.windows = TimeWindows.of(bolt.window)
+        self.values = WindowValues(bolt, input_types(manifest, context.component))
+        self.key_codec = KeyCodec(self._manifest.grouping_key)
+        self._separators = len(self.key_codec.names) - 1
+        self._is_session = bolt.window.gap is not None
+        self._sources = _sources(task)
+        self.closes = bolt.emit_on == "close"
+        self._results_topic = results_topic(manifest.topology, context.component)
+        stream = manifest.stream(context.component, DEFAULT_STREAM)
+        self._results = ValueCodec(stream.model_copy(update={"codec": "json"}))
+        self._messages: list[tuple[bytes, bytes]] = []
+        self._stream = ""
+        self._seen: list[int] = []
+        self._seen_times: list[int] = []
+        self._look_at = 0.0
+        self._is_behind = False
+
+    def begin(self, store: Store, about: About) -> None:
+        super().begin(store, about)
+        spec, now = self._bolt.window, self._clock()
+        idle_after = DEFAULT_IDLE_SECONDS if spec.idle_after is None else spec.idle_after
+        spouts, streams = self._sources
+        self.watermarks = Watermarks(milliseconds(spec.lag), idle_after, spouts=spouts, streams=streams, now=now)
+        self._written = store.get(WATERMARK_KEY)
+        if self._written is not None:
+            try:
+                self.watermarks.restore(self._written, now)
+            except StateRecordError as error:
+                raise StateError(
+                    f"{self.topic}[{self._task}], record {WATERMARK_KEY!r}: {error.detail}. Run the version that has "
+                    "written it, or begin with an empty state: acker state reset"
+                ) from error
+        self._check_windows(store)
+        self._open, self._sessions = OpenWindows(), Sessions()
+        codec = ValueCodec.of(self._manifest)
+        for key, value, _ in store.items():
+            of_tuples, start = split_key(key)
+            if self._is_session:
+                window = TimeWindow(start, codec.decode(value)[SESSION_END])
+                self._sessions.replace(of_tuples, [], [window])
+            else:
+                window = TimeWindow(start, start + self.windows.length)
+            self._open.add(key, self._closes_at(window))
+
+    def key_of(self, key: bytes) -> bytes:
+        """The key of tuples, if windows can have it. Raises `TypeError` otherwise."""
+        if key.count(SEPARATOR) != self._separators:
+            raise TypeError(
+                f"the key {shown(key)} has the byte 0x1f within a value, which separates it from the start of a "
+                "window: remove it"
+            )
+        return key
+
+    def current(self, key: bytes, time: int) -> list[tuple[TimeWindow, Any]]:
+        """The open windows of a key that contain a time, and their values."""
+        if self._is_session:
+            windows = self._sessions.at(key, time)
+        else:
+            windows = [TimeWindow(start, start + self.windows.length) for start in self.windows.starts(time)]
+        stored = [(each, self.table.current(window_key(key, each.start))) for each in windows]
+        return [(window, self.values.loaded(value)) for window, value in stored if value is not None]
+
+    def changes_of(self, key: bytes, time: int, tuple_: Tuple) -> list[Change] | None:
+        """How a tuple changes its windows, none if it is in none; None if all its windows have closed."""
+        if self._is_session:
+            return self._changed_session(key, time, lambda value: self.values.update(value, tuple_))
+        starts = self.windows.starts(time)
+        windows = [TimeWindow(start, start + self.windows.length) for start in starts]
+        still_open = [each for each in windows if not self.is_closed(each)]
+        if windows and not still_open:
+            return None
+        changes = []
+        for window in still_open:
+            table, of_window = self.table, window_key(key, window.start)
+            is_new = table.current(of_window) is None
+            value = self.values.update(self.values.first() if is_new else table.get(of_window), tuple_)
+            changes.append(Change(window, value, table.encoded(of_window, value), [] if is_new else [window]))
+        return changes
+
+    def is_closed(self, window: TimeWindow) -> bool:
+        """Whether a window takes no more tuples."""
+        watermark = self.watermarks.value
+        return watermark is not None and self._closes_at(window) <= watermark
+
+    def change(self, key: bytes, changes: Sequence[Change]) -> None:
+        """Changes windows of a key."""
+        for each in changes:
+            new = [] if each.value is None else [each.window]
+            if self._is_session:
+                self._sessions.replace(key, each.old, new)
+            for old in each.old:
+                if old not in new:
+                    of_old = window_key(key, old.start)
+                    self._open.remove(of_old, self._closes_at(old))
+                    if not new or old.start != each.window.start:
+                        self.set(of_old, None, None)
+            if new:
+                of_new = window_key(key, each.window.start)
+                self.set(of_new, self.values.stored(each.value, each.window.end), each.payload)
+                if each.window not in each.old:
+                    self._open.add(of_new, self._closes_at(each.window))
+
+    def turn(self, pack: InputPack) -> None:
+        self._note_seen()
+        super().turn(pack)
+        self._stream = f"{pack.stream.component}/{pack.stream.stream}"
+
+    def see(self, index: int, time: int) -> None:
+        """A tuple of the record, with this time, was processed."""
+        self._seen.append(index)
+        self._seen_times.append(time)
+
+    def see_columns(self, stream: str, positions: IdColumn, times: Times) -> None:
+        """Tuples of a stream were processed; of each partition the greatest offset and the greatest time count."""
+        now = self._clock()
+        partitions = positions >> np.uint64(OFFSET_BITS)
+        first = int(partitions[0])
+        if first != _NO_PARTITION and (partitions == partitions[0]).all():
+            self.watermarks.see(first, int(positions.max()) & _OFFSET_MASK, int(times.max()), now)
+            return
+        for partition in np.unique(partitions).tolist():
+            rows = partitions == np.uint64(partition)
+            time = int(times[rows].max())
+            if partition == _NO_PARTITION:
+                self.watermarks.see_stream(stream, time, now)
+            else:
+                self.watermarks.see(partition, int(positions[rows].max()) & _OFFSET_MASK, time, now)
+
+    def learn_offsets(self, offsets: Mapping[int, SourceOffsets], now: float) -> None:
+        self.watermarks.learn(offsets, now)
+
+    def look(self, now: float) -> None:
+        if now < self._look_at and not self._is_behind:
+            return
+        self._look_at = now + LOOK_SECONDS
+        self._note_seen()
+        self.watermarks.advance(now)
+        if (watermark := self.watermarks.value) is None:
+            return
+        due = self._open.due(watermark, MOST_CLOSED)
+        self._is_behind = len(due) == MOST_CLOSED
+        for key in due:
+            self._close(key)
+
+    def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
+        self._note_seen()
+        if (record := self.watermarks.to_json()) != self._written:
+            self._unwritten[WATERMARK_KEY] = self._written = record
+        yield from super().changes()
+
+    def messages(self) -> Iterator[tuple[str, bytes, bytes]]:
+        messages, self._messages = self._messages, []
+        for key, value in messages:
+            yield self._results_topic, key, value
+
+    def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
+        """The values of the tuple of a result; None for none."""
+        return self._bolt.result(key, window, self.values.shown(value))
+
+    def _check_windows(self, store: Store) -> None:
+        """Raises `StateError` if the state has windows of another kind."""
+        kind = "session" if self._is_session else "sliding"
+        windows = f"{kind}, {self.windows.length} ms, every {self.windows.every} ms".encode()
+        found = store.get(WINDOWS_KEY)
+        if found is None or not len(store):
+            self._unwritten[WINDOWS_KEY] = windows
+        elif found != windows:
+            raise StateError(
+                f"{self.topic}[{self._task}] has windows ({found.decode(errors='replace')}) that are not those of the "
+                f"bolt ({windows.decode()}): run the code that has written them until they have closed, give the bolt "
+                "another name, or begin with an empty state: acker state reset"
+            )
+
+    def _close(self, key: bytes) -> None:
+        of_tuples, start = split_key(key)
+        stored = self.table.current(key)
+        end = stored[SESSION_END] if self._is_session else start + self.windows.length
+        window = TimeWindow(start, end)
+        if self.closes:
+            values = self.key_codec.decode(of_tuples)
+            value = self.values.loaded(self.table.get(key))
+            try:
+                result = self.result(values if self._separators else values[0], window, value)
+                payload = None if result is None else self._results.encode_row(tuple(result))
+            except Exception as error:
+                raise ComponentError(self._component, self._task, "result", error) from error
+            if payload is not None:
+                self._messages.append((of_tuples, payload))
+        if self._is_session:
+            self._sessions.replace(of_tuples, [window], [])
+        self.set(key, None, None)
+
+    def _changed_session(self, key: bytes, time: int, update: Any) -> list[Change] | None:
+        table, gap = self.table, self.windows.length
+        joined = self._sessions.joined(key, time, gap)
+        window = TimeWindow(
+            min([time, *(each.start for each in joined)]), max([time + gap, *(each.end for each in joined)])
+        )
+        if not joined and self.is_closed(window):
+            return None
+        value = None
+        for each in joined:
+            part = self.values.loaded(table.get(window_key(key, each.start)))
+            value = part if value is None else self.values.merge(value, part)
+        value = update(self.values.first() if value is None else value)
+        payload = table.encoded(window_key(key, window.start), self.values.stored(value, window.end))
+        return [Change(window, value, payload, joined)]
+
+    def _closes_at(self, window: TimeWindow) -> int:
+        return window.end + self.windows.grace
+
+    def _note_seen(self) -> None:
+        """Notes the times of the tuples of the record that were processed."""
+        if self._seen:
+            self.see_columns(self._stream, self._positions[self._seen], np.array(self._seen_times, np.int64))
+            self._seen, self._seen_times = [], []
+
+
+def _sources(task: Task) -> tuple[list[int], list[str]]:
+    """The indices of the `KafkaSpout`s upstream, and the received streams whose tuples have no identity."""
+    manifest, sources = task.context.manifest, task.topology.kafka_sources
+    indices = {spout.name: index for index, spout in enumerate(manifest.spouts)}
+    upstream = [spout.name for spout in manifest.spouts_upstream(task.context.component)]
+    declared = manifest.component(task.context.component)
+    streams = []
+    for each in declared.subscriptions if isinstance(declared, BoltManifest) else ():
+        source = manifest.component(each.source)
+        spouts = [source] if isinstance(source, SpoutManifest) else manifest.spouts_upstream(each.source)
+        if source.external or any(spout.name not in sources for spout in spouts):
+            streams.append(f"{each.source}/{each.stream}")
+    return [indices[name] for name in upstream if name in sources], streams

@@ -1,0 +1,97 @@
+"""The values of the windows of a bolt: how they begin and change, are stored, and become results."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.errors import TopologyError
+from spout_sdk.state.spec import VALUE, StateSpec, keyed_state, spec_of
+from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.windows.aggregates import Aggregates
+from spout_sdk.windows.open_windows import SESSION_END
+from tuple_tree.manifest import Manifest
+from tuple_tree.state_records import ValueCodec
+
+
+def input_types(manifest: Manifest, bolt: str) -> list[dict[str, Any]]:
+    """The Avro types of the fields of each stream that a bolt receives."""
+    received = getattr(manifest.component(bolt), "subscriptions", ())
+    streams = [manifest.stream(each.source, each.stream) for each in received]
+    return [{field.name: field.type for field in stream.fields} for stream in streams]
+
+
+class WindowValues:
+    """The values of a bolt's windows.
+
+    Args:
+        bolt: the user's.
+        types: of the fields of the tuples, in each stream that the bolt receives.
+
+    Attributes:
+        aggregates: of the bolt; None if it has a state and `update`.
+        spec: of what is stored.
+
+    Raises:
+        TopologyError: if an aggregate does not fit the tuples.
+        TypeError, ValueError: if the state is invalid.
+    """
+
+    def __init__(self, bolt: AggregateBolt, types: Sequence[Mapping[str, Any]]) -> None:
+        self._bolt = bolt
+        self.aggregates = Aggregates(bolt.aggregates, types) if bolt.aggregates else None
+        own = keyed_state(self.aggregates.fields) if self.aggregates is not None else spec_of(bolt.state)
+        if own.expire_after is not None:
+            raise TopologyError("expire_after is for a StatefulBolt: windows end by themselves")
+        self._is_single = own.is_single
+        self._is_session = bolt.window.gap is not None
+        self.spec = own
+        if self._is_session:
+            fields = {field.name: field.type for field in own.value.fields} | {SESSION_END: "long"}
+            if len(fields) == len(own.value.fields):
+                raise TopologyError(f"the state has a field {SESSION_END!r}, which sessions have anyway: rename it")
+            self.spec = keyed_state(fields, codec="avro" if own.value.codec == "avro" else "json")
+        initial = bolt.initial
+        if initial is None and self.aggregates is None:
+            initial = ValueCodec(own.value, is_single=own.is_single).initial()
+        self._initial = initial
+
+    @property
+    def result_types(self) -> dict[str, Any] | None:
+        """The types of the aggregates, by name; None if the bolt has none."""
+        return None if self.aggregates is None else self.aggregates.result_types
+
+    def first(self) -> Any:
+        """The value before the first tuple."""
+        return deepcopy(self._initial) if self.aggregates is None else self.aggregates.first()
+
+    def update(self, value: Any, tuple_: Tuple) -> Any:
+        """The value with one more tuple; changes the given one."""
+        return self._bolt.update(value, tuple_) if self.aggregates is None else self.aggregates.add(value, tuple_)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        """The value of both; changes the first."""
+        return self._bolt.merge(one, other) if self.aggregates is None else self.aggregates.merge(one, other)
+
+    def shown(self, value: Any) -> Any:
+        """The value as `result` takes it."""
+        return value if self.aggregates is None else self.aggregates.results(value)
+
+    def stored(self, value: Any, end: int) -> Any:
+        """The value as the state has it."""
+        if value is None or not self._is_session:
+            return value
+        return {**({VALUE: value} if self._is_single else value), SESSION_END: end}
+
+    def loaded(self, stored: Any) -> Any:
+        """The value of what the state has."""
+        if not self._is_session:
+            return stored
+        if self._is_single:
+            return stored[VALUE]
+        return {name: value for name, value in stored.items() if name != SESSION_END}
+
+
+def stored_spec(bolt: AggregateBolt, types: Sequence[Mapping[str, Any]]) -> StateSpec:
+    """The state of a bolt's windows."""
+    return WindowValues(bolt, types).spec

@@ -1,0 +1,260 @@
+"""`AggregateBolt`s in a simulated cluster: each window has a result, right to the tuple, once."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from spout_sdk import (
+    AggregateBolt,
+    BasicBolt,
+    BasicCollector,
+    KafkaSpout,
+    Record,
+    RetryPolicy,
+    Stream,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    WindowSpec,
+    count,
+    declare,
+    greatest,
+    session,
+    sliding,
+    total,
+    tumbling,
+)
+from spout_sdk.testing import SimulatedCluster
+
+BY_AT = tumbling(seconds=60).with_timestamp_field("at")
+RESULT = {"page": str, "start": int, "end": int, "clicks": int, "euros": float}
+LATE = declare({"page": str, "at": int}, name="late")
+
+
+def translate(record: Record) -> tuple[Any, ...]:
+    return tuple(json.loads(record.value() or b""))
+
+
+class Clicks(AggregateBolt):
+    aggregates = {"clicks": count(), "euros": total("euros")}
+    streams: ClassVar[Sequence[Stream]] = (declare(RESULT),)
+
+    def __init__(self, window: WindowSpec = BY_AT, emit_on: Any = "close") -> None:
+        self.window, self.emit_on = window, emit_on
+
+
+class Sink(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Acks everything."""
+
+
+def clicks(bolt: Any = Clicks, *, subscribes: bool = True, tasks: int = 2, **settings: Any) -> Topology:
+    builder = TopologyBuilder("clicks", message_timeout=30.0, ack_partitions=2, **settings)
+    fields = declare({"page": str, "at": int, "euros": float})
+    retry = RetryPolicy(delay_period=0.0, max_delay=0.0)
+    builder.set_spout("source", KafkaSpout("in", streams=[fields], translate=translate, retry=retry))
+    builder.set_bolt("clicks", bolt, tasks=tasks).fields_grouping("source", "page")
+    if subscribes:
+        builder.set_bolt("sink", Sink).shuffle_grouping("clicks")
+    return builder.build()
+
+
+def produce(cluster: SimulatedCluster, *tuples: tuple[str, int, float], partition: int = 0) -> None:
+    for each in tuples:
+        cluster.produce("in", json.dumps(each), partition=partition)
+
+
+def results(cluster: SimulatedCluster) -> list[list[Any]]:
+    records = cluster.broker.records("clicks.results.clicks")
+    return sorted([*json.loads(record.value_ or b"").values()] for record in records)
+
+
+def test_a_window_has_its_result_when_it_closes() -> None:
+    with SimulatedCluster(clicks()) as cluster:
+        produce(cluster, ("a", 1_000, 1.0), ("b", 2_000, 1.0), ("a", 59_999, 0.5), ("a", 60_000, 3.0))
+        cluster.advance(1)
+        assert cluster.state("clicks") == {
+            ("a", 0): {"clicks": 2, "euros": 1.5},
+            ("a", 60_000): {"clicks": 1, "euros": 3.0},
+            ("b", 0): {"clicks": 1, "euros": 1.0},
+        }
+        assert cluster.pending("source") == [], "no input waits for the end of its window"
+        produce(cluster, ("a", 61_000, 1.0), ("b", 61_000, 1.0))
+        cluster.advance(5)
+        assert results(cluster) == [["a", 0, 60_000, 2, 1.5], ["b", 0, 60_000, 1, 1.0]]
+        assert [*cluster.state("clicks")] == [("a", 60_000), ("b", 60_000)]
+        assert sorted(cluster.emitted("clicks-results")) == [("a", 0, 60_000, 2, 1.5), ("b", 0, 60_000, 1, 1.0)]
+        assert len(cluster.executed("sink")) == 2
+        assert cluster.pending("clicks-results") == []
+
+
+def test_without_subscribers_the_topic_has_the_results() -> None:
+    topology = clicks(subscribes=False)
+    assert [spout.name for spout in topology.manifest.spouts] == ["source"]
+    with SimulatedCluster(topology) as cluster:
+        produce(cluster, ("a", 1_000, 1.0), ("a", 60_000, 3.0))
+        cluster.advance(25)
+        assert results(cluster) == [["a", 0, 60_000, 1, 1.0]]
+        (record,) = cluster.broker.records("clicks.results.clicks")
+        assert record.key_ == b"a"
+
+
+def test_results_of_each_change_are_anchored_to_the_tuple() -> None:
+    with SimulatedCluster(clicks(lambda: Clicks(BY_AT, "change"))) as cluster:
+        produce(cluster, ("a", 1_000, 1.0), ("a", 2_000, 2.0), ("a", 60_000, 3.0), ("a", 61_000, 3.0))
+        cluster.advance(25)
+        emitted = list(cluster.emitted("clicks"))
+        assert emitted == [
+            ("a", 0, 60_000, 1, 1.0),
+            ("a", 0, 60_000, 2, 3.0),
+            ("a", 60_000, 120_000, 1, 3.0),
+            ("a", 60_000, 120_000, 2, 6.0),
+        ]
+        assert [*cluster.state("clicks")] == [("a", 60_000)]
+        assert "clicks.results.clicks" not in cluster.broker.topics
+
+
+def test_a_sliding_window_counts_a_tuple_in_each_of_its_windows() -> None:
+    spec = sliding(seconds=60, every=20).with_timestamp_field("at")
+    with SimulatedCluster(clicks(lambda: Clicks(spec))) as cluster:
+        produce(cluster, ("a", 50_000, 1.0), ("a", 70_000, 1.0), ("a", 200_000, 1.0))
+        cluster.advance(5)
+        assert [row[1:4] for row in results(cluster)] == [
+            [0, 60_000, 1],
+            [20_000, 80_000, 2],
+            [40_000, 100_000, 2],
+            [60_000, 120_000, 1],
+        ]
+
+
+def test_sessions_are_merged_by_a_tuple_between_them() -> None:
+    spec = session(gap=10).with_timestamp_field("at").with_lag(60)
+    with SimulatedCluster(clicks(lambda: Clicks(spec))) as cluster:
+        produce(cluster, ("a", 100_000, 1.0), ("a", 112_000, 2.0), ("b", 100_000, 1.0))
+        cluster.advance(1)
+        assert [*cluster.state("clicks")] == [("a", 100_000), ("a", 112_000), ("b", 100_000)]
+        produce(cluster, ("a", 106_000, 4.0))
+        cluster.advance(1)
+        assert cluster.state("clicks") == {
+            ("a", 100_000): {"clicks": 3, "euros": 7.0, "window_end": 122_000},
+            ("b", 100_000): {"clicks": 1, "euros": 1.0, "window_end": 110_000},
+        }
+        for task in range(2):
+            cluster.kill("clicks", task)
+        produce(cluster, ("a", 121_999, 4.0), ("a", 140_000, 4.0), ("a", 300_000, 1.0), ("b", 300_000, 1.0))
+        cluster.advance(5)
+        assert results(cluster) == [
+            ["a", 100_000, 131_999, 4, 11.0],
+            ["a", 140_000, 150_000, 1, 4.0],
+            ["b", 100_000, 110_000, 1, 1.0],
+        ]
+
+
+def test_a_late_tuple_goes_to_its_stream_and_changes_nothing() -> None:
+    class WithLate(Clicks):
+        streams = (declare(RESULT), LATE)
+
+    spec = BY_AT.with_grace(30).with_late_tuple_stream("late")
+    with SimulatedCluster(clicks(lambda: WithLate(spec), tasks=1)) as cluster:
+        produce(cluster, ("a", 1_000, 1.0), ("a", 89_000, 1.0))
+        cluster.advance(3)
+        produce(cluster, ("a", 2_000, 1.0))  # within the grace
+        cluster.advance(3)
+        produce(cluster, ("a", 90_000, 1.0))
+        cluster.advance(3)
+        assert results(cluster) == [["a", 0, 60_000, 2, 2.0]]
+        produce(cluster, ("a", 3_000, 1.0))
+        cluster.advance(3)
+        assert cluster.emitted("clicks", "late") == [("a", 3_000)]
+        assert cluster.stats("clicks").counters == {"late tuples": 1}
+        assert cluster.pending("source") == []
+        assert len(results(cluster)) == 1
+
+
+def test_a_state_of_the_users_own_and_several_key_fields() -> None:
+    class Longest(AggregateBolt):
+        state = str
+        window = BY_AT
+        streams = (declare({"page": str, "end": int, "longest": str}),)
+
+        def update(self, value: str, tuple_: Tuple) -> str:
+            return max(value, f"{tuple_['euros']:g}", key=len)
+
+        def result(self, key: Any, window: Any, value: str) -> tuple[Any, ...] | None:
+            page, at = key
+            assert at < window.end
+            return None if page == "b" else (page, window.end, value)
+
+    builder = TopologyBuilder("clicks")
+    fields = declare({"page": str, "at": int, "euros": float})
+    builder.set_spout("source", KafkaSpout("in", streams=[fields], translate=translate))
+    builder.set_bolt("clicks", Longest).fields_grouping("source", ("page", "at"))
+    with SimulatedCluster(builder.build()) as cluster:
+        produce(cluster, ("a", 7, 1.0), ("a", 7, 12.5), ("b", 7, 1.0), ("a", 70_000, 1.0))
+        cluster.advance(5)
+        assert results(cluster) == [["a", 60_000, "12.5"]]
+        assert [*cluster.state("clicks")] == [("a", 70_000, 60_000)]
+
+
+def test_a_tuple_whose_update_raises_changes_none_of_its_windows() -> None:
+    class Picky(AggregateBolt):
+        state = {"sum": float}
+        window = sliding(seconds=60, every=30).with_timestamp_field("at")
+        streams = (declare({"page": str, "start": int, "end": int, "sum": float}),)
+        failures = 1
+
+        def update(self, value: dict[str, float], tuple_: Tuple) -> dict[str, float]:
+            value["sum"] += tuple_["euros"]
+            if value["sum"] > 10 and Picky.failures:
+                Picky.failures -= 1
+                raise ValueError("too much")
+            return value
+
+    with SimulatedCluster(clicks(Picky, subscribes=False)) as cluster:
+        produce(cluster, ("a", 40_000, 9.0), ("a", 65_000, 2.0), ("a", 300_000, 1.0))
+        cluster.advance(5)
+        assert [row[1:] for row in results(cluster)] == [
+            [0, 60_000, 9.0],
+            [30_000, 90_000, 11.0],
+            [60_000, 120_000, 2.0],
+        ]
+
+
+@pytest.mark.parametrize("emit_on", ["close", "change"])
+def test_a_key_with_the_separator_fails_with_what_to_do(emit_on: str) -> None:
+    with SimulatedCluster(clicks(lambda: Clicks(BY_AT, emit_on))) as cluster:
+        produce(cluster, ("a\x1fb", 40_000, 9.0))
+        cluster.run_until(lambda: cluster.stats("clicks").errors)
+        assert cluster.state("clicks") == {}
+
+
+def test_partitions_of_a_backlog_that_are_read_at_different_speed_make_nothing_late() -> None:
+    with SimulatedCluster(clicks(lambda: Clicks(BY_AT)), topics={"in": 3}, seed=5) as cluster:
+        expected: dict[tuple[str, int], int] = defaultdict(int)
+        for at in range(0, 600_000, 3_000):
+            for partition in range(3):
+                page = "abc"[at // 3_000 % 3]
+                expected[page, at // 60_000 * 60_000] += 1
+                produce(cluster, (page, at, 1.0), partition=partition)
+        cluster.advance(25)
+        assert cluster.stats("clicks").counters == {}
+        closed = {(page, start): clicks for page, start, _, clicks, _ in results(cluster)}
+        assert closed == {key: clicks for key, clicks in expected.items() if key[1] < 540_000}
+        assert cluster.stats("clicks").executed == 600
+
+
+def test_greatest_of_a_window_that_only_one_partition_has() -> None:
+    class Most(AggregateBolt):
+        window = BY_AT
+        aggregates = {"most": greatest("euros")}
+        streams = (declare({"page": str, "start": int, "end": int, "most": float}),)
+
+    with SimulatedCluster(clicks(Most), topics={"in": 4}) as cluster:
+        produce(cluster, ("a", 1_000, -1.0), ("a", 1_000, -3.0), ("a", 61_000, 1.0), partition=2)
+        cluster.advance(15)
+        assert results(cluster) == [], "other partitions may have older messages"
+        cluster.advance(10)
+        assert results(cluster) == [["a", 0, 60_000, -1.0]]
