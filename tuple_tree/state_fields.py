@@ -53,6 +53,20 @@ def quick_writer(fields: Sequence[Field], *, is_single: bool) -> Callable[[Value
     return cast(Callable[[Values], str | None], eval(source, scope))  # noqa: S307
 
 
+def number_check(fields: Sequence[Field], *, is_single: bool) -> Callable[[Any], bool] | None:
+    """A function that returns whether a value of numbers and booleans fits as it is; None for other types.
+
+    Its payload is short then, and can be made later, for the last of several changes.
+    """
+    if not all(isinstance(field.type, str) and field.type in _WRITTEN and field.type != "string" for field in fields):
+        return None
+    names = ["value"] if is_single else [f"value[{field.name!r}]" for field in fields]
+    tests = [] if is_single else [f"value.__class__ is dict and value.keys() == { {field.name for field in fields}!r}"]
+    tests += [Column(field.name, field.type).fits(name) for field, name in zip(fields, names, strict=True)]
+    tests += [f"{name} - {name} == 0" for field, name in zip(fields, names, strict=True) if field.type in _FINITE]
+    return cast(Callable[[Any], bool], eval(f"lambda value: {' and '.join(tests)}"))  # noqa: S307
+
+
 def _is_text(value: str) -> bool:
     try:
         value.encode()

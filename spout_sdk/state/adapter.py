@@ -35,8 +35,8 @@ class StateAdapter(BasicAdapter):
         state, index = self.state, tuple_.index
         if tuple_.pack is not state.pack:
             state.turn(tuple_.pack)
-        key, values = self._keys(tuple_)
         table = state.table
+        key, values = self._keys(tuple_)
         if index in state.repeats and state.is_repeat(index):
             self._task.context.count(REPLAYED)
             self._emit(values, table.current(key), tuple_, collector)
@@ -57,15 +57,21 @@ class KeysOfTuples:
         self._is_text = keys.is_text
         self._fields = fields
         self._getters: dict[InputStream, Callable[[Any], Any]] = {}
+        self._stream: InputStream | None = None  # that of the last tuple
+        self._values: Callable[[Any], Any] = itemgetter(0)
         self._is_single = len(keys.names) == 1
 
     def __call__(self, tuple_: Tuple) -> tuple[bytes, Any]:
-        stream = tuple_.pack.stream
+        if (stream := tuple_.pack.stream) is not self._stream:
+            self._turn(stream)
+        value = self._values(tuple_.values)
+        if self._is_text and value.__class__ is str:
+            return value.encode(), value
+        return self._encode((value,) if self._is_single else value), value
+
+    def _turn(self, stream: InputStream) -> None:
         getter = self._getters.get(stream)
         if getter is None:
             names = self._fields[stream.component, stream.stream]
             self._getters[stream] = getter = itemgetter(*(stream.fields[name] for name in names))
-        value = getter(tuple_.values)
-        if self._is_text and value.__class__ is str:
-            return value.encode(), value
-        return self._encode((value,) if self._is_single else value), value
+        self._stream, self._values = stream, getter

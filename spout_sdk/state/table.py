@@ -7,6 +7,7 @@ from typing import Any, Final
 from spout_sdk.errors import StateError
 from spout_sdk.state.stores import Changes, Store
 from tuple_tree.manifest import StateManifest
+from tuple_tree.state_fields import number_check
 from tuple_tree.state_records import ValueCodec, shown
 
 LARGEST_VALUE: Final = 900_000
@@ -14,6 +15,8 @@ LARGEST_VALUE: Final = 900_000
 _MOST_DECODED: Final = 100_000
 """Values that are kept decoded; the store has all, encoded."""
 _ABSENT: Final = object()
+_LATER: Final = b""
+"""In place of a payload that is made when the transaction ends: that of numbers, which is short."""
 _PLAIN: Final = frozenset({"string", "bytes", "int", "long", "float", "double", "boolean", "null"})
 
 
@@ -31,6 +34,8 @@ class StateTable:
         self._codec = ValueCodec.of(manifest)
         self._initial = self._codec.initial() if initial is None else initial
         self._encode = self._codec.encode
+        is_json = manifest.value.codec == "json"
+        self._fits = number_check(manifest.value.fields, is_single=manifest.is_single) if is_json else None
         self._copied = _copied(manifest)
         self._values: dict[bytes, Any] = {}  # decoded; None where a key has no value
         self._changed: dict[bytes, bytes | None] = {}  # encoded; None where a key is deleted
@@ -58,6 +63,8 @@ class StateTable:
         Raises:
             StateError: if it does not fit the state, or is too large for a record.
         """
+        if self._fits is not None and self._fits(value):
+            return _LATER
         if value is None:
             return None
         try:
@@ -90,7 +97,8 @@ class StateTable:
     @property
     def changes(self) -> Mapping[bytes, bytes | None]:
         """The changed keys of the open transaction, with their values as they are now; None for deleted ones."""
-        return self._changed
+        values, encode = self._values, self._encode
+        return {key: encode(values[key]) if made is _LATER else made for key, made in self._changed.items()}
 
     def committed(self, changes: Changes, position: int | None) -> None:
         """The transaction with these changes, and those of the SDK, is committed; see `Store.apply`."""
