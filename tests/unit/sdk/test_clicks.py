@@ -1,0 +1,181 @@
+"""Clicks for each page and minute in a simulated cluster: exact after outages, deployments and kills, none late."""
+
+import json
+import random
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    AggregateBolt,
+    BasicBolt,
+    BasicCollector,
+    KafkaSpout,
+    Record,
+    RetryPolicy,
+    StatefulBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    count,
+    declare,
+    greatest,
+    total,
+    tumbling,
+)
+from spout_sdk.testing import SimulatedCluster
+from tuple_tree.manifest import Guarantee
+
+PARTITIONS, PAGES, MINUTE = 4, "abcde", 60_000
+COMPONENTS = {"lines": 2, "parse": 2, "enrich": 2, "clicks": 2, "clicks-results": 2, "totals": 1, "audit": 1}
+
+
+class Parse(BasicBolt):
+    streams = (declare({"page": str, "at": int, "euros": float}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        try:
+            click = json.loads(tuple_["line"])
+        except ValueError:
+            return
+        collector.emit((click["page"], click["at"], click["euros"]))
+
+
+class Enrich(BasicBolt):
+    """Asks a service that fails some of its calls, and all of them while it is down."""
+
+    streams = Parse.streams
+    chance: random.Random | None = None
+    failing = 0.05
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        if self.chance is not None and self.chance.random() < self.failing:
+            raise ConnectionError("no answer")
+        collector.emit(tuple_.values)
+
+
+class Audit(BasicBolt):
+    """Fails some trees whose clicks are counted already."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        if Enrich.chance is not None and Enrich.chance.random() < Enrich.failing:
+            raise ConnectionError("no answer")
+
+
+class Clicks(AggregateBolt):
+    window = tumbling(seconds=60).with_timestamp_field("at")
+    aggregates = {"clicks": count(), "euros": total("euros"), "largest": greatest("euros")}
+    streams = (declare({"page": str, "start": int, "end": int, "clicks": int, "euros": float, "largest": float}),)
+
+
+class Totals(StatefulBolt):
+    """The clicks of all closed minutes, each once."""
+
+    state = int
+
+    def update(self, value: int, tuple_: Tuple) -> int:
+        return value + int(tuple_["clicks"])
+
+
+def clicks(guarantee: Guarantee, clicks_bolt: Any = Clicks) -> Topology:
+    def translate(record: Record) -> tuple[str]:
+        return ((record.value() or b"").decode(),)
+
+    retry = RetryPolicy(initial_delay=0.0, delay_period=2.0, max_delay=10.0)
+    builder = TopologyBuilder("clicks", guarantee=guarantee, message_timeout=30.0, ack_partitions=2)
+    lines = KafkaSpout("lines", streams=[declare({"line": str})], translate=translate, retry=retry)
+    builder.set_spout("lines", lines, tasks=2)
+    builder.set_bolt("parse", Parse, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("enrich", Enrich, tasks=2, max_consecutive_failures=0).shuffle_grouping("parse")
+    builder.set_bolt("clicks", clicks_bolt, tasks=2).fields_grouping("enrich", "page")
+    builder.set_bolt("audit", Audit, max_consecutive_failures=0).shuffle_grouping("enrich")
+    builder.set_bolt("totals", Totals).fields_grouping("clicks", "page")
+    return builder.build()
+
+
+class Visitors:
+    """Writes clicks as time passes, to all partitions, some of them malformed; and knows what is right."""
+
+    def __init__(self, cluster: SimulatedCluster, chance: random.Random) -> None:
+        self._cluster, self._chance = cluster, chance
+        self.windows: dict[tuple[str, int], list[float]] = defaultdict(list)
+        self.at = 0
+
+    def click(self, seconds: int, every_ms: int = 3_000) -> None:
+        """Clicks of the next seconds, at once: a backlog unless time passes after each second."""
+        end = self.at + 1_000 * seconds
+        while self.at < end:
+            self.at += self._chance.randrange(1, 2 * every_ms)
+            page, euros = self._chance.choice(PAGES), float(self._chance.randrange(100))
+            line = json.dumps({"page": page, "at": self.at, "euros": euros})
+            if self._chance.random() < 0.05:
+                line = line[:-3]
+            else:
+                self.windows[page, self.at // MINUTE * MINUTE].append(euros)
+            self._cluster.produce("lines", line, partition=self._chance.randrange(PARTITIONS))
+
+    def closed(self, before: int) -> dict[tuple[str, int], tuple[int, float, float]]:
+        return {
+            key: (len(euros), sum(euros), max(euros))
+            for key, euros in self.windows.items()
+            if key[1] + MINUTE <= before
+        }
+
+
+def closed(cluster: SimulatedCluster) -> dict[tuple[str, int], tuple[int, float, float]]:
+    records = [json.loads(each.value_ or b"") for each in cluster.broker.records("clicks.results.clicks")]
+    windows = Counter((each["page"], each["start"]) for each in records)
+    assert windows.most_common(1)[0][1] == 1, "a window closes once"
+    return {(each["page"], each["start"]): (each["clicks"], each["euros"], each["largest"]) for each in records}
+
+
+RUNS = [
+    ("at_least_once", 3, 1),
+    *(pytest.param("at_least_once", 10, seed, marks=pytest.mark.exhaustive) for seed in range(2, 5)),
+    *(pytest.param("exactly_once", 10, seed, marks=pytest.mark.exhaustive) for seed in range(3)),
+]
+
+
+@pytest.mark.parametrize(("guarantee", "deployments", "seed"), RUNS)
+def test_each_closed_minute_is_exact_after_outages_deployments_and_kills(
+    guarantee: Guarantee, deployments: int, seed: int
+) -> None:
+    chance = random.Random(seed)
+    Enrich.chance = random.Random(seed + 1)
+    try:
+        with SimulatedCluster(clicks(guarantee), topics={"lines": PARTITIONS}, seed=seed, step=0.5) as cluster:
+            visitors = Visitors(cluster, chance)
+            visitors.click(300)  # a backlog
+            cluster.advance(3)
+            for deployment in range(deployments):
+                for _ in range(3):
+                    visitors.click(20)
+                    cluster.advance(2)
+                    name = chance.choice([*COMPONENTS])
+                    cluster.kill(name, chance.randrange(COMPONENTS[name]))
+                    if chance.random() < 0.3:
+                        cluster.kill_acker()
+                if deployment == 1:
+                    Enrich.failing = 1.0
+                    for _ in range(9):
+                        visitors.click(20)
+                        cluster.advance(20)
+                    Enrich.failing = 0.05
+                for name, tasks in COMPONENTS.items():
+                    for task in range(tasks):
+                        cluster.restart(name, task)
+            Enrich.failing = 0.0
+            cluster.advance(60)
+            assert cluster.stats("clicks").counters.get("late tuples", 0) == 0
+            expected = visitors.closed(visitors.at - 5_000)
+            assert len(expected) > 40
+            assert closed(cluster) == expected
+            assert cluster.pending("lines") == cluster.pending("clicks-results") == []
+            of_page: Counter[str] = Counter()
+            for (page, _), (number, _, _) in expected.items():
+                of_page[page] += number
+            assert cluster.state("totals") == of_page, "each result changes a state once"
+            assert cluster.stats("clicks").counters["replayed tuples"] > 0
+    finally:
+        Enrich.chance, Enrich.failing = None, 0.05
