@@ -43,9 +43,10 @@ class StateAdapter(BasicAdapter):
             return
         changed = self._update(table.get(key), tuple_)
         payload = table.encoded(key, changed)
+        kept = changed if table.copied is None or changed is None else table.copied(changed)
         self._emit(values, changed, tuple_, collector)
         # Last, so that a call that raises has changed nothing.
-        state.set(key, changed, payload)
+        state.set(key, kept, payload)
         state.note(index)
 
 

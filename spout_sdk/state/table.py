@@ -1,6 +1,6 @@
 """The values of a task's keys: those of the store, and the changes of the open transaction."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy, deepcopy
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ from tuple_tree.state_fields import number_check
 from tuple_tree.state_records import ValueCodec, shown
 
 LARGEST_VALUE: Final = 900_000
-"""Bytes of an encoded value at most: a client takes a record of a megabyte unless it is set otherwise."""
+"""Bytes of a key and its encoded value at most: a client takes a record of a megabyte unless it is set otherwise."""
+_SHORT_KEY: Final = 1_000
 _MOST_DECODED: Final = 100_000
 """Values that are kept decoded; the store has all, encoded."""
 _ABSENT: Final = object()
@@ -27,6 +28,9 @@ class StateTable:
         store: has what is committed.
         manifest: of the state.
         initial: the value of a key that has none.
+
+    Attributes:
+        copied: copies a value, so that the user may change it; None where a value cannot be changed, or is not kept.
     """
 
     def __init__(self, store: Store, manifest: StateManifest, initial: Any) -> None:
@@ -36,26 +40,27 @@ class StateTable:
         self._encode = self._codec.encode
         is_json = manifest.value.codec == "json"
         self._fits = number_check(manifest.value.fields, is_single=manifest.is_single) if is_json else None
-        self._copied = _copied(manifest)
-        self._values: dict[bytes, Any] = {}  # decoded; None where a key has no value
+        # A value with others in it is decoded anew each time: to copy it would take longer.
+        self._is_nested = any(not isinstance(f.type, str) or f.type not in _PLAIN for f in manifest.value.fields)
+        self.copied = None if manifest.is_single or self._is_nested else self._copied
+        self._values: dict[bytes, Any] = {}  # decoded, unless nested; None where a key has no value
         self._changed: dict[bytes, bytes | None] = {}  # encoded; None where a key is deleted
 
     def get(self, key: bytes) -> Any:
         """The value of a key, or the initial one; a copy, which may be changed."""
         value = self._values.get(key, _ABSENT)
         if value is _ABSENT:
-            value = self.current(key)
+            value = self._read(key)
         if value is None:
-            value = self._initial
-        return value if self._copied is None else self._copied(value)
+            return deepcopy(self._initial) if self._is_nested else copy(self._initial)
+        return value if self.copied is None else self.copied(value)
 
     def current(self, key: bytes) -> Any:
-        """The value of a key as it is now; None if it has none."""
+        """The value of a key as it is now, a copy; None if it has none."""
         value = self._values.get(key, _ABSENT)
         if value is _ABSENT:
-            encoded = self._store.get(key)
-            self._values[key] = value = None if encoded is None else self._codec.decode(encoded)
-        return value
+            value = self._read(key)
+        return value if value is None or self.copied is None else self.copied(value)
 
     def encoded(self, key: bytes, value: Any) -> bytes | None:
         """A new value of a key as `set` takes it; None deletes the key.
@@ -71,21 +76,28 @@ class StateTable:
             payload = self._encode(value)
         except TypeError as error:
             raise StateError(f"key {shown(key)}: {error}") from error
-        if len(payload) > LARGEST_VALUE:
+        if len(payload) + len(key) > LARGEST_VALUE:
+            with_key = f", and the key {len(key):,}" if len(key) > _SHORT_KEY else ""
             raise StateError(
-                f"the value of key {shown(key)} has {len(payload):,} bytes, and may have {LARGEST_VALUE:,}, to fit "
-                "into a record of the changelog: keep less for a key, or spread it over several keys"
+                f"the value of key {shown(key)} has {len(payload):,} bytes{with_key}, and both may have "
+                f"{LARGEST_VALUE:,}, to fit into a record of the changelog: keep less for a key, or spread it over "
+                "several keys"
             )
         return payload
 
     def set(self, key: bytes, value: Any, payload: bytes | None) -> bool:
         """Changes the value of a key in the open transaction, given its payload as well; None deletes it.
 
-        Returns whether the value differs from before: an equal one is not written.
+        Returns whether the value differs from before: an equal one is not written. What it is given is kept: if a user
+        has the value as well, and may change it, give it what `copied` makes of it.
         """
-        if self._values.get(key, _ABSENT) == value:
+        if self._is_nested:
+            if self._encoded(key) == payload:
+                return False
+        elif self._values.get(key, _ABSENT) == value:
             return False
-        self._values[key] = value
+        else:
+            self._values[key] = value
         self._changed[key] = payload
         return True
 
@@ -107,10 +119,16 @@ class StateTable:
         if len(self._values) > _MOST_DECODED:
             self._values.clear()
 
+    def _read(self, key: bytes) -> Any:
+        """Decodes the value of a key."""
+        encoded = self._encoded(key)
+        value = None if encoded is None else self._codec.decode(encoded)
+        if not self._is_nested:
+            self._values[key] = value
+        return value
 
-def _copied(manifest: StateManifest) -> Callable[[Any], Any] | None:
-    """Copies a value, so that the user may change it and raise; None where a value cannot be changed."""
-    is_flat = all(isinstance(field.type, str) and field.type in _PLAIN for field in manifest.value.fields)
-    if not is_flat:
-        return deepcopy
-    return None if manifest.is_single else copy
+    def _encoded(self, key: bytes) -> bytes | None:
+        return self._changed[key] if key in self._changed else self._store.get(key)
+
+    def _copied(self, value: Any) -> Any:
+        return value.copy() if value.__class__ is dict else {name: value[name] for name in self._codec.names}

@@ -264,17 +264,6 @@ def test_a_key_that_cannot_be_stored_fails_its_tuple() -> None:
         assert "0x1f" in failure.message
 
 
-def test_a_value_that_is_too_large_fails_its_tuple() -> None:
-    class Hoard(Balance):
-        def update(self, value: dict[str, Any], tuple_: Tuple) -> dict[str, Any]:
-            return {"cents": 0, "notes": ["x" * 1_000_000]}
-
-    with paid(("ann", 1, 5), bolt=Hoard) as cluster:
-        ((_, failure),) = cluster.failed("payments")
-        assert "has 1,000,0" in failure.message
-        assert cluster.state("balance") == {}
-
-
 def test_a_state_is_set_and_restored_in_a_test() -> None:
     with SimulatedCluster(accounts(), sources={"payments": []}) as cluster:
         cluster.set_state("balance", {("ann", 1): {"cents": 40, "notes": []}, ("bob", 2): {"cents": 1, "notes": []}})
