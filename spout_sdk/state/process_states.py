@@ -1,11 +1,13 @@
 """The states of the tasks of a process: restored when tasks begin, and written with each transaction."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 from confluent_kafka import KafkaError
 
+from kafka_clients.errors import BrokerUnreachableError
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -124,9 +126,8 @@ class ProcessStates(NoStates):
 
     def look(self, now: float) -> None:
         if now >= self._expire_at:
-            self._expire_at = now + _EXPIRY_SECONDS
-            for state in self._states.values():
-                state.expire()
+            has_more = [state.expire() for state in self._states.values()]
+            self._expire_at = now if any(has_more) else now + _EXPIRY_SECONDS
         if (done := self._done_positions.look(now)) is not None:
             self._done |= done
             for state in self._states.values():
@@ -143,8 +144,10 @@ class ProcessStates(NoStates):
     def write(self, sink: TransactionProducer) -> None:
         if self._clock() >= self._ask_at:
             self._ask_at = self._clock() + _POSITION_SECONDS
-            # If this process still has these tasks when the transaction is committed, it has written all before.
-            self._ends = self._restorer.ends(self._states)
+            # They only save reading: if a partition has no leader, the next ones will do.
+            with suppress(BrokerUnreachableError):
+                # If this process still has these tasks when the transaction is committed, it has written all before.
+                self._ends = self._restorer.ends(self._states)
         for task, state in self._states.items():
             for key, value in state.changes():
                 if (refused := sink.produce(state.topic, task, key, value, [])) is not None:

@@ -1,8 +1,8 @@
 """The state of one task: its values, and the identities of what has changed them."""
 
 from collections.abc import Iterator, Mapping, Set
-from itertools import takewhile
-from typing import Any
+from itertools import islice, takewhile
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from tuple_tree.ids import NO_IDS, IdColumn
 from tuple_tree.manifest import BoltManifest
 from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec
+
+MOST_EXPIRED: Final = 50_000
+"""Keys that expire in a transaction of a task at most: after a stop all may be due, and it has some seconds."""
 
 
 class TaskState:
@@ -56,6 +59,7 @@ class TaskState:
         self._now_ms = task.environment.wall_ms
         self._expire_after_ms = declared.state.expire_after_ms
         self._changed_at: dict[bytes, int] = {}  # of keys that expire, the oldest first
+        self._expired = 0  # keys, in the open transaction
         self.pack: InputPack | None = None
         self.repeats: Set[int] = frozenset()
         self._rows: list[int] = []
@@ -100,15 +104,20 @@ class TaskState:
             if value is not None:
                 self._changed_at[key] = self._now_ms()
 
-    def expire(self) -> None:
-        """Deletes the keys that were not changed for so long that they expire."""
+    def expire(self) -> bool:
+        """Deletes the keys that were not changed for so long that they expire; as many as a transaction may have.
+
+        Returns whether others may be left for the next transaction.
+        """
         if self._expire_after_ms is None:
-            return
+            return False
         until = self._now_ms() - self._expire_after_ms
         changed_at = self._changed_at
-        expired = [*takewhile(lambda key: changed_at[key] <= until, changed_at)]
+        expired = [*islice(takewhile(lambda key: changed_at[key] <= until, changed_at), MOST_EXPIRED - self._expired)]
         for key in expired:
             self.set(key, None, None)
+        self._expired += len(expired)
+        return self._expired == MOST_EXPIRED
 
     def turn(self, pack: InputPack) -> None:
         """Looks up which tuples of a record were applied before, ahead of their execution."""
@@ -159,7 +168,7 @@ class TaskState:
         """The transaction with the last `changes` is committed; the store is as the changelog up to a position."""
         self.table.committed(self._sent, position)
         self.applied.committed()
-        self._sent, self._unwritten = {}, {}
+        self._sent, self._unwritten, self._expired = {}, {}, 0
 
     def learn(self, done: Mapping[int, DoneSet]) -> None:
         """Which source positions are done, by what the spouts have committed."""

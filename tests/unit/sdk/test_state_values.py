@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import BasicCollector, RetryTupleError, StatefulBolt, Tuple
+from kafka_clients.errors import BrokerUnreachableError
+from spout_sdk import BasicCollector, RetryTupleError, StatefulBolt, Tuple, keyed_state
+from spout_sdk.state import task_state
+from spout_sdk.state.restore import Restorer
+from spout_sdk.state.task_state import TaskState
 from tests.unit.sdk.test_stateful_bolt import Balance, paid
+from tuple_tree.state_records import is_system
 
 
 def test_a_value_that_is_too_large_fails_its_tuple() -> None:
@@ -52,3 +57,43 @@ def test_a_value_that_is_too_large_with_its_key_fails_its_tuple() -> None:
         ((_, failure),) = cluster.failed("payments")
         assert "and the key 180,002" in failure.message
         assert cluster.state("balance") == {}
+
+
+def test_many_keys_expire_in_several_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Seen(StatefulBolt):
+        state = keyed_state(int, expire_after=60)
+
+        def update(self, value: int, tuple_: Tuple) -> int:
+            return value + 1
+
+    deleted: list[int] = []
+    changes = TaskState.changes
+
+    def counted(self: TaskState) -> Any:
+        made = [*changes(self)]
+        deleted.append(sum(value is None and not is_system(key) for key, value in made))
+        return iter(made)
+
+    monkeypatch.setattr(TaskState, "changes", counted)
+    monkeypatch.setattr(task_state, "MOST_EXPIRED", 2)
+    with paid(*((f"owner {number}", 1, 5) for number in range(12)), bolt=Seen) as cluster:
+        assert len(cluster.state("balance")) == 12
+        cluster.advance(62)
+        assert cluster.state("balance") == {}
+        assert (sum(deleted), max(deleted)) == (12, 2)
+
+
+def test_a_changelog_without_a_leader_does_not_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def unanswered(self: Restorer, tasks: Any) -> Any:
+        asked.extend(tasks)
+        raise BrokerUnreachableError("the brokers do not answer")
+
+    with paid(("ann", 1, 5)) as cluster:
+        monkeypatch.setattr(Restorer, "ends", unanswered)
+        cluster.advance(11)
+        cluster.feed("payments", ("ann", 1, 4))
+        cluster.run_until_idle()
+        assert asked
+        assert cluster.state("balance")[("ann", 1)]["cents"] == 9
