@@ -23,7 +23,9 @@ def families(kind: type[Any], labels: Sequence[str], snapshots: Iterable[tuple[S
             found[metric.name] = make(metric.name, metric.help, labels=[*labels, *([key] if key else [])])
         for values, snapshot in known:
             number = getattr(snapshot, name)
-            number = len(number) if isinstance(number, tuple) else number / metric.divisor
+            if isinstance(number, tuple | dict):
+                number = len(number) if isinstance(number, tuple) else sum(number.values())
+            number /= metric.divisor
             if number >= 0:
                 found[metric.name].add_metric([*values, *([value] if value else [])], number)
     return found

@@ -20,7 +20,7 @@ class Metric:
     """The Prometheus metric of a field of statistics; fields of one name differ in their label.
 
     A counter's name ends with `_total`, and counts from the start of the process. The others are gauges; of a tuple it
-    is the length.
+    is the length, of a mapping the sum.
     """
 
     name: str
@@ -30,10 +30,17 @@ class Metric:
 
 
 def shown(
-    name: str, help_: str, *, default: Any = 0, divisor: float = 1.0, label: tuple[str, str] | None = None
+    name: str,
+    help_: str,
+    *,
+    default: Any = 0,
+    divisor: float = 1.0,
+    label: tuple[str, str] | None = None,
+    of_tasks: bool = False,
 ) -> Any:
-    """A field of statistics that is also a metric."""
-    return field(default=default, metadata={METRIC: Metric(name, help_, label, divisor)})
+    """A field of statistics that is also a metric; a mapping if it is `of_tasks`."""
+    metadata = {METRIC: Metric(name, help_, label, divisor)}
+    return field(default_factory=dict, metadata=metadata) if of_tasks else field(default=default, metadata=metadata)
 
 
 def shown_fields(kind: type[Any]) -> dict[str, Metric]:

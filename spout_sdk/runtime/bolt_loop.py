@@ -45,8 +45,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         # Beyond it the client leaves the group by itself; what watches the calls of `execute` ends the process there.
         super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
         guarantee = GUARANTEES[process.topology.manifest.guarantee_of(process.component)]
-        states = process_states(process)
-        self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters, states)
+        self._states = process_states(process)
+        self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters, self._states)
         self._work, self._undone = Stall(), "records wait, and none was executed"
         self._pauses = ReadingPauses(self._component, self._reader, self.tasks)
         self._limit = 1
@@ -77,12 +77,14 @@ class BoltLoop(TaskLoop[BoltTask]):
             retrying=sum(task.retrying for task in list(self.tasks.values())),
             paused_seconds=paused_seconds,
             paused_by=paused_by,
+            state=self._states.stats,
         )
 
     @property
     def has_work(self) -> bool:
-        # Tuples that wait for a task that pauses are shown as such.
-        is_expected = any(task.adapter.is_expected or task.pause is not None for task in self.tasks.values())
+        # A restore, and tuples that wait for a task that pauses, are shown as such.
+        pauses = any(task.adapter.is_expected or task.pause is not None for task in self.tasks.values())
+        is_expected = pauses or self._states.is_restoring
         return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
 
     def close(self) -> None:

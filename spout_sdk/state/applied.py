@@ -125,6 +125,12 @@ class Applied:
         return self._table.size + len(self._singles)
 
     @property
+    def in_changelog(self) -> int:
+        """How many identities the changelog has, and the open transaction: those of messages not known to be done."""
+        committed = sum(each.end - each.begin for each in self._kept.values())
+        return committed + self._table.size - self._begin + len(self._singles)
+
+    @property
     def size_bytes(self) -> int:
         """The memory of the table."""
         return self._table.size_bytes

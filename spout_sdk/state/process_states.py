@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -15,10 +16,11 @@ from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock
 from spout_sdk.state.done_positions import DonePositions
-from spout_sdk.state.restore import Restorer
+from spout_sdk.state.restore import RestoreProgress, Restorer
 from spout_sdk.state.stores import Store
 from spout_sdk.state.task_state import TaskState
 from spout_sdk.state.watermarks import SourceOffsets
+from spout_sdk.statistics.state_stats import StateStats
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.state_records import shown
 
@@ -27,6 +29,7 @@ logger = get_logger("spout_sdk.state")
 _POSITION_SECONDS: Final = 10.0
 """How often it is asked how far changelogs are; a successor on the same disk, or after a rollback, reads the rest."""
 _EXPIRY_SECONDS: Final = 1.0
+_MEASURE_SECONDS: Final = 1.0
 
 
 class TransactionProducer(Protocol):
@@ -61,6 +64,8 @@ class NoStates:
     """Of a process whose tasks have no state."""
 
     have_changes = False
+    stats: StateStats | None = None
+    is_restoring = False
 
     def begin(self, tasks: Mapping[int, BoltTask]) -> None:
         """Restores the states of tasks that begin."""
@@ -86,22 +91,28 @@ class ProcessStates(NoStates):
 
     A store has only what is committed, so it serves the next task of that number, too, if a transaction is rolled back:
     what it lacks then is read from the changelog.
+
+    Attributes:
+        stats: its figures, of a second ago at most; also for other threads.
+        is_restoring: whether `begin` runs.
     """
 
     def __init__(self, process: Process) -> None:
         topology, bolt, clock = process.topology, process.component, process.clock
         kafka = process.state_kafka or process.kafka
         self._topology, self._bolt = topology.name, bolt
-        # A restore may take longer than a process may give no sign of life.
-        tick = process.on_tick
-        self._restorer = Restorer(topology, bolt, kafka, process.state_directory, lambda _progress: tick(clock()))
+        self._on_tick = process.on_tick
+        self._restorer = Restorer(topology, bolt, kafka, process.state_directory, self._restoring)
+        self._guarantee = topology.state_guarantees.get(bolt, "")
         self._done_positions = DonePositions(topology, bolt, kafka)
         self._clock = clock
         self._done: dict[int, DoneSet] = {}
         self._offsets: Mapping[int, SourceOffsets] = self._done_positions.offsets
         self._stores: dict[int, Store] = {}
         self._states: dict[int, TaskState] = {}
+        self.stats = self._measured()
         self._expire_at = clock() + _EXPIRY_SECONDS
+        self._measure_at = clock() + _MEASURE_SECONDS
         self._ask_at = clock() + _POSITION_SECONDS
         self._has_deletions = False  # of identities that are not needed any more
         self._ends: Mapping[int, int] = {}  # of changelogs, as they were before this transaction ends
@@ -115,19 +126,48 @@ class ProcessStates(NoStates):
         for task in states:
             if task not in self._stores:
                 self._stores[task] = self._restorer.open(task)
-        restorer = self._restorer
-        restorer.restore({task: self._stores[task] for task in states})
+        restorer, self.is_restoring = self._restorer, True
+        try:
+            restorer.restore({task: self._stores[task] for task in states})
+        finally:
+            self.is_restoring = False
         for task, state in states.items():
             state.begin(self._stores[task], restorer.about)
             state.learn(self._done)
             if self._offsets:
                 state.learn_offsets(self._offsets, self._clock())
         self._states |= states
+        self.stats = self._measured()
+
+    def _restoring(self, progress: RestoreProgress) -> None:
+        self.stats = replace(
+            self.stats or StateStats(),
+            restoring=progress.tasks,
+            restore_records=progress.records,
+            restore_records_per_second=round(progress.records_per_second, 1),
+            restore_left=progress.left,
+            restore_total=progress.total,
+            restore_seconds=round(progress.seconds, 1),
+        )
+        # A restore may take longer than a process may give no sign of life.
+        self._on_tick(self._clock())
+
+    def _measured(self) -> StateStats:
+        states = {str(task): state for task, state in self._states.items()}
+        return StateStats(
+            self._guarantee,
+            {task: state.size for task, state in states.items()},
+            {task: state.size_bytes for task, state in states.items()},
+            {task: state.applied.in_changelog for task, state in states.items()},
+        )
 
     def look(self, now: float) -> None:
         if now >= self._expire_at:
             has_more = [state.expire() for state in self._states.values()]
             self._expire_at = now if any(has_more) else now + _EXPIRY_SECONDS
+        if now >= self._measure_at:
+            self._measure_at = now + _MEASURE_SECONDS
+            self.stats = self._measured()
         if (done := self._done_positions.look(now)) is not None:
             self._done |= done
             for state in self._states.values():
@@ -168,6 +208,7 @@ class ProcessStates(NoStates):
             self._states.pop(task, None)
             if (store := self._stores.pop(task, None)) is not None:
                 store.close()
+        self.stats = self._measured()
 
     def close(self) -> None:
         self.end([*self._stores])

@@ -41,6 +41,7 @@ class RestoreProgress:
         bytes: of their keys and values.
         seconds: since it began.
         left: offsets that are not read yet; of a compacted partition, fewer of them are records.
+        total: offsets that it began with.
     """
 
     tasks: tuple[int, ...]
@@ -48,6 +49,7 @@ class RestoreProgress:
     bytes: int = 0
     seconds: float = 0.0
     left: int = 0
+    total: int = 0
 
     @property
     def records_per_second(self) -> float:
@@ -230,6 +232,7 @@ class _Run:
         self._positions = {task: store.position or 0 for task, store in stores.items()}
         self._changes: dict[int, dict[bytes, tuple[bytes | None, int]]] = {task: {} for task in stores}
         self._records = self._bytes = 0
+        self._total = self._left()
         self._began = self._active_at = self._logged_at = clock()
 
     def read(self, reader: LogReader, on_progress: OnProgress) -> None:
@@ -319,9 +322,12 @@ class _Run:
         )
 
     def _progress(self) -> RestoreProgress:
-        left = sum(max(0, end - self._positions[task]) for task, end in self._ends.items())
         seconds = self._clock() - self._began
-        return RestoreProgress(tuple(sorted(self._stores)), self._records, self._bytes, seconds, left)
+        tasks = tuple(sorted(self._stores))
+        return RestoreProgress(tasks, self._records, self._bytes, seconds, self._left(), self._total)
+
+    def _left(self) -> int:
+        return sum(max(0, end - self._positions[task]) for task, end in self._ends.items())
 
     def _log_end(self) -> None:
         progress = self._progress()

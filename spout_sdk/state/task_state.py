@@ -91,6 +91,11 @@ class TaskState:
         return len(self._store)
 
     @property
+    def size_bytes(self) -> int:
+        """Bytes of its store, in memory or on disk, as an estimate."""
+        return self._store.size_bytes
+
+    @property
     def has_changes(self) -> bool:
         """Whether the open transaction changes any value."""
         return self.table.has_changes

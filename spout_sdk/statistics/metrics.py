@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from kafka_clients.metrics import families
+from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import PREFIX, Counts, Stats
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
@@ -27,7 +28,8 @@ _USER: Final = f"{PREFIX}user_total"
 # max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
 _MAX_PENDING: Final = f"{PREFIX}max_pending"
 METRIC_NAMES: Final = (
-    *(*(each.name for each in shown_fields(Stats).values()), *_HISTOGRAMS),
+    *(each.name for kind in (Stats, StateStats) for each in shown_fields(kind).values()),
+    *_HISTOGRAMS,
     *(_FAILED, _USER, _MAX_PENDING),
 )
 _LABELS: Final = ("topology", "component")
@@ -50,6 +52,8 @@ class ComponentCollector(Collector):
         """A family for each name in the tables, and those with one more label or of spouts only."""
         snapshots = [((self._topology, stats.component), stats) for stats in self._latest()]
         yield from families(Stats, _LABELS, snapshots).values()
+        states = [(labels, stats.state) for labels, stats in snapshots if stats.state is not None]
+        yield from families(StateStats, _LABELS, states).values()
         failed = CounterMetricFamily(
             _FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=[*_LABELS, "reason"]
         )

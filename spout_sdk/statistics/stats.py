@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from spout_sdk.errors import SpoutSdkError
+from spout_sdk.statistics.state_stats import StateStats, merged_states
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 from tuple_tree.process_stats import filter_known_fields, shown
@@ -137,6 +138,7 @@ class Stats(Counts):
             is counted from the message timeout on.
         stalled_by: what that is; empty where all is done.
         counters: your own, from `TaskContext.count`.
+        state: of a bolt with a state, its figures; else None.
     """
 
     component: str
@@ -175,6 +177,7 @@ class Stats(Counts):
     )
     stalled_by: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
+    state: StateStats | None = None
 
     def merge(self, other: "Stats") -> "Stats":
         """The sum of two snapshots of different processes of a component."""
@@ -202,19 +205,24 @@ class Stats(Counts):
             paused_by=paused.paused_by,
             stalled_seconds=stalled.stalled_seconds,
             stalled_by=stalled.stalled_by,
+            state=merged_states(self.state, other.state),
             **{name: _sum(getattr(self, name), getattr(other, name)) for name in added},
         )
 
     def retired(self) -> "Stats":
         """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
-        ended = replace(ended, retrying=0, paused_seconds=0.0, paused_by="")
+        ended = replace(ended, retrying=0, paused_seconds=0.0, paused_by="", state=None)
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The snapshot as an object for JSON; a latency is bucket → count."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return {name: dict(value.counts) if isinstance(value, LatencyHistogram) else value for name, value in values}
+        """The snapshot as an object for JSON; a latency is bucket → count. Without a state it has no member for one."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        state: StateStats | None = values.pop("state")
+        for name, value in values.items():
+            if isinstance(value, LatencyHistogram):
+                values[name] = dict(value.counts)
+        return values if state is None else {**values, "state": state.to_dict()}
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON."""
@@ -236,6 +244,8 @@ class Stats(Counts):
                     read[name] = {str(word): int(count) for word, count in value.items()}
                 case tuple():
                     read[name] = tuple(value)
+                case None if value is not None:
+                    read[name] = StateStats.of(value)
         return cls(**read)
 
     @classmethod

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spout_sdk import FailReason, LatencyHistogram, SpoutSdkError, Stats
 from spout_sdk.statistics.metrics import ComponentCollector
+from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Counters, Counts
 from tests.manifests import bolt, manifest, spout
 
@@ -96,6 +97,23 @@ def test_stats_add_up_and_survive_json() -> None:
             Stats.from_json(invalid)
 
 
+def test_states_add_up_survive_json_and_are_left_out_where_there_are_none() -> None:
+    one = StateStats("each message once", {"0": 3, "1": 4}, {"0": 30, "1": 40}, {"0": 1, "1": 2})
+    moved = StateStats("each message once", {"1": 5}, {"1": 50}, {"1": 6}, (2,), 600, 300.0, 550, 1000, 2.0)
+    total = Stats("count", (1,), state=one).merge(Stats("lines", (2,))).merge(Stats("count", (3,), state=moved))
+    assert total.state == StateStats(
+        "each message once", {"0": 3, "1": 5}, {"0": 30, "1": 50}, {"0": 1, "1": 6}, (2,), 600, 300.0, 550, 1000, 2.0
+    )
+    assert (total.state.keys, total.state.bytes, total.state.identities, total.state.restored) == (8, 80, 7, 0.45)
+    assert Stats.from_json(total.to_json()) == total
+    assert total.retired().state is None
+    assert "state" not in Stats("lines").to_dict()
+    later = {**total.to_dict(), "state": {**total.state.to_dict(), "unknown": 1}}
+    assert Stats.of(later) == total
+    with pytest.raises(SpoutSdkError, match="not a line of stats"):
+        Stats.from_json('{"component": "count", "state": {"task_keys": 7}}')
+
+
 MANIFEST = manifest(spout("lines", tasks=3, max_pending=100), bolt("split", "lines"))
 
 Key = tuple[str, frozenset[tuple[str, str]]]
@@ -138,6 +156,15 @@ def test_every_number_of_a_spout_is_exposed() -> None:
         key("user_total", "lines", counter="replayed"): 40,
         key("user_total", "lines", counter='odd "name"\n'): 41,
     }
+
+
+def test_states_are_exposed_of_bolts_with_one_only() -> None:
+    state = StateStats("", {"0": 3, "1": 4}, {"0": 30}, {"0": 1}, (1, 2), 600, 300.0, 550, 1000, 2.5)
+    found = scraped(Stats("split", state=state), Stats("lines"))
+    expected: dict[str, float] = {"state_keys": 7, "state_bytes": 30, "state_identities": 1}
+    expected |= {"restoring_tasks": 2, "restore_left": 550, "restore_seconds": 2.5}
+    shown = {each: value for each, value in found.items() if each[0] in expected}
+    assert shown == {key(name, "split"): value for name, value in expected.items()}
 
 
 def test_latencies_are_exposed_as_cumulative_buckets() -> None:

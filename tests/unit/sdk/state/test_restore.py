@@ -16,6 +16,7 @@ from spout_sdk.state import restore
 from spout_sdk.state.process_states import process_states
 from spout_sdk.state.restore import RestoreProgress, Restorer
 from spout_sdk.state.stores import MemoryStore, Store
+from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.clients import MemoryClients
@@ -36,7 +37,7 @@ class _Cluster:
     """A broker in memory with the topics of a topology, and what restores its states."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.topology = Topology(_manifest(), {}, kafka_sources={"lines": ("in",)})
+        self.topology = Topology(_manifest(), {}, kafka_sources={"lines": ("in",)}, state_guarantees={"count": "once"})
         specs = [*topic_specs(self.topology.manifest), TopicSpec("in", 1)]
         self.broker = MemoryBroker(specs, lambda: 123_456)
         self.progress: list[RestoreProgress] = []
@@ -75,6 +76,7 @@ def test_several_tasks_are_restored_together_and_again_from_where_they_are(caplo
     assert next(stores[0].items()) == (b"a", b"3", 123_456)
     assert [*stores[0].items(SYSTEM_PREFIX + b"x")] == [(SYSTEM_PREFIX + b"x", b"y", 123_456)]
     assert (cluster.progress[-1].tasks, cluster.progress[-1].records, cluster.progress[-1].left) == ((0, 1, 2), 8, 0)
+    assert cluster.progress[-1].total == 8
     begin, end = (record.message for record in caplog.records)
     assert begin == f"restoring tasks 0, 2 from {_TOPIC}: 8 offsets to read"
     assert end.startswith(f"restored tasks 0, 1, 2 from {_TOPIC}: 2 keys; read 8 records, ")
@@ -183,13 +185,21 @@ class _State:
 
     def learn(self, _done: object) -> None: ...
 
+    size, size_bytes, applied = 1, 260, SimpleNamespace(in_changelog=7)
+
 
 def test_a_process_has_its_stores_in_the_directory_and_ticks_while_it_restores(tmp_path: Path) -> None:
     cluster, ticks, state = _Cluster(), list[float](), _State()
     cluster.write(1, {b"a": b"1"})
     kafka, clock = cluster.clients.settings, lambda: 7.0
+    seen: list[tuple[bool, StateStats | None]] = []
+
+    def tick(now: float) -> None:
+        ticks.append(now)
+        seen.append((states.is_restoring, states.stats))
+
     process = ComponentProcess(
-        *(cluster.topology, "count", kafka, clock, bytes, Counters(), ticks.append, lambda: False),
+        *(cluster.topology, "count", kafka, clock, bytes, Counters(), tick, lambda: False),
         state_directory=tmp_path,
     )
     task: Any = SimpleNamespace(adapter=SimpleNamespace(state=state))
@@ -199,4 +209,11 @@ def test_a_process_has_its_stores_in_the_directory_and_ticks_while_it_restores(t
     assert state.store.get(b"a") == b"1"
     assert (tmp_path / "words" / "count" / "1").is_dir()
     assert set(ticks) == {7.0}
+    is_restoring, during = seen[-1]
+    assert is_restoring
+    assert during is not None
+    assert (during.restoring, during.restore_records, during.restore_left, during.restore_total) == ((1,), 2, 0, 2)
+    assert (states.is_restoring, states.stats) == (False, StateStats("once", {"1": 1}, {"1": 260}, {"1": 7}))
+    states.end([1])
+    assert states.stats == StateStats("once")
     states.close()
