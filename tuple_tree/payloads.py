@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tuple_tree.errors import WireError
 from tuple_tree.fields import Column, all_fit, plain
+from tuple_tree.state_fields import quick_writer
 from tuple_tree.streams import Stream, Values
 
 MAX_ROWS: Final = 1_000  # tuples of a pack at most
@@ -212,7 +213,14 @@ class _AvroCodec(_SingleCodec):
 
 
 class _JsonCodec(_SingleCodec):
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
+        self._quick = quick_writer(stream.fields, is_single=False, is_ascii=True)
+
     def row(self, values: Sequence[Any]) -> bytes:
+        quick: Any = self._quick
+        if quick is not None and len(values) == len(self._names) and (text := quick(values)) is not None:
+            return text.encode()  # type: ignore[no-any-return]
         for column, value in zip(self._columns, values, strict=True):
             column.check_limits(value)
         # NaN and infinity are no JSON.

@@ -32,10 +32,12 @@ _WRITTEN: Final = {
 _FINITE: Final = ("double", "float")
 
 
-def quick_writer(fields: Sequence[Field], *, is_single: bool) -> Callable[[Values], str | None] | None:
+def quick_writer(
+    fields: Sequence[Field], *, is_single: bool, is_ascii: bool = False
+) -> Callable[[Values], str | None] | None:
     """A function that writes values that fit as they are as JSON, and returns None for others; None for other types.
 
-    It is one expression, because it is evaluated for each change.
+    It is one expression, because it is evaluated for each change. With `is_ascii` it escapes other characters.
     """
     if not all(isinstance(field.type, str) and field.type in _WRITTEN for field in fields):
         return None
@@ -49,7 +51,8 @@ def quick_writer(fields: Sequence[Field], *, is_single: bool) -> Callable[[Value
         pairs = (f'"{field.name}":{member}' for field, member in zip(fields, members, strict=True))
         body = "{{" + ",".join(pairs) + "}}"
     source = f"lambda row: f'''{body}''' if {' and '.join(tests)} else None"
-    scope = {"is_text": _is_text, "quoted": json.encoder.encode_basestring}
+    quoted = json.encoder.encode_basestring_ascii if is_ascii else json.encoder.encode_basestring
+    scope = {"is_text": _is_text, "quoted": quoted}
     return cast(Callable[[Values], str | None], eval(source, scope))  # noqa: S307
 
 

@@ -1,11 +1,11 @@
 """`KafkaBolt`: where results leave a topology, for a topic of the user's."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
-from spout_sdk.api.tuples import Tuple
+from spout_sdk.api.tuples import InputStream, Tuple
 from spout_sdk.arguments import check_choice
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.errors import TopologyError
@@ -69,6 +69,7 @@ class KafkaBolt(Bolt):
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self._collector = collector
         self._codecs: dict[tuple[str, str], tuple[PayloadCodec, list[int]]] = {}
+        self._writers: dict[InputStream, _Writer] = {}
         for subscription in getattr(context.manifest.component(context.component), "subscriptions", ()):
             stream = context.manifest.stream(subscription.source, subscription.stream)
             where = f"{subscription.source}/{stream.name}"
@@ -93,15 +94,38 @@ class KafkaBolt(Bolt):
                 f"topic= of a KafkaBolt returned {topic!r}: return the name of a topic that exists, or drop the tuple "
                 "in a bolt before this one"
             )
-        headers = [(name, _part(part, tuple_)) for name, part in self._headers.items()]
-        key = _part(self._key, tuple_)
-        self._collector.write(tuple_, topic, self._encoded(tuple_), key=key, headers=headers)
+        stream = tuple_.pack.stream
+        if (writer := self._writers.get(stream)) is None:
+            self._writers[stream] = writer = self._writer(stream)
+        headers = [(name, header(tuple_)) for name, header in writer.headers]
+        key = writer.key(tuple_)
+        self._collector.write(tuple_, topic, writer.value(tuple_), key=key, headers=headers)
 
-    def _encoded(self, tuple_: Tuple) -> bytes | None:
+    def _writer(self, stream: InputStream) -> "_Writer":
+        headers = [(name, _getter(part, stream)) for name, part in self._headers.items()]
         if callable(self._value) or isinstance(self._value, str):
-            return _part(self._value, tuple_)
-        codec, places = self._codecs[tuple_.component, tuple_.stream]
-        return codec.encode([codec.row([tuple_.values[place] for place in places])])
+            return _Writer(_getter(self._key, stream), _getter(self._value, stream), headers)
+        codec, places = self._codecs[stream.component, stream.stream]
+        row, encode = codec.row, codec.encode
+        if places == [*range(len(stream.fields))]:
+            return _Writer(_getter(self._key, stream), lambda tuple_: encode([row(tuple_.values)]), headers)
+
+        def value(tuple_: Tuple) -> bytes:
+            values = tuple_.values
+            return encode([row([values[place] for place in places])])
+
+        return _Writer(_getter(self._key, stream), value, headers)
+
+
+Getter = Callable[[Tuple], bytes | None]
+
+
+class _Writer(NamedTuple):
+    """Makes the parts of the records of a stream's tuples."""
+
+    key: Getter
+    value: Getter
+    headers: Sequence[tuple[str, Getter]]
 
 
 def _position(stream: Stream, field: str, where: str) -> int:
@@ -113,8 +137,18 @@ def _position(stream: Stream, field: str, where: str) -> int:
     return stream.field_names.index(field)
 
 
-def _part(part: Part, tuple_: Tuple) -> bytes | None:
-    made = tuple_[part] if isinstance(part, str) else part(tuple_) if part is not None else None
+def _getter(part: Part, stream: InputStream) -> Getter:
+    """A function that makes a part of a record of a tuple of the stream."""
+    if part is None:
+        return lambda tuple_: None  # noqa: ARG005 - as the others
+    if callable(part):
+        made_by = part
+        return lambda tuple_: _part(made_by(tuple_))
+    place = stream.fields[part]
+    return lambda tuple_: _part(tuple_.values[place])
+
+
+def _part(made: Any) -> bytes | None:
     if isinstance(made, str):
         return made.encode()
     if made is None or isinstance(made, bytes):

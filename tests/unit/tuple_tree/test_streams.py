@@ -113,6 +113,20 @@ def test_json_round_trip(text: str, number: int, ratio: float, flag: bool) -> No
     assert list(json.loads(payload)) == ["text", "number", "ratio", "flag"]
 
 
+@given(
+    st.tuples(
+        st.one_of(st.text(max_size=9), st.integers(), st.none()),
+        st.one_of(_LONGS, st.booleans(), st.text(max_size=3)),
+        st.one_of(st.floats(allow_nan=False, allow_infinity=False), _LONGS),
+        st.one_of(st.booleans(), st.integers(0, 3)),
+    )
+)
+def test_json_is_that_of_the_standard_library_for_any_values(values: Any) -> None:
+    codec = payload_codec(declare({"text": str, "number": int, "ratio": float, "flag": bool}, codec="json"))
+    record = dict(zip(("text", "number", "ratio", "flag"), values, strict=True))
+    assert codec.row(values) == json.dumps(record, separators=(",", ":")).encode()
+
+
 def test_json_may_have_another_order_and_more_fields() -> None:
     codec = payload_codec(declare(["a", "b"], codec="json"))
     assert decode_tuples(codec, b' {"b": "2", "more": [1], "a": "\xc3\xb6"} ') == [("ö", "2")]
