@@ -6,7 +6,6 @@ Lags are read twice within a few seconds. Nothing is written anywhere.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
@@ -14,11 +13,11 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from inspection.doctor.facts import Backlog, ComponentReport, Facts, HeldOffset, TopologyFacts
-from inspection.observer import Observer
+from inspection.observer import latest
 from inspection.topology_status import ClusterStatus, TopologyStatus
 from inspection.view import ComponentView
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
-from kafka_clients.errors import GONE, REFUSED, BrokerError, TopicsError
+from kafka_clients.errors import GONE, REFUSED, BrokerError
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
@@ -126,12 +125,9 @@ class _Gathering:
 
     def _reports(self, manifest: Manifest) -> dict[str, ComponentReport]:
         """From the statistics of processes; nothing where their topic does not exist or may not be read."""
-        try:
-            with closing(Observer(self._kafka, manifest, _STATS_SECONDS)) as observer:
-                observer.read_statistics()
-        except TopicsError:
-            return {}
-        return {each["name"]: report_of(each) for each in observer.view.snapshot(0)["components"] if each["processes"]}
+        snapshot = latest(self._kafka, manifest, _STATS_SECONDS)
+        components = [] if snapshot is None else snapshot["components"]
+        return {each["name"]: report_of(each) for each in components if each["processes"]}
 
     def _version(self, broker: int) -> str | None:
         """The protocol version that brokers before 4.0 report; None if there is none, or it may not be read."""

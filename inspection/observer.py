@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Final
 
@@ -139,6 +140,16 @@ class Observer:
             # The rest is still of use, and brokers come back.
             self.problem = str(error)
             self.view.feed_lags({}, None)
+
+
+def latest(kafka: KafkaSettings, manifest: Manifest, back_s: float) -> Snapshot | None:
+    """The figures of the last seconds, without lags; None where their topic does not exist or may not be read."""
+    try:
+        with closing(Observer(kafka, manifest, back_s)) as observer:
+            observer.read_statistics()
+    except TopicsError:
+        return None
+    return observer.view.snapshot(0)
 
 
 def _local_ms() -> int:

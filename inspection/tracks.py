@@ -104,6 +104,7 @@ class TaskLoad(TypedDict):
     executed_per_second: float | None  # None if no process reports it
     busy: float | None  # share of the time, from 0 to 1, for which it executed tuples; None if no process reports it
     lag: int | None  # of its partition of the inbox; None where that is not known
+    keys: int | None  # of its state; None if it has none, or no process reports it
 
 
 def task_loads(
@@ -114,6 +115,9 @@ def task_loads(
     owners = {task: track.record.process for track in alive for task in track.last.tasks}
     executed: dict[str, float] = defaultdict(float)
     busy: dict[str, float] = defaultdict(float)
+    keys: dict[str, int] = {}
+    for track in alive:
+        keys |= track.last.state.task_keys if track.last.state is not None else {}
     for track in recent:
         seconds, before, now = track.window()
         for task, count in now.task_executed.items():
@@ -127,6 +131,7 @@ def task_loads(
             "executed_per_second": rounded(executed.get(str(number))),
             "busy": rounded(busy.get(str(number))),
             "lag": lags.get(number),
+            "keys": keys.get(str(number)),
         }
         for number in range(tasks)
     ]

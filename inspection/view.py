@@ -5,6 +5,7 @@ from functools import reduce
 from typing import Any, Final, TypedDict, cast
 
 from acker_worker.stats import WorkerStats
+from inspection.state_figures import StateFigures, state_figures
 from inspection.tracks import (
     WINDOW_MS,
     Latency,
@@ -73,6 +74,7 @@ class ComponentView(TypedDict):
     dead_letters: int
     undelivered: int
     late_tuples: int  # that came when all their windows had closed
+    state: StateFigures | None  # None without one
     external: bool
 
 
@@ -252,6 +254,7 @@ class TopologyView:
             **{name: latency_between((track.window()[1:] for track in recent), name) for name in _LATENCIES},
             **{name: getattr(total, name) for name in ("errors", "last_error", "dead_letters", "undelivered")},
             "late_tuples": total.counters.get(LATE, 0),
+            "state": state_figures(self._manifest, component, held.state),
             "external": component.external,
         }
         return cast(ComponentView, view)

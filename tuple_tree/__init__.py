@@ -11,7 +11,7 @@
 - `manifest`: what a topology is, as published in `acker.topologies`; `topics`: its topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `state_records`: keys and values of the changelog of a state; `state_zeros`: initial
-  values; `state_fields`: the fields of values.
+  values; `state_fields`: the fields of values; `state_guarantees`: how often a message changes a state, in words.
 - `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs, packs among them.
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a
   partition; `done_sets`: what is done of it, as `commit_metadata` has it.

@@ -76,6 +76,8 @@ def run(
             kafka = loaded.cluster()
             check_cluster(kafka, topology.manifest, component)
         view.note(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")
+        for bolt, guarantee in plan.guarantees.items():
+            view.note(f"state of {bolt}: {guarantee}")
         if dashboard:
             served = cleaning.enter_context(dashboard_served(kafka, loaded.settings.dashboard, topology.name))
             view.note(f"dashboard at {served.address}")

@@ -12,6 +12,7 @@ from acker_cli.commands.options import argument, command, flag, only_topology, o
 from acker_cli.console import print_json, standard_error, standard_output
 from acker_cli.interruption import Interrupted, interruptible
 from acker_cli.settings import LoadedSettings
+from acker_cli.views.states import state_line
 
 if TYPE_CHECKING:
     from inspection.observer import Observer
@@ -117,6 +118,9 @@ def screen(snapshot: "Snapshot", width: int, notes: Iterable[str] = ()) -> Rende
     if dead_letters := snapshot["dead_letters"]:
         words.append(f", {dead_letters:,} dead letters", "yellow")
     parts: list[RenderableType] = [words, "", _components(snapshot["components"], width)]
+    states = [(each["name"], state) for each in snapshot["components"] if (state := each["state"]) is not None]
+    if states:
+        parts += ["", *(state_line(*each) for each in states)]
     lines = [*_troubles(snapshot["components"]), *(Text(note, "red") for note in notes)]
     if lines:
         parts += ["", *lines]

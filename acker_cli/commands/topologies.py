@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from acker_cli.cluster.removal import Remains
+    from inspection.state_figures import StateFigures
     from inspection.topology_status import TopicStatus, TopologyStatus
-    from tuple_tree.manifest import Component
+    from tuple_tree.manifest import Component, Manifest
 
 _NAME = argument("NAME", "The topology's name in acker.topologies.")
+_STATS_SECONDS: Final = 10.0
+"""How old the statistics of a process may be, in seconds."""
 
 
 @command(
@@ -53,7 +56,7 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     ("acker topologies show word-count --json", "the same for programs, partition by partition"),
 )
 def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
-    """Show a topology: its components, their subscriptions, and the lags of its topics.
+    """Show a topology: its components, their subscriptions, states, and the lags of its topics.
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
@@ -64,10 +67,11 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
         manifest = cluster.catalogue.manifest(name)
         (status,) = cluster.of([manifest], cluster.catalogue.topics())
         sources = cluster.sources(manifest)
+        states = _states(loaded, manifest)
     if json_:
-        print_json(_as_json(status, sources))
+        print_json(_as_json(status, sources, states))
     else:
-        _print_status(status, sources)
+        _print_status(status, sources, states)
     if any(topic.problem for topic in status.topics):
         raise typer.Exit(1)
 
@@ -183,8 +187,23 @@ def _listed(name: str, status: "TopologyStatus | str") -> dict[str, Any]:
     }
 
 
-def _print_status(status: "TopologyStatus", sources: "Iterable[TopicStatus]") -> None:
+def _states(loaded: LoadedSettings, manifest: "Manifest") -> "dict[str, StateFigures]":
+    """The states of bolts, with figures where processes report them."""
+    from inspection.observer import latest
+    from inspection.state_figures import state_figures
+
+    found = {each.name: state_figures(manifest, each, None) for each in manifest.bolts}
+    if any(found.values()) and (snapshot := latest(loaded.cluster(), manifest, _STATS_SECONDS)) is not None:
+        found |= {each["name"]: each["state"] for each in snapshot["components"]}
+    return {name: state for name, state in found.items() if state is not None}
+
+
+def _print_status(
+    status: "TopologyStatus", sources: "Iterable[TopicStatus]", states: "Mapping[str, StateFigures]"
+) -> None:
     from rich.text import Text
+
+    from acker_cli.views.states import state_line
 
     output, manifest = standard_output(), status.manifest
     about = [f"topology {manifest.topology}", manifest.guarantee]
@@ -210,6 +229,10 @@ def _print_status(status: "TopologyStatus", sources: "Iterable[TopicStatus]") ->
     ]
     print_table(output, ("component", "kind", "tasks", "members", "waiting", "receives", "emits"), components)
     output.print()
+    for bolt, state in states.items():
+        output.print(state_line(bolt, state))
+    if states:
+        output.print()
     topics = [
         (
             topic.name,
@@ -225,14 +248,16 @@ def _print_status(status: "TopologyStatus", sources: "Iterable[TopicStatus]") ->
     print_table(output, ("topic", "partitions", "records", "read by", "lag", "done behind offset", "open"), topics)
 
 
-def _as_json(status: "TopologyStatus", sources: "Iterable[TopicStatus]") -> dict[str, Any]:
+def _as_json(
+    status: "TopologyStatus", sources: "Iterable[TopicStatus]", states: "Mapping[str, StateFigures]"
+) -> dict[str, Any]:
     manifest = status.manifest
     return {
         "topology": manifest.topology,
         "manifest": manifest.model_dump(mode="json"),
         "ackers": status.ackers,
         "components": [
-            {"name": component.name, "members": members, "waiting": lag}
+            {"name": component.name, "members": members, "waiting": lag, "state": states.get(component.name)}
             for component in manifest.components
             for members, lag in [status.of_component(component.name)]
         ],

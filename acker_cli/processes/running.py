@@ -57,6 +57,12 @@ class RunPlan:
         spouts = {spout.name for spout in self.topology.manifest.spouts}
         return not self.ackers and (self.component is None or self.component in spouts)
 
+    @property
+    def guarantees(self) -> dict[str, str]:
+        """In words, what the state of each bolt that runs guarantees."""
+        found = self.topology.state_guarantees.items()
+        return {bolt: words for bolt, words in found if self.component in (None, bolt)}
+
     def start_early(self) -> None:
         """Starts the processes of `TopologyProcesses`, which import what they need while a broker starts."""
         start_early(ARGUMENTS, self.ackers)

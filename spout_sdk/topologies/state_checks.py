@@ -13,6 +13,7 @@ from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
 from tuple_tree.names import results_topic
+from tuple_tree.state_guarantees import NOT_REPLAYED, ONCE, counted_again, external_reasons
 from tuple_tree.streams import DEFAULT_STREAM, Field
 
 _NOT_JSON: Final = frozenset({"bytes", "fixed"})
@@ -133,14 +134,14 @@ def _not_in_json(type_: Any) -> Any:
 
 def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) -> str:
     if not manifest.acking:
-        return "each message once at most: with at_most_once nothing is replayed"
-    reasons, free, custom = [], [], []
+        return NOT_REPLAYED
+    reasons, free, custom = external_reasons(manifest, bolt.name), [], []
     for each in manifest.upstream(bolt.name):
         kind = made.get(each.name)
         kind = kind if isinstance(kind, type) else type(kind)
         if each.external:
-            reasons.append(f"tuples come from {each.kind} {each.name!r}, which runs outside of this SDK")
-        elif each.kind == "spout" and not issubclass(kind, KafkaSpout):
+            continue
+        if each.kind == "spout" and not issubclass(kind, KafkaSpout):
             reasons.append(f"spout {each.name!r} is no KafkaSpout, and its messages have no position")
         elif issubclass(kind, WindowedBolt):
             reasons.append(f"tuples of {each.name!r} come of several inputs")
@@ -149,10 +150,10 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
         if any(of.grouping == "custom" for of in getattr(each, "subscriptions", ())):
             custom.append(repr(each.name))
     if reasons:
-        return f"replays are counted again, because {', and '.join(reasons)}"
+        return counted_again(reasons)
     exceptions = []
     if free:
         exceptions.append(f"tuples that {', '.join(free)} anchors to several inputs are counted again if replayed")
     if custom:
         exceptions.append(f"the custom grouping of {', '.join(custom)} must choose the same tasks for a replay")
-    return "; ".join(["each message once", *exceptions])
+    return "; ".join([ONCE, *exceptions])

@@ -1,6 +1,7 @@
 """A topology's figures fit 80 columns, with errors."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,14 @@ from rich.console import Console
 from acker_cli.commands.options import only_topology
 from acker_cli.commands.top import screen
 from acker_cli.errors import SettingsError
+from acker_cli.views.states import in_bytes
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
 from kafka_clients.errors import UnknownTopologyError
+from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
+from tests.manifests import counting, spout
+from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
 
@@ -72,6 +77,22 @@ def test_a_call_that_does_not_return_is_in_the_view() -> None:
     stalled = Stats("split", (2,), (0,), stalled_seconds=42.0, stalled_by="execute has not returned, at x")
     view.feed([stats_record(stalled, 100, NOW)])
     assert "split: execute has not returned, at x for 42 s" in drawn(view)
+
+
+def test_states_are_in_the_view() -> None:
+    view = TopologyView(manifest_of(spout("lines"), counting("count", "lines")))
+    assert "state of count: each message once, unless tuples come of several inputs" in "\n".join(drawn(view))
+    state = StateStats("each message once", {"0": 1_203_441}, {"0": 310_000_000}, {"0": 2_400})
+    view.feed([stats_record(Stats("count", (2,), (0,), state=state), 100, NOW)])
+    expected = "state of count: 1,203,441 keys, 310 MB, 2,400 identities; "
+    assert f"{expected}each message once" in drawn(view, 160)
+    restored = replace(
+        state, restoring=(1, 2), restore_records_per_second=312_000.4, restore_left=55, restore_total=100
+    )
+    view.feed([stats_record(Stats("count", (2,), (0,), state=restored), 101, NOW)])
+    assert f"{expected}restoring 45 % of tasks 1, 2, 312,000 records/s; each message once" in drawn(view, 160)
+    assert max(map(len, drawn(view, 80))) <= 80
+    assert [in_bytes(size) for size in (0, 999, 1_000, 2.5e12)] == ["0 bytes", "999 bytes", "1 kB", "2.5 TB"]
 
 
 def test_the_only_topology_need_not_be_named() -> None:

@@ -19,7 +19,8 @@ from acker_cli.processes.running import RunPlan
 from acker_cli.views import live
 from acker_cli.views.live import PLAIN_SECONDS, TopologySnapshot, View, drawn, in_words, open_view
 from acker_worker.stats import WorkerStats
-from spout_sdk import LatencyHistogram, Stats
+from spout_sdk import LatencyHistogram, Stats, Topology
+from tests.manifests import manifest, spout
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
 
@@ -159,3 +160,10 @@ def test_the_view_opens_before_any_process_starts(command: list[str], monkeypatc
     monkeypatch.setattr(RunPlan, "start_early", started)
     assert "enough" in call_acker(*command).stderr
     assert done == ["view", "processes"]
+
+
+def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
+    topology = Topology(manifest(spout("lines")), {}, state_guarantees={"count": "each message once", "sum": "twice"})
+    assert RunPlan(topology, "module:topology").guarantees == {"count": "each message once", "sum": "twice"}
+    assert RunPlan(topology, "module:topology", "sum").guarantees == {"sum": "twice"}
+    assert RunPlan(topology, "module:topology", "lines").guarantees == {}

@@ -9,7 +9,10 @@ import pytest
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.observer import BrokerClock
 from inspection.view import ComponentView, TopologyView
+from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
+from tests.manifests import counting, spout
+from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import Manifest
@@ -206,10 +209,10 @@ def test_how_busy_tasks_are_and_how_evenly_the_tuples_are_spread() -> None:
     found = component(view, "split")
     assert (found["busy"], found["skew"]) == (0.95, 3.0)
     assert [tuple(load.values()) for load in found["loads"]] == [
-        (0, "host/1", 90.0, 0.6, 3),
-        (1, "host/1", 10.0, 0.3, 4),
-        (2, "host/2", 20.0, 0.95, None),
-        (3, None, None, None, None),
+        (0, "host/1", 90.0, 0.6, 3, None),
+        (1, "host/1", 10.0, 0.3, 4, None),
+        (2, "host/2", 20.0, 0.95, None, None),
+        (3, None, None, None, None, None),
     ]
     # A rebalance: what a process did before still counts, but the task is another's.
     view.feed([working(7, 20 * 7, 0, busy_ms=(950 * 7, 0), pid=2, tasks=(2, 0))])
@@ -281,3 +284,36 @@ def test_the_latency_of_a_bolt_in_points_is_that_until_the_ack() -> None:
     assert point["process_p50"] == pytest.approx(200, rel=0.1)
     found = component(view, "split", NOW + 5_000)["process_latency"]
     assert found is None or found["p50"] == pytest.approx(200, rel=0.1)
+
+
+def test_the_state_of_a_bolt_is_that_of_the_tasks_where_they_are_now() -> None:
+    view = TopologyView(manifest_of(spout("lines"), counting("count", "lines", tasks=3)))
+    assert component(view)["state"] is None
+    unknown = component(view, "count")["state"]
+    assert unknown is not None
+    assert unknown["guarantee"].startswith("each message once, unless tuples come of several inputs")
+    assert (unknown["key"], unknown["keys"], unknown["bytes"], unknown["restore"]) == (["word"], None, None, None)
+
+    def reported(pid: int, state: StateStats) -> StatsRecord:
+        return stats_record(Stats("count", (pid,), state=state), 100, NOW - 1000 + pid)
+
+    killed = StateStats("each message once", {"0": 3, "1": 4}, {"0": 30, "1": 40}, {"0": 1, "1": 2})
+    moved = StateStats("each message once", {"1": 5}, {"1": 50}, {"1": 6}, (2,), 600, 300.0, 550, 1000, 2.0)
+    view.feed([reported(1, killed), reported(2, moved)])
+    found = component(view, "count")
+    assert found["state"] == {
+        "key": ["word"],
+        "guarantee": "each message once",
+        "keys": 8,
+        "bytes": 80,
+        "identities": 7,
+        "restore": {
+            "tasks": [2],
+            "done": 0.45,
+            "records": 600,
+            "records_per_second": 300.0,
+            "left": 550,
+            "seconds": 2.0,
+        },
+    }
+    assert [load["keys"] for load in found["loads"]] == [3, 5, None]

@@ -1,0 +1,25 @@
+"""The guarantee of a state in words, where only the manifest is known."""
+
+import pytest
+
+from tests.manifests import bolt, counting, manifest, spout
+from tuple_tree.manifest import Component, Guarantee
+from tuple_tree.state_guarantees import known_guarantee
+from tuple_tree.streams import declare
+
+
+@pytest.mark.parametrize(
+    ("components", "guarantee", "expected"),
+    [
+        ((spout("lines"),), "at_most_once", "each message once at most: with at_most_once nothing is replayed"),
+        (
+            (spout("job", external=True), bolt("lines", "job", streams=(declare(["word"]),), external=True)),
+            "at_least_once",
+            "replays are counted again, because tuples come from spout 'job', which runs outside of this SDK, and ",
+        ),
+        ((spout("lines"),), "exactly_once", "each message once, unless tuples come of several inputs or of a spout"),
+    ],
+)
+def test_what_the_manifest_says(components: tuple[Component, ...], guarantee: Guarantee, expected: str) -> None:
+    of = manifest(*components, counting("count", "lines"), guarantee=guarantee)
+    assert known_guarantee(of, "count").startswith(expected)
