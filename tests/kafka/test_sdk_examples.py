@@ -46,6 +46,10 @@ def test_each_order_is_in_its_total_once_although_processes_are_killed() -> None
     assert line == f"{orders:,} orders, {orders:,} counted; 0 of {CUSTOMERS} customers have a wrong total"
 
 
+def test_each_click_is_in_its_minute_once_although_processes_are_killed() -> None:
+    assert last_line("examples.clicks") == "20,140 lines, 175 results: 0 wrong, 0 clicks late"
+
+
 def test_the_words_of_a_topic_are_counted() -> None:
     blank = MESSAGES // 100
     words = sum(len(LINES[number % len(LINES)].split()) for number in range(MESSAGES) if number % 100)

@@ -1,0 +1,126 @@
+"""Clicks for each page and minute, on a broker: exact after deployments, kills, an outage, and a backlog of an hour."""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGKILL
+from typing import Final
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from acker_cli.processes.acker_pool import AckerPool
+from examples.clicks import DOWN, PARTITIONS, Clicks, Results, wrong
+from kafka_clients.access import ACKER
+from kafka_clients.catalogue import Catalogue
+from spout_sdk import TopologyRunner
+from spout_sdk.windows.late_tuples import LATE
+from tests.kafka.clicks_topology import MODULE, results_of, source_of
+from tests.kafka.sdk_rig import Cluster, Use
+from tests.topics import create_topics
+from tests.waiting import eventually
+from tuple_tree.names import dead_letters_topic, results_topic
+
+pytestmark = pytest.mark.exhaustive
+
+CLICKS: Final = 198_000
+DEPLOYMENTS: Final = 10
+OUTAGE_SECONDS: Final = 20.0
+_PROCESSES: Final = {"clicks": 2, "parse": 2, "value": 2, "per-minute": 2}
+
+
+class Run:
+    """The topology in processes, and the topics that it reads and writes.
+
+    Attributes:
+        late: late tuples of all deployments that have ended.
+        kills: by component.
+    """
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self.cluster, self._down = cluster, directory / "down"
+        self.name = cluster.manifest.topology
+        for topic in (source_of(self.name), results_of(self.name)):
+            create_topics(cluster.bootstrap, [NewTopic(topic, PARTITIONS, 1)])
+        self.clicks = Clicks(cluster.bootstrap, source_of(self.name))
+        self.late = 0
+
+    @contextmanager
+    def deployment(self) -> Iterator[None]:
+        """Starts all processes, and stops them."""
+        self.ackers = AckerPool(self.name, self.cluster.kafka, 2, log_level="error")
+        runner = TopologyRunner(f"{MODULE}:clicks", self.cluster.kafka, _PROCESSES, environment={DOWN: str(self._down)})
+        with self.ackers, runner:
+            self.runner = runner
+            yield
+            runner.stop()
+            assert runner.wait(0)
+            self.late += runner.stats()["per-minute"].counters.get(LATE, 0)
+
+    def outage(self) -> None:
+        """The service is down for a while."""
+        self._down.touch()
+        until = time.monotonic() + OUTAGE_SECONDS
+        eventually(lambda: time.monotonic() > until, "the end of the outage")
+        self._down.unlink()
+
+    def kill(self, component: str) -> None:
+        """Kills a process when it works."""
+        os.kill(random.choice(eventually(lambda: self._pids(component), f"a process of {component}")), SIGKILL)
+
+    def flows(self, clicks: int = 2_000) -> None:
+        """Waits until trees complete."""
+        acked = self.acked
+        eventually(lambda: self.acked >= min(acked + clicks, self.clicks.written), f"{clicks} more trees acked", 120)
+
+    def _pids(self, component: str) -> list[int]:
+        return self.ackers.pids() if component == ACKER else self.runner.pids()[component]
+
+    @property
+    def acked(self) -> int:
+        return self.runner.stats()["clicks"].acked
+
+
+def test_every_minute_of_an_hour_is_exact_after_deployments_kills_and_an_outage(
+    use: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = use("clicks", MODULE)
+    Catalogue(cluster.bootstrap).publish(cluster.manifest)
+    run = Run(cluster, tmp_path)
+    run.clicks.write(CLICKS // 2)  # a backlog
+    kinds = [*(each.name for each in cluster.manifest.components), ACKER]
+    part = CLICKS // 2 // DEPLOYMENTS
+    for number in range(DEPLOYMENTS):
+        with run.deployment():
+            if number >= DEPLOYMENTS // 2:
+                run.clicks.write(2 * part)
+            run.flows()
+            for component in kinds[number % 2 :: 2]:
+                run.kill(component)
+                run.flows(200)
+            if number == 3:
+                run.outage()
+            run.flows()
+    run.clicks.end()
+    wanted = run.clicks.closed()
+    published = Results(cluster.bootstrap, results_of(run.name))
+    with run.deployment():
+
+        def closed() -> bool:
+            published.look()
+            return published.minutes.keys() >= wanted.keys()
+
+        eventually(closed, "all minutes", 600)
+    assert run.late == 0
+    assert wrong(wanted, published.minutes) == []
+    assert published.changed == set()
+    made = Results(cluster.bootstrap, results_topic(run.name, "per-minute"))
+    eventually(lambda: made.look() or made.minutes.keys() >= wanted.keys(), "the results")  # type: ignore[func-returns-value]
+    assert wrong(wanted, made.minutes) == []
+    assert set(made.times.values()) == {1}, "they are written in the transactions of the state"
+    assert len(cluster.records(dead_letters_topic(run.name))) >= run.clicks.malformed
+    published.close()
+    made.close()
