@@ -42,10 +42,10 @@ CONTESTANTS: Final[dict[str, Contestant]] = {
         Ours("ours-arrow", 150_000, columns=True),
         Ours("ours-kafka", 300_000, topic=True),
         Ours("ours-kafka-arrow", 900_000, topic=True, columns=True),
-        Ours("ours-sink", 150_000, topic=True, sink=True),
-        Ours("ours-sink-arrow", 200_000, topic=True, columns=True, sink=True),
-        Ours("ours-state", 150_000, topic=True, sink=True, state=True),
-        Ours("ours-state-arrow", 200_000, topic=True, columns=True, sink=True, state=True),
+        Ours("ours-sink", 100_000, topic=True, sink=True),
+        Ours("ours-sink-arrow", 150_000, topic=True, columns=True, sink=True),
+        Ours("ours-state", 80_000, topic=True, sink=True, state=True),
+        Ours("ours-state-arrow", 120_000, topic=True, columns=True, sink=True, state=True),
         Demo("ours-demo", 30_000),
     )
 }
