@@ -74,6 +74,14 @@ class OffsetManager:
         self._close(read_to or 0, offset)
         return self._is_open(offset)
 
+    def skip_to(self, offset: int) -> None:
+        """Nothing is between the last offset that was started and this one: markers of transactions, for instance."""
+        read_to, known_to = self.read_to, self._known_to
+        if known_to is None or offset <= (read_to or 0):
+            return
+        self._close(read_to or 0, offset)
+        self.read_to, self._known_to = offset, max(known_to, offset)
+
     def done(self, offset: int) -> None:
         """Closes an offset; nothing happens if it is not open."""
         first = self._first

@@ -44,6 +44,8 @@ class KafkaSource:
             **consumer_settings(kafka, group),
             # An offset out of range is reported and counted, not skipped in silence.
             "auto.offset.reset": "error",
+            # The end may be behind the last message, at a marker of a transaction for instance.
+            "enable.partition.eof": True,
         }
         self._consumer = GroupConsumer(settings, f"the source of group {group}", on_error=self._on_error)
         self._client = self._consumer.client
@@ -52,6 +54,8 @@ class KafkaSource:
         self._member = member
         self._started: dict[SourcePartition, int] = {}
         self._out_of_range: list[OffsetOutOfRange] = []  # of the last read
+        self._ends: dict[SourcePartition, int] = {}  # that were reached last
+        self._new_ends: set[SourcePartition] = set()
         self._by_position: PositionReader | None = None
 
     def partitions(self, topic: str) -> int:
@@ -125,11 +129,18 @@ class KafkaSource:
         self._out_of_range = []
         return self._consumer.read(limit), self._out_of_range
 
+    def take_ends(self) -> Mapping[SourcePartition, int]:
+        """Ends of partitions that reading has reached, all messages before them, since the last call."""
+        ends = {at: self._ends[at] for at in self._new_ends}
+        self._new_ends.clear()
+        return ends
+
     def lag(self, at: SourcePartition) -> int:
         """Messages of a partition that are there and were not read, as far as is known without asking."""
         _, end = self._client.get_watermark_offsets(TopicPartition(*at), cached=True)
         (position,) = self._client.position([TopicPartition(*at)])
-        return max(0, end - (position.offset if position.offset >= 0 else self._started[at]))
+        read_to = position.offset if position.offset >= 0 else self._started[at]
+        return max(0, end - max(read_to, self._ends.get(at, 0)))
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
         """Begins to read offsets by position, in rising order for each partition; not while others are read so."""
@@ -147,6 +158,11 @@ class KafkaSource:
             self._by_position.close()
 
     def _on_error(self, message: Message, error: KafkaError) -> bool:
+        if error.code() == KafkaError._PARTITION_EOF:
+            at = SourcePartition(message.topic() or "", message.partition() or 0)
+            self._ends[at] = message.offset() or 0
+            self._new_ends.add(at)
+            return True
         if error.code() in GONE:
             raise _unreadable(f"source topic {message.topic()}", error, message.topic())
         if error.code() != KafkaError._AUTO_OFFSET_RESET:
@@ -169,6 +185,8 @@ class KafkaSource:
         self._client.incremental_unassign([TopicPartition(*at)])
         self._client.incremental_assign([TopicPartition(*at, first)])
         self._started[at] = first
+        self._ends.pop(at, None)
+        self._new_ends.discard(at)
         return OffsetOutOfRange(at, expected, first)
 
 

@@ -179,6 +179,16 @@ class OwnedPartition:
         self.read_to = offset + 1
         return not self._is_replayed or self.offsets.start(offset)
 
+    def skip_to(self, offset: int) -> None:
+        """The log has no message between the last one that was started and an offset."""
+        if offset <= self.read_to:
+            return
+        if self._failures:
+            self._failures = {at: count for at, count in self._failures.items() if not self.read_to <= at < offset}
+        self.read_to = offset
+        if self._is_replayed:
+            self.offsets.skip_to(offset)
+
     def failed(self, offset: int) -> int:
         """Counts a failure of a message, and returns how often it has failed, under earlier owners, too."""
         self._own_failures[offset] = self.own_failures(offset) + 1
@@ -244,6 +254,11 @@ class OwnedPartitions:
     def add(self, each: OwnedPartition) -> None:
         self.named[each.at] = each
         self.numbered[each.key_base >> KEY_SHIFT] = each
+
+    def skip_to(self, ends: Mapping[SourcePartition, int]) -> None:
+        """The logs have no message between the last ones that were started and these ends."""
+        for at, end in ends.items():
+            self.named[at].skip_to(end)
 
     def key(self, topic: str | None, partition: int | None, offset: int | None) -> int:
         return self.named[topic, partition].key_base | (offset or 0)

@@ -219,8 +219,8 @@ class SourceTask(SpoutAdapter):
             start, lost = start_offset(at, first_poll, found, self._source.bounds(at))
             if lost and found is not None:
                 self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
-            place = (at, number, self._number, keys[at.topic])
-            added[at] = OwnedPartition(*place, start, found, is_replayed=self.is_replayed)
+            place = (at, number, self._number, keys[at.topic], start, found)
+            added[at] = OwnedPartition(*place, is_replayed=self.is_replayed)
         # Before anything is emitted: where it begins, and which attempts are taken.
         if not self._source.commit_now(self._made(added.values())):
             return False
@@ -236,6 +236,7 @@ class SourceTask(SpoutAdapter):
         """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out."""
         if not self._is_started:
             return False
+        self._partitions.skip_to(self._source.take_ends())  # the buffer is empty: what is before them is emitted
         limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
         if self._most_uncommitted is not None:
             for each in self._partitions:
@@ -319,8 +320,7 @@ class SourceTask(SpoutAdapter):
             return False
         stream = DEFAULT_STREAM
         if isinstance(values, KafkaTuple):
-            stream = values.stream
-            values = values.values
+            stream, values = values.stream, values.values
         headers = record.headers()
         found = trace_context(headers) if headers else None
         try:

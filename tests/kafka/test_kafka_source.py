@@ -130,6 +130,15 @@ def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSo
     write_in_transactions(topic.kafka, topic.at.topic, [(str(number), number % 2 == 0) for number in range(6)])
     source.start({topic.at: 0})
     assert read(source, 8)[0] == [0, 4, 8]
+    ends: dict[SourcePartition, int] = {}
+
+    def at_the_end() -> bool:
+        assert source.read(9) == ([], [])
+        ends.update(source.take_ends())
+        return ends == {topic.at: 12}
+
+    eventually(at_the_end, "the end, behind the last marker")
+    assert source.lag(topic.at) == 0
     found = fetch(source, topic.at, [0, 2, 8])
     assert offsets(found.records) == [0, 8]
     assert found.gone == [(topic.at, 2)], "an aborted message was never read, so it is never requested"

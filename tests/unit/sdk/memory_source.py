@@ -22,6 +22,7 @@ class MemoryTopics:
             SourcePartition(topic, partition): {} for topic, count in partitions.items() for partition in range(count)
         }
         self.first: dict[SourcePartition, int] = defaultdict(int)
+        self.markers: dict[SourcePartition, int] = defaultdict(int)  # of transactions, at the end
         self.commits: dict[SourcePartition, SourceCommit] = {}
         self.generation = 0
         self.is_down = False
@@ -80,7 +81,7 @@ class MemoryTopics:
         self.logs[at] = {each: record for each, record in self.logs[at].items() if each >= offset}
 
     def end(self, at: SourcePartition) -> int:
-        return max(self.logs[at], default=self.first[at] - 1) + 1
+        return max(self.logs[at], default=self.first[at] - 1) + 1 + self.markers[at]
 
     def committed(self, topic: str, partition: int = 0) -> int | None:
         found = self.commits.get(SourcePartition(topic, partition))
@@ -162,6 +163,11 @@ class MemorySource(KafkaSource):
                     records.append(self.topics.logs[at][offset])
                     self.positions[at] = offset + 1
         return records, out_of_range
+
+    def take_ends(self) -> Mapping[SourcePartition, int]:
+        ends = {at: self.topics.end(at) for at in self.positions.keys() - self.paused}
+        # It may report an end again.
+        return {at: end for at, end in ends.items() if self.positions[at] >= end - self.topics.markers[at]}
 
     def lag(self, at: SourcePartition) -> int:
         return max(0, self.topics.end(at) - self.positions[at])

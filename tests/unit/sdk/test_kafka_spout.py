@@ -24,6 +24,25 @@ def test_a_commit_that_fails_is_repeated() -> None:
     assert rig.topics.committed("source") == 1
 
 
+@pytest.mark.parametrize("mode", ["at_least_once", "no_guarantee"])
+def test_the_end_behind_the_marker_of_a_transaction_is_committed(mode: Any) -> None:
+    rig = Rig(filled(0, 2), mode=mode)
+    rig.topics.markers[SourcePartition("source", 0)] = 1
+    rig.work()
+    rig.work(2)
+    if mode == "at_least_once":
+        assert rig.topics.committed("source") == 0
+        rig.notify(2)
+        rig.work(2)
+        assert rig.topics.committed("source") == 0
+        rig.notify(0)
+        rig.work(2)
+    assert rig.topics.committed("source") == 4
+    rig.topics.fill("source", 0, [4, 5])
+    rig.work()
+    assert rig.offsets()[-2:] == [4, 5] if mode == "at_least_once" else len(rig.emitted()) == 4
+
+
 @pytest.mark.parametrize("mode", ["at_least_once", "at_most_once", "no_guarantee"])
 def test_offsets_of_an_idle_partition_are_committed_again_before_the_broker_deletes_them(mode: Any) -> None:
     rig = Rig(filled(0, 1), mode=mode)
