@@ -76,16 +76,19 @@ class StatefulBolt(AnyStatefulBolt, ABC):
 class StatefulArrowBolt(AnyStatefulBolt, ABC):
     """A bolt with a value for each key, which works on columns: called with record batches of Arrow, a row a tuple.
 
-    class Counts(StatefulArrowBolt):
-        state = {"count": int}
-        streams = (declare({"word": str, "count": int}),)
+        class Counts(StatefulArrowBolt):
+            state = {"count": int}
+            streams = (declare({"word": str, "count": int}),)
 
-        def update_batch(self, values, rows, batch):
-            return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
+            def update_batch(self, values, rows, batch):
+                return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
 
-        def emit_batch(self, values, rows, batch, collector):
-            _, last = np.unique(rows[::-1], return_index=True)
-            ...
+            def emit_batch(self, values, rows, batch, collector):
+                keys, first = np.unique(rows, return_index=True)  # a result for each key
+                result = {"word": batch["word"].take(first), "count": values["count"].take(keys)}
+                collector.emit(result, anchors=first)
+
+    The rows of a call are acked together, and fail together. A state of one value has the column `value`.
     """
 
     @abstractmethod
