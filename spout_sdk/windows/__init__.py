@@ -14,7 +14,8 @@ An `AggregateBolt` has a value for each key and window in its state:
 - `time_windows`: which windows a time is in; `open_windows`: which are open.
 - `aggregates`: how tuples change values; `window_values`: of aggregates, or of a state of the user's own.
 - `window_state`: the state of a task, the watermark, and results.
-- `aggregate_bolt`: `AggregateBolt`; `state_adapter`: how a task calls it, which is registered here.
+- `aggregate_bolt`: `AggregateBolt`; `state_adapter`, `state_columns`: how a task calls it, a tuple at a time
+  or on columns, which is registered here.
 """
 
 import spout_sdk.windows.adapter

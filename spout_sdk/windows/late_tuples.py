@@ -12,6 +12,10 @@ logger = get_logger("spout_sdk.windows")
 
 LATE: Final = "late tuples"
 """The user counter of tuples that came when all their windows had closed."""
+AGGREGATE_ADVICE: Final = (
+    "If the messages of a source partition are not in the order of their time, use with_lag(); if a source was idle, "
+    "a longer with_idle_sources(); let windows take late tuples, with_grace()"
+)
 
 
 class LateTuples:

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.adapters import adapter_of
+from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.adapter import REPLAYED, KeysOfTuples
 from spout_sdk.windows.adapter import UNSEEN
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.late_tuples import LateTuples
+from spout_sdk.windows.late_tuples import AGGREGATE_ADVICE, LateTuples
+from spout_sdk.windows.state_columns import WindowColumnsAdapter, works_on_columns
 from spout_sdk.windows.window_state import WindowState
 
 
-@adapter_of.register(AggregateBolt)
 class WindowStateAdapter(BasicAdapter):
     """Changes the values of the windows of each tuple once; acks the tuples of a call together."""
 
@@ -24,7 +24,7 @@ class WindowStateAdapter(BasicAdapter):
         self.state = WindowState(bolt, task)
         self._time_of = bolt.window.milliseconds_of
         self._keys = KeysOfTuples(self.state.key_codec, self.state.key_fields)
-        self._late = late_tuples(bolt, task)
+        self._late = LateTuples(task.context, bolt.window.late_stream, AGGREGATE_ADVICE)
 
     @property
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
@@ -63,10 +63,7 @@ class WindowStateAdapter(BasicAdapter):
             collector.emit(result)
 
 
-def late_tuples(bolt: AggregateBolt, task: Task) -> LateTuples:
-    """The late tuples of a task."""
-    advice = (
-        "If the messages of a source partition are not in the order of their time, use with_lag(); if a source was "
-        "idle, a longer with_idle_sources(); let windows take late tuples, with_grace()"
-    )
-    return LateTuples(task.context, bolt.window.late_stream, advice)
+@adapter_of.register(AggregateBolt)
+def adapter(bolt: AggregateBolt, task: Task, *rest: Any) -> BoltAdapter:
+    """The adapter of a bolt: on columns where that is possible."""
+    return (WindowColumnsAdapter if works_on_columns(bolt, task) else WindowStateAdapter)(bolt, task, *rest)

@@ -124,8 +124,7 @@ class WindowState(TaskState):
             windows = self._sessions.at(key, time)
         else:
             windows = [TimeWindow(start, start + self.windows.length) for start in self.windows.starts(time)]
-        stored = [(each, self.table.current(window_key(key, each.start))) for each in windows]
-        return [(window, self.values.loaded(value)) for window, value in stored if value is not None]
+        return [(each, value) for each in windows if (value := self.value_of(key, each)) is not None]
 
     def changes_of(self, key: bytes, time: int, tuple_: Tuple) -> list[Change] | None:
         """How a tuple changes its windows, none if it is in none; None if all its windows have closed."""
@@ -143,6 +142,24 @@ class WindowState(TaskState):
             value = self.values.update(self.values.first() if is_new else table.get(of_window), tuple_)
             changes.append(Change(window, value, table.encoded(of_window, value), [] if is_new else [window]))
         return changes
+
+    def value_of(self, key: bytes, window: TimeWindow) -> Any:
+        """The value of a window of a key; None if it has none."""
+        stored = self.table.current(window_key(key, window.start))
+        return None if stored is None else self.values.loaded(stored)
+
+    def merged(self, key: bytes, window: TimeWindow, value: Any) -> Change:
+        """How the value of several tuples changes a window."""
+        table, of_window = self.table, window_key(key, window.start)
+        is_new = table.current(of_window) is None
+        if not is_new:
+            value = self.values.merge(table.get(of_window), value)
+        return Change(window, value, table.encoded(of_window, value), [] if is_new else [window])
+
+    def shown_key(self, key: bytes) -> Any:
+        """The key as `result` takes it: the value of the field, or a tuple of several."""
+        values = self.key_codec.decode(key)
+        return values if self._separators else values[0]
 
     def is_closed(self, window: TimeWindow) -> bool:
         """Whether a window takes no more tuples."""
@@ -244,10 +261,9 @@ class WindowState(TaskState):
         end = stored[SESSION_END] if self._is_session else start + self.windows.length
         window = TimeWindow(start, end)
         if self.closes:
-            values = self.key_codec.decode(of_tuples)
             value = self.values.loaded(self.table.get(key))
             try:
-                result = self.result(values if self._separators else values[0], window, value)
+                result = self.result(self.shown_key(of_tuples), window, value)
                 payload = None if result is None else self._results.encode_row(tuple(result))
             except Exception as error:
                 raise ComponentError(self._component, self._task, "result", error) from error

@@ -4,6 +4,7 @@ import os
 from typing import Any, Final
 
 from spout_sdk import (
+    AggregateBolt,
     BasicBolt,
     BasicCollector,
     FailTupleError,
@@ -14,7 +15,10 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
+    count,
     declare,
+    total,
+    tumbling,
 )
 from tests.kafka.sdk_topologies import NAME
 
@@ -110,4 +114,37 @@ def counts() -> Topology:
     builder = _builder()
     builder.set_bolt("split", SplitTwice, tasks=2).shuffle_grouping("lines")
     builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+    return builder.build()
+
+
+class Parse(BasicBolt):
+    """Clicks of lines with a page and the milliseconds of the click."""
+
+    streams = (declare({"page": str, "at": int}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        page, at = tuple_["value"].split()
+        collector.emit((page, int(at)))
+
+
+class Clicks(AggregateBolt):
+    window = tumbling(seconds=1).with_timestamp_field("at").with_idle_sources(after=1)
+    aggregates = {"clicks": count()}
+    streams = (declare({"page": str, "start": int, "end": int, "clicks": int}),)
+
+
+class Report(AggregateBolt):
+    """Of ten seconds, from the results of each second."""
+
+    window = tumbling(seconds=10).with_timestamp_field("start").with_idle_sources(after=1)
+    aggregates = {"seconds": count(), "clicks": total("clicks")}
+    streams = (declare({"page": str, "start": int, "end": int, "seconds": int, "clicks": int}),)
+
+
+def windows() -> Topology:
+    """Clicks in windows, and these in longer windows."""
+    builder = _builder()
+    builder.set_bolt("parse", Parse, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("clicks", Clicks, tasks=2).fields_grouping("parse", "page")
+    builder.set_bolt("report", Report).fields_grouping("clicks", "page")
     return builder.build()

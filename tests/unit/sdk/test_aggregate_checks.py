@@ -1,0 +1,159 @@
+"""`build()` rejects an invalid `AggregateBolt`, with the change to make."""
+
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    AggregateBolt,
+    BasicBolt,
+    BasicCollector,
+    KafkaSpout,
+    Spout,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    count,
+    declare,
+    fold,
+    session,
+    sliding,
+    total,
+    tumbling,
+)
+from spout_sdk.kafka_spout.spout import Mode
+from tuple_tree.manifest import WINDOW_START
+
+BY_AT = tumbling(seconds=60).with_timestamp_field("at")
+RESULT = declare({"page": str, "start": int, "end": int, "clicks": int})
+
+
+class Sink(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Acks everything."""
+
+
+def bolt(base: type = AggregateBolt, **members: Any) -> type:
+    defaults = {"window": BY_AT, "aggregates": {"clicks": count()}, "streams": (RESULT,)}
+    return type("Clicks", (base,), {**defaults, **members})
+
+
+def builder(made: Any, *, mode: Mode | None = None, **settings: Any) -> TopologyBuilder:
+    building = TopologyBuilder("clicks", **settings)
+    fields = declare({"page": str, "at": int, "euros": float, "maybe": ["null", "string"], "window_start": int})
+    building.set_spout("source", KafkaSpout("in", streams=[fields], translate=lambda _record: None, mode=mode))
+    building.set_bolt("clicks", made, tasks=3).fields_grouping("source", "page")
+    return building
+
+
+def update(_self: Any, value: Any, _tuple: Tuple) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"window": None}, "without windows: declare window = tumbling"),
+        ({"window": tumbling(count=3)}, "counts tuples"),
+        ({"window": sliding(seconds=3, every_count=2).with_timestamp_field("at")}, "counts tuples"),
+        ({"window": tumbling(seconds=3)}, "goes by the task's clock"),
+        ({"window": session(gap=3)}, "goes by the task's clock"),
+        ({"window": BY_AT.with_watermark_interval(3)}, "has a watermark interval"),
+        ({"window": tumbling(seconds=3).with_timestamp_field("page")}, "takes the time from field 'page'"),
+        ({"window": BY_AT.with_late_tuple_stream("late")}, "which it does not declare"),
+        ({"window": BY_AT.with_late_tuple_stream("default")}, "give the late stream another name"),
+        ({"aggregates": {}}, "declare aggregates"),
+        ({"state": int}, "declare aggregates"),
+        ({"update": update}, "declare aggregates"),
+        ({"state": int, "aggregates": {}}, "declare aggregates"),
+        ({"aggregates": {"clicks": total("nowhere")}}, "bolt 'clicks': aggregate 'clicks' takes field 'nowhere'"),
+        ({"emit_on": "end"}, "emit_on"),
+        ({"streams": ()}, "without a stream 'default'"),
+        (
+            {"streams": (declare({"page": str, "start": int, "end": int, "clicks": str}),)},
+            "has the results page: str",
+        ),
+        ({"streams": (declare({"page": str, "clicks": int}),)}, "has the results page: str"),
+        (
+            {"streams": (declare({"page": bytes, "n": int}),), "result": lambda *_: None},
+            "the results of bolt 'clicks' have field 'page' of type bytes, which JSON",
+        ),
+        (
+            {"window": session(gap=3).with_timestamp_field("at"), "aggregates": {}, "state": int, "update": update},
+            r"define merge\(\)",
+        ),
+        (
+            {
+                "window": session(gap=3).with_timestamp_field("at"),
+                "aggregates": {"clicks": fold(int, 0, lambda value, _: value)},
+            },
+            "cannot be merged",
+        ),
+        ({"aggregates": {"window_end": count()}, "window": session(gap=3).with_timestamp_field("at")}, "'window_end'"),
+        ({"aggregates": {}, "state": {"at": "nonsense"}, "update": update}, "bolt 'clicks'"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(members: dict[str, Any], text: str) -> None:
+    with pytest.raises(TopologyError, match=text):
+        builder(bolt(**members)).build()
+
+
+def test_a_key_with_the_name_of_the_start_of_a_window_is_rejected() -> None:
+    building = TopologyBuilder("clicks")
+    fields = declare({"window_start": int, "at": int})
+    building.set_spout("source", KafkaSpout("in", streams=[fields], translate=lambda _record: None))
+    results = declare({"window_start": int, "start": int, "end": int, "clicks": int})
+    building.set_bolt("clicks", bolt(streams=(results,))).fields_grouping("source", "window_start")
+    with pytest.raises(TopologyError, match="grouped by 'window_start', a name of the SDK"):
+        building.build()
+
+
+def test_spouts_that_do_not_commit_what_is_done_are_rejected() -> None:
+    with pytest.raises(TopologyError, match="is not known with at_most_once"):
+        builder(bolt(), guarantee="at_most_once").build()
+    with pytest.raises(TopologyError, match="spout 'source' with mode='no_guarantee' commits what is not"):
+        builder(bolt(), mode="no_guarantee").build()
+
+
+def test_subscriptions_of_results_are_those_of_a_spout() -> None:
+    building = builder(bolt())
+    building.set_bolt("sink", Sink, tasks=2).shuffle_grouping("clicks", load_aware=False)
+    topology = building.build()
+    manifest = topology.manifest
+    (_, results) = manifest.spouts
+    assert (results.name, results.tasks, results.streams) == ("clicks-results", 3, (RESULT,))
+    assert topology.kafka_sources == {"source": ("in",), "clicks-results": ("clicks.results.clicks",)}
+    sink = manifest.component("sink")
+    assert [each.source for each in sink.subscriptions] == ["clicks-results"]  # type: ignore[union-attr]
+    assert topology.even_shuffles == {("clicks-results", "default", "sink")}
+    clicks = manifest.component("clicks")
+    assert clicks.state.windows == "close"  # type: ignore[union-attr]
+    assert [field.name for field in clicks.state.key] == ["page", WINDOW_START.name]  # type: ignore[union-attr]
+    assert topology.state_guarantees == {"clicks": "each message once"}
+    assert building.build().manifest == manifest, "it may be built again"
+
+
+def test_results_of_changes_need_no_spout() -> None:
+    building = builder(bolt(emit_on="change"))
+    building.set_bolt("sink", Sink).shuffle_grouping("clicks")
+    assert [spout.name for spout in building.build().manifest.spouts] == ["source"]
+
+
+def test_a_component_with_the_name_of_a_results_spout_is_an_error() -> None:
+    building = builder(bolt())
+    building.set_bolt("clicks-results", Sink).shuffle_grouping("clicks")
+    with pytest.raises(TopologyError, match="'clicks-results' has the name of the spout that reads the results"):
+        building.build()
+
+
+def test_a_stream_without_identities_is_said_so() -> None:
+    class Numbers(Spout):
+        streams = (declare({"page": str, "at": int}),)
+
+        def next_tuple(self) -> None:
+            """Emits nothing."""
+
+    building = TopologyBuilder("clicks")
+    building.set_spout("source", Numbers)
+    building.set_bolt("clicks", bolt()).fields_grouping("source", "page")
+    assert "replays are counted again" in building.build().state_guarantees["clicks"]
