@@ -143,6 +143,11 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
             continue
         if each.kind == "spout" and not issubclass(kind, KafkaSpout):
             reasons.append(f"spout {each.name!r} is no KafkaSpout, and its messages have no position")
+        elif each.kind == "spout" and (mode := getattr(made.get(each.name), "mode", None)) not in (
+            None,
+            "at_least_once",
+        ):
+            reasons.append(f"spout {each.name!r} has the mode {mode}, and its tuples belong to no tree")
         elif issubclass(kind, WindowedBolt):
             reasons.append(f"tuples of {each.name!r} come of several inputs")
         elif issubclass(kind, Bolt | BatchBolt):

@@ -325,10 +325,11 @@ class First(CustomGrouping):
         return (0,)
 
 
-def copied() -> Topology:
+def behind(custom: Any = First, mode: Any = None) -> Topology:
     builder = TopologyBuilder("words")
-    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate))
-    builder.set_bolt("split", Split, tasks=2).custom_grouping("lines", First)
+    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate, mode=mode))
+    split = builder.set_bolt("split", Split, tasks=2)
+    split.custom_grouping("lines", custom) if custom else split.shuffle_grouping("lines")
     builder.set_bolt("count", Count).fields_grouping("split", "word")
     return builder.build()
 
@@ -340,7 +341,11 @@ def copied() -> Topology:
         (accounts(), {"balance": "replays are counted again, because spout 'payments' is no KafkaSpout"}),
         (words("at_most_once"), {"count": "each message once at most"}),
         (
-            copied(),
+            behind(None, "at_most_once"),
+            {"count": "replays are counted again, because spout 'lines' has the mode at_most_once"},
+        ),
+        (
+            behind(),
             {"count": "each message once; the custom grouping of 'split' must choose the same tasks for a replay"},
         ),
     ],
