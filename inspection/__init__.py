@@ -3,7 +3,7 @@
 - `observer`: follows a topology by the statistics of its processes; `topology_status`: topics, groups, committed
   offsets and lags.
 - `view`: the figures of a topology, from its statistics; `tracks`: rates of each process, and the last hour;
-  `state_figures`: states.
+  `state_figures`: states; `state_search`: a key of a state.
 - `trace`: tuple trees, pure; `trace_reader`: their records in Kafka; `otel`: trees as traces of OpenTelemetry.
 - `doctor`: problems and what to do; `doctor_gathering`: its facts; `doctor_process`: a process of its own for it.
 - `dead_letters`: read and decoded; `replay`: writes them to their original topics.

@@ -1,9 +1,11 @@
 """Errors of `inspection`; each message ends with what to do.
 
 InspectionError
-├── SilenceError, MomentError, DashboardError, DeadLettersError, SpansError
+├── SilenceError, MomentError, DashboardError, DeadLettersError, SpansError, SearchLimitError
+├── StateKeyError
+│   └── StateKeyNotFoundError
 └── TraceError
-    └── RootFormError, RootNotFoundError, SearchLimitError
+    └── RootFormError, RootNotFoundError
 """
 
 
@@ -43,5 +45,13 @@ class RootNotFoundError(TraceError):
     """The ack log has no entry of the root in the window that was searched."""
 
 
-class SearchLimitError(TraceError):
+class StateKeyError(InspectionError):
+    """A text is no key of a state, or its changelog cannot be used."""
+
+
+class StateKeyNotFoundError(StateKeyError):
+    """A state has no such key."""
+
+
+class SearchLimitError(InspectionError):
     """A search reached its limit of time or size."""

@@ -39,7 +39,7 @@ def get(
     key.
     """
     with _viewed(loaded, name, bolt) as view:
-        entry = view.entry(_key(view, key))
+        entry = view.search(_key(view, key))
         if entry is None:
             raise CliError(
                 f"{view.topic} has no key {' '.join(key)}: acker state list {name} {bolt} prints what it has"
@@ -190,8 +190,9 @@ def _parsed(keys: Any, texts: "Sequence[str]") -> bytes:
 
 
 def _as_json(view: "StateView", entry: "StateEntry") -> dict[str, Any]:
-    key = dict(zip(view.key_fields, entry.key, strict=True))
-    return {"key": key, "value": entry.value, "task": entry.task, "changed_ms": entry.changed_ms}
+    from inspection.state_search import entry_as_json
+
+    return entry_as_json(view.key_fields, entry)
 
 
 def _print(value: Any) -> None:
@@ -205,9 +206,6 @@ def _line(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value that JSON has no type for; also a value of a key as `parse` reads it."""
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
+    from inspection.state_search import as_text
+
+    return as_text(value)

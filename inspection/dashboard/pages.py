@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from inspection.dashboard.recent import Shown
 from inspection.dashboard.source import STOPPING, Source
-from inspection.errors import RootNotFoundError, SearchLimitError, TraceError
+from inspection.errors import RootNotFoundError, SearchLimitError, StateKeyError, StateKeyNotFoundError, TraceError
 from inspection.notation import parse_root
 from kafka_clients.errors import BrokerError, UnknownTopologyError
 
@@ -41,6 +41,8 @@ _STATUS: Final[dict[type[Exception], int]] = {
     RootNotFoundError: 404,
     SearchLimitError: 503,
     TraceError: 400,
+    StateKeyNotFoundError: 404,
+    StateKeyError: 400,
     BrokerError: 503,
 }
 
@@ -69,6 +71,7 @@ class Pages:
                 Route("/api/failures", shown(lambda name, _: {"failures": [*source.failures(name)]})),
                 Route("/api/dead-letters", shown(lambda name, _: {"dead_letters": [*source.dead_letters(name)]})),
                 Route("/api/trace", shown(self._trace)),
+                Route("/api/state", shown(self._state)),
                 Route("/api/events", self._events),
                 Route("/trace/{root}", _file("trace.html")),
                 Mount("/static", StaticFiles(directory=STATIC)),
@@ -90,6 +93,11 @@ class Pages:
         if at is not None and not _MS.fullmatch(at):
             raise HTTPException(400, f"at={at} is no time: give milliseconds since 1970, as /api/failures does")
         return self._source.trace(name, root, None if at is None else int(at))
+
+    def _state(self, name: str, query: QueryParams) -> Shown:
+        if not (bolt := query.get("bolt")):
+            raise HTTPException(400, "name the bolt and the key, as in /api/state?bolt=NAME&key=VALUE")
+        return self._source.state(name, bolt, query.getlist("key"))
 
     def _name(self, request: Request) -> str:
         """The topology of a request; this may block."""

@@ -1,12 +1,14 @@
-"""The figures of a cluster's topologies, each followed in a thread as long as it is requested, and searches for trees.
+"""The figures of a cluster's topologies, each followed in a thread as long as it is requested, and searches.
 
 `docs/inspection.md` describes the JSON objects.
 """
 
+import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from shlex import join
 from typing import Final
 
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, Shown, SourceMessages
@@ -14,6 +16,7 @@ from inspection.doctor_process import Findings
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.notation import show_root
 from inspection.observer import Observer
+from inspection.state_search import as_text, entry_as_json, find_key, plain
 from inspection.topology_status import ClusterStatus
 from inspection.trace.output import tree_as_json, verdict
 from inspection.trace.tree import Tree
@@ -21,6 +24,7 @@ from inspection.trace_reader import TraceReader
 from inspection.tracks import SILENT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError, BrokerUnreachableError
+from kafka_clients.log_reader import Progress
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
@@ -31,7 +35,7 @@ logger = get_logger(__name__)
 HOUR_SECONDS: Final = 3_600.0
 IDLE_SECONDS: Final = 120.0
 """Seconds without a request after which a topology is no longer followed; its statistics stay in Kafka."""
-AT_ONCE: Final = 2  # searches for trees
+AT_ONCE: Final = 2  # searches for trees and keys
 SEARCH_SECONDS: Final = 60.0  # how long a search may take
 MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn
 STOPPING: Final = "the dashboard is stopping; start it again"
@@ -50,7 +54,8 @@ class Source:
     Every method may block for seconds and is called in threads, several at once.
 
     Each but `topologies` raises `UnknownTopologyError` if there is no such topology, another `BrokerError` if the
-    cluster does not answer; `trace` and `oldest` raise a `TraceError` if there is no tree, or the search is too large.
+    cluster does not answer; `trace` and `oldest` raise a `TraceError` if there is no tree, `state` a `StateKeyError` if
+    there is no key, and all of these a `SearchLimitError` if the search is too large.
     """
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -115,6 +120,14 @@ class Source:
 
         return self._searched(topology, search, "--oldest 1")
 
+    def state(self, topology: str, bolt: str, key: Sequence[str]) -> Shown:
+        """A key of a bolt's state, a text for each field, as `acker state get --json` prints it."""
+        with self._searching(f"acker state get {topology} {join([bolt, *key])}") as check:
+            fields, entry = find_key(topology, bolt, self._kafka, key, check)
+        # Scripts round large numbers.
+        text = json.dumps(entry.value, ensure_ascii=False, indent=2, default=as_text)
+        return {"topology": topology, "bolt": bolt, **plain(entry_as_json(fields, entry)), "text": text}
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -141,12 +154,26 @@ class Source:
             return found
 
     def _searched(self, topology: str, search: Callable[[TraceReader], list[Tree]], which: str) -> Shown:
-        """Searches in the calling thread, bounded in number and time, so that others are not blocked by many."""
         command = f"acker trace {which} --topology {topology}"
         manifest = Catalogue(self._kafka).manifest(topology)
+        with self._searching(command) as check, TraceReader(self._kafka, manifest, check) as reader:
+            (tree,) = search(reader)
+        if len(tree.nodes) > MOST_TUPLES:
+            raise SearchLimitError(
+                f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "
+                f"{len(tree.nodes):,}; run {command}"
+            )
+        return {"topology": topology, "trees": [tree_as_json(tree)]}
+
+    @contextmanager
+    def _searching(self, command: str) -> Iterator[Progress]:
+        """A search in the calling thread, bounded in number and time, so that others are not blocked by many.
+
+        It has to call what is yielded with its progress. `command` is what to run if it is too large.
+        """
         if not self._searches.acquire(blocking=False):
             raise SearchLimitError(
-                f"the dashboard searches for {AT_ONCE} trees already, its limit: try again later, or run {command}"
+                f"the dashboard runs {AT_ONCE} searches already, its limit: try again later, or run {command}"
             )
         deadline = self._clock() + SEARCH_SECONDS
 
@@ -160,16 +187,9 @@ class Source:
                 )
 
         try:
-            with TraceReader(self._kafka, manifest, check) as reader:
-                (tree,) = search(reader)
+            yield check
         finally:
             self._searches.release()
-        if len(tree.nodes) > MOST_TUPLES:
-            raise SearchLimitError(
-                f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "
-                f"{len(tree.nodes):,}; run {command}"
-            )
-        return {"topology": topology, "trees": [tree_as_json(tree)]}
 
 
 class _Followed(threading.Thread):

@@ -110,6 +110,20 @@ class StateView:
         value = store.get(key)
         return None if value is None else self._entry(task, key, value, store.changed_ms(key))
 
+    def search(self, key: bytes) -> StateEntry | None:
+        """As `entry`, as of now, and without keeping other keys in memory: for one key of a large state."""
+        task = task_of(self._state, key, self._tasks)
+        found: dict[bytes | None, tuple[bytes | None, int]] = {key: (None, 0), ABOUT_KEY: (None, 0)}
+
+        def take(message: Message) -> None:
+            if (read := message.key()) in found:
+                found[read] = message.value(), message.timestamp()[1]
+
+        self._reader.read(f"keys of {self.topic}", self._reader.stretches([(self.topic, task)]), take)
+        self._check_about(task, found[ABOUT_KEY][0])
+        value, changed_ms = found[key]
+        return None if value is None else self._entry(task, key, value, changed_ms)
+
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yields the keys with their values: of a key of one field its value, of others a tuple of their values."""
         for each in self.entries():

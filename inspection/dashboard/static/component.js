@@ -1,16 +1,26 @@
 // What is known of one component: figures, findings, its last hour, its tasks.
 
 import { find, html, keyed, setText, showFigures } from "./elements.js";
-import { UNKNOWN, count, milliseconds, rate, seconds, share, text } from "./format.js";
+import { UNKNOWN, bytes, count, milliseconds, rate, seconds, share, text } from "./format.js";
 import { Plot } from "./plot.js";
+import { StateSearch } from "./state.js";
 import { quantiles } from "./tables.js";
 
 const perSecond = (word) => ({ name: `${word}_per_second`, title: word });
 const latency = (of) => ["p50", "p99"].map((quantile) => ({ name: `${of}_${quantile}`, title: quantile }));
 const reasons = (failed) => Object.entries(failed).map(([word, number]) => `${word} ${count(number)}`).join(", ");
 
+function restore({ tasks, done, records_per_second: speed, seconds: since }) {
+  return `${share(done)} of tasks ${tasks.join(", ")}, ${count(Math.round(speed))} records/s, for ${seconds(since)} s`;
+}
+
 // What else the table has no room for; without a value it is left out.
 const FIGURES = [
+  ["guarantee", "State", ({ state }) => state?.guarantee ?? ""],
+  ["keys", "Keys", ({ state }) => count(state?.keys)],
+  ["size", "Size", ({ state }) => bytes(state?.bytes)],
+  ["identities", "Identities", ({ state }) => count(state?.identities)],
+  ["restore", "Restore", ({ state }) => (state?.restore ? restore(state.restore) : "")],
   ["transferred", "Transferred/s", ({ transferred_per_second: value }) => rate(value)],
   ["failed", "Failed", ({ failed }) => reasons(failed)],
   ["sources", "Reads", ({ sources }) => (sources ?? []).join(", ")],
@@ -27,9 +37,10 @@ const FIGURES = [
 ];
 
 export class Component {
-  // table: of the tasks.
-  constructor(table) {
+  // table: of the tasks; ask: requests JSON.
+  constructor(table, ask) {
     this.table = table;
+    this.search = new StateSearch(ask);
     this.name = null;
     this.plots = [];
   }
@@ -49,6 +60,7 @@ export class Component {
     showFindings(find("component-findings"), findings);
     const figures = FIGURES.map(([name, title, value]) => [name, title, text(value(component))]);
     showFigures(find("component-figures"), figures.filter(([, , value]) => value !== UNKNOWN));
+    this.search.show(component);
     find("loads-table").hidden = component.kind === "spout";
     if (component.kind === "bolt") this.table.show(component.loads ?? []);
   }

@@ -18,6 +18,11 @@ const known = (write) => (value) => (value === null || value === undefined ? UNK
 export const rate = known(short);
 export const milliseconds = known(short);
 export const count = known((value) => grouped.format(value));
+const UNITS = ["bytes", "kB", "MB", "GB"];
+export const bytes = known((value) => {
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(value, 1)) / 3)));
+  return `${short(power ? value / 1000 ** power : value)} ${UNITS[power]}`;
+});
 export const seconds = known((value) => (value < 100 ? value.toFixed(1) : grouped.format(Math.round(value))));
 export const text = known((value) => (value === "" ? UNKNOWN : String(value)));
 

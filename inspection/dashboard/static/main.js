@@ -15,7 +15,7 @@ const FEW = 5; // failures of each reason that are shown where there are several
 const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum + one, 0);
 
 const shown = tables(find);
-const component = new Component(shown.loads);
+const component = new Component(shown.loads, ask);
 const graph = new Graph(find("drawing"));
 const plots = [
   new Plot(
@@ -52,7 +52,9 @@ let receivedAt = 0;
 let points = [];
 
 async function ask(path, more = {}) {
-  const answer = await fetch(topology ? `${path}?${new URLSearchParams({ topology, ...more })}` : path);
+  // A parameter may have several values.
+  const query = Object.entries({ topology, ...more }).flatMap(([name, value]) => [value].flat().map((one) => [name, one]));
+  const answer = await fetch(topology ? `${path}?${new URLSearchParams(query)}` : path);
   const value = await answer.json();
   if (!answer.ok) throw new Error(value.error);
   return value;

@@ -92,6 +92,7 @@ export const tables = (find) => ({
       figure("executed_per_second", "Executed/s"),
       figure("busy", "Busy", share, isBusy),
       figure("lag", "Lag", count),
+      figure("keys", "Keys", count),
     ],
     ({ task }) => task,
     "What its tasks do is not known.",

@@ -1,11 +1,12 @@
 """A source with figures of its own, as the contract has them."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from inspection.dashboard.recent import Shown
 from inspection.dashboard.source import Source
-from inspection.errors import RootNotFoundError, SearchLimitError
+from inspection.errors import RootNotFoundError, SearchLimitError, StateKeyError, StateKeyNotFoundError
 from inspection.notation import show_root
 from inspection.trace.output import tree_as_json
 from inspection.trace.tree import build_tree
@@ -32,7 +33,7 @@ def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
         "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "late_tuples": 0, "external": False,
         "oldest_input": "", "oldest_input_seconds": 0.0, "unread": None,
         "stalled_seconds": 0.0, "stalled_by": "", "failing": False,
-        "busy": None, "skew": None, "loads": [], "sources": [],
+        "busy": None, "skew": None, "loads": [], "sources": [], "state": None,
         **figures,
     }
 
@@ -64,7 +65,17 @@ def snapshot(at: int = AT) -> dict[str, Any]:
                 ],
                 last_error='ValueError: <img src="https://elsewhere.example/x" onerror=alert(1)>', errors=2,
             ),
-            component("count", "bolt", executed_per_second=99999.0, lag=None),
+            component(
+                "count", "bolt", executed_per_second=99999.0, lag=None,
+                state={
+                    "key": ["word", "page"], "guarantee": "each message once", "keys": 1_203_441, "bytes": 310_000_000,
+                    "identities": 2_400,
+                    "restore": {
+                        "tasks": [1, 2], "done": 0.45, "records": 600, "records_per_second": 312_000.4, "left": 733,
+                        "seconds": 2.0,
+                    },
+                },
+            ),
         ],
         "edges": [
             dict(zip(("source", "stream", "target", "grouping", "tuples_per_second"), edge, strict=True))
@@ -174,6 +185,17 @@ class Figures(Source):
         if partition == EMPTY:
             raise RootNotFoundError(f"no tree is open in partition {partition}. Look again")
         return {"topology": topology, "trees": [tree(OLDEST)]}
+
+    def state(self, topology: str, bolt: str, key: Sequence[str]) -> Shown:
+        self._check(topology)
+        if len(key) != 2:
+            raise StateKeyError(f"a key has 2 values (word, page), not {len(key)}")
+        if key[0] == "gone":
+            raise StateKeyNotFoundError(f"words.state.count has no key {' '.join(key)}")
+        named = dict(zip(("word", "page"), key, strict=True))
+        value = {"text": "<b>x</b>", "id": 2**53 + 1}
+        entry = {"key": named, "value": value, "task": 1, "changed_ms": AT, "text": json.dumps(value)}
+        return {"topology": topology, "bolt": bolt, **entry}
 
     def close(self) -> None:
         self.closed = True

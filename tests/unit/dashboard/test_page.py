@@ -72,7 +72,7 @@ def test_a_component_shows_its_load_findings_and_history(context: BrowserContext
     assert page.locator("#component-title").inner_text() == "bolt split"
     assert page.locator("#component-findings .found").all_inner_texts() == [FINDINGS[0]["found"]]
     task = page.locator("#loads-table tbody tr").first.locator("td")
-    assert task.all_inner_texts() == ["host/18", "1,210", "93 %", "17"]
+    assert task.all_inner_texts() == ["host/18", "1,210", "93 %", "17", UNKNOWN]
     row = page.locator("#component-split")
     found = [row.locator(f"[data-figure={name}]").inner_text() for name in ("busy", "skew", "findings")]
     assert found == ["93 %", "2.0 \N{MULTIPLICATION SIGN}", "1"]
@@ -82,6 +82,30 @@ def test_a_component_shows_its_load_findings_and_history(context: BrowserContext
     assert page.evaluate(OVERHANGS) == []
     page.go_back()
     page.wait_for_selector("#component", state="hidden")
+
+
+def test_a_bolt_shows_its_state_and_searches_for_a_key(context: BrowserContext, served: DashboardServer) -> None:
+    page = context.new_page()
+    page.goto(served.address)
+    state(page, "live")
+    page.goto(f"{page.url}#component-count")
+    figures = page.locator("#component-figures")
+    found = {name: figures.locator(f"[data-figure={name}]").inner_text() for name in ("guarantee", "keys", "size")}
+    assert found == {"guarantee": "each message once", "keys": "1,203,441", "size": "310 MB"}
+    restore = figures.locator("[data-figure=restore]").inner_text()
+    assert restore == "45 % of tasks 1, 2, 312,000 records/s, for 2.0 s"
+    page.get_by_role("textbox", name="word").fill("the")
+    page.get_by_role("textbox", name="page").fill("a b")
+    page.get_by_role("button", name="Search the state").click()
+    page.wait_for_selector("#state-value:has-text('text')")
+    assert page.locator("#state-value").text_content() == '{"text": "<b>x</b>", "id": 9007199254740993}'
+    assert page.locator("#state-message").inner_text().startswith("task 1, changed ")
+    page.get_by_role("textbox", name="word").fill("gone")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#state-message:has-text('words.state.count has no key gone a b')")
+    assert page.locator("#state-value").is_hidden()
+    page.goto(page.url.replace("count", "split"))
+    page.wait_for_selector("#state-search", state="hidden")
 
 
 def test_a_partition_leads_to_its_oldest_tree(

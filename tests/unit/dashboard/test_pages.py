@@ -27,6 +27,7 @@ def test_the_figures_as_json(served: DashboardServer, figures: Figures) -> None:
         ("history?topology=words", figures.history("words")),
         ("history?component=split", figures.history("words", "split")),
         ("findings", figures.findings("words")),
+        ("state?bolt=count&key=the&key=a+b", figures.state("words", "count", ["the", "a b"])),
     ):
         assert request(served.port, f"/api/{path}").json == shown, path
     for figures.names in (["lines", "words"], []):
@@ -68,6 +69,10 @@ def test_errors_have_a_remedy(served: DashboardServer, figures: Figures) -> None
         (f"trace?oldest={EMPTY}", 404, "Look again"),
         ("trace?oldest=all", 400, "give its number"),
         ("trace?oldest=", 400, "give its number"),
+        ("state?bolt=count&key=gone&key=a", 404, "has no key gone a"),
+        ("state?bolt=count&key=gone", 400, "a key has 2 values"),
+        ("state?key=gone", 400, "name the bolt and the key"),
+        ("state?bolt=count&topology=other", 404, "acker topics create"),
         ("snapshot?topology=other", 404, "acker topics create"),
         ("events?topology=other", 404, "acker topics create"),
         ("other", 404, "there is no page /api/other"),

@@ -99,7 +99,7 @@ def test_two_searches_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.start()
         assert begun.acquire(timeout=60)
-    with pytest.raises(SearchLimitError, match=f"searches for {AT_ONCE} trees already.*{COMMAND}"):
+    with pytest.raises(SearchLimitError, match=f"runs {AT_ONCE} searches already.*{COMMAND}"):
         found(searches)
     go_on.set()
     for thread in threads:

@@ -41,6 +41,9 @@ def test_a_view_has_the_keys_and_reads_what_is_new() -> None:
         assert view.get("not") is None
         cluster.write(to=5, the=None)
         assert view.get("to") == {"count": 2}, "until it is refreshed"
+        searched = view.search(b"to")
+        assert searched is not None
+        assert (searched.value, view.search(b"the")) == ({"count": 5}, None), "a search reads what there is now"
         view.refresh()
         assert view.get("to") == {"count": 5}
         assert [*view.items()] == [("be", {"count": 3}), ("to", {"count": 5})]
