@@ -298,6 +298,7 @@ def report_of(component: ComponentView) -> ComponentReport:
         component["failed_per_second"] or 0.0,
         component["failing"],
         component["last_error"],
+        component["state"],
     )
 
 

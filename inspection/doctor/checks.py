@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from inspection.doctor.facts import Backlog, Check, ComponentReport, Facts, Finding, Severity, TopologyFacts
+from inspection.doctor.facts import Backlog, Check, ComponentReport, Facts, Finding, Severity, TopologyFacts, timeout_s
+from inspection.doctor.state_checks import check_identities, check_restores
 from inspection.doctor.topic_checks import OF_TOPICS, check_single_copies
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
@@ -197,7 +198,7 @@ def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
     report = facts.reports.get(bolt, _NOTHING)
     place, seconds = report.oldest_input, report.oldest_input_seconds
     # While an execute runs, nothing is acked.
-    is_late = seconds > _timeout_s(facts.manifest, bolt) and not report.executes_since
+    is_late = seconds > timeout_s(facts.manifest, bolt) and not report.executes_since
     return (place, seconds) if place and is_late else None
 
 
@@ -205,7 +206,7 @@ def check_executes(facts: TopologyFacts) -> Iterator[Finding]:
     """No call of `execute` takes longer than a message timeout."""
     for bolt in facts.manifest.bolts:
         report = facts.reports.get(bolt.name, _NOTHING)
-        if report.executes_since > _timeout_s(facts.manifest, bolt.name):
+        if report.executes_since > timeout_s(facts.manifest, bolt.name):
             where = report.stalled_by.removeprefix(EXECUTING).lstrip(", ")
             yield Check("execute", bolt.name).problem(
                 f"Bolt {bolt.name}: one execute has been running for {report.executes_since:,.0f} s, {where}. Its "
@@ -230,12 +231,6 @@ def check_failing(facts: TopologyFacts) -> Iterator[Finding]:
             )
 
 
-def _timeout_s(manifest: Manifest, bolt: str) -> float:
-    """The shortest message timeout of the spouts whose trees reach a bolt."""
-    spouts = manifest.spouts_upstream(bolt) or manifest.spouts
-    return min((spout.timeout_ms for spout in spouts), default=0) / 1000
-
-
 def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
     """Lag is processed before its trees time out."""
     of_topic: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
@@ -248,7 +243,8 @@ def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
     explained = {
         component_group(manifest.topology, bolt.name)
         for bolt in manifest.bolts
-        if _forgotten(facts, bolt.name) or facts.reports.get(bolt.name, _NOTHING).executes_since
+        for report in [facts.reports.get(bolt.name, _NOTHING)]
+        if _forgotten(facts, bolt.name) or report.executes_since or report.restores
     }
     for (group, _), backlogs in of_topic.items():
         # Records of the last seconds may just not be done yet. The offset of a spout stops at its oldest open tree.
@@ -364,7 +360,9 @@ def examine(facts: Facts) -> list[Finding]:
         check_executes,
         check_failing,
         check_inputs,
+        check_restores,
         check_held,
+        check_identities,
         check_backlogs,
     )
     of_topology = (*OF_TOPICS, *running)

@@ -8,6 +8,7 @@ from typing import Final
 
 from confluent_kafka import TopicPartitionInfo
 
+from inspection.state_figures import StateFigures
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic, tuples_topic
 from tuple_tree.timing import EXECUTING
@@ -60,6 +61,12 @@ class ComponentReport:
     failed_per_second: float = 0.0
     failing: bool = False  # whether a bolt acks nothing, and fails
     last_error: str = ""
+    state: StateFigures | None = None
+
+    @property
+    def restores(self) -> bool:
+        """Whether a process restores the state of some of its tasks, which execute nothing meanwhile."""
+        return self.state is not None and self.state["restore"] is not None
 
     @property
     def executes_since(self) -> float:
@@ -100,7 +107,7 @@ class Facts:
     java_problem: str = ""  # why it was not found, and what to do; empty if it was, or was not looked for
 
 
-OF_COMPONENTS: Final = ("inputs", "execute", "failures")
+OF_COMPONENTS: Final = ("inputs", "execute", "failures", "restores", "identities")
 """The checks whose subject is the name of a component."""
 
 
@@ -133,6 +140,12 @@ class Check:
     problem = partialmethod(finding, Severity.PROBLEM)
     warning = partialmethod(finding, Severity.WARNING)
     note = partialmethod(finding, Severity.NOTE)
+
+
+def timeout_s(manifest: Manifest, bolt: str) -> float:
+    """The shortest message timeout of the spouts whose trees reach a bolt."""
+    spouts = manifest.spouts_upstream(bolt) or manifest.spouts
+    return min((spout.timeout_ms for spout in spouts), default=0) / 1000
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:
