@@ -131,6 +131,8 @@ class ProcessStates(NoStates):
             restorer.restore({task: self._stores[task] for task in states})
         finally:
             self.is_restoring = False
+        # A topic may be created again before the first answer.
+        self._done_positions.topics = self._done_positions.topics or restorer.about.sources
         for task, state in states.items():
             state.begin(self._stores[task], restorer.about)
             state.learn(self._done)

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from kafka_clients.errors import BrokerUnreachableError
+from kafka_clients.errors import BrokerUnreachableError, TopicsError
 from spout_sdk import BasicCollector, RetryTupleError, StatefulBolt, Tuple, keyed_state
 from spout_sdk.state import task_state
 from spout_sdk.state.restore import Restorer
 from spout_sdk.state.task_state import TaskState
-from tests.unit.sdk.test_stateful_bolt import Balance, paid
+from spout_sdk.testing import SimulatedCluster
+from tests.unit.sdk.test_stateful_bolt import Balance, paid, words
 from tuple_tree.state_records import is_system
 
 
@@ -97,3 +98,13 @@ def test_a_changelog_without_a_leader_does_not_end_the_process(monkeypatch: pyte
         cluster.run_until_idle()
         assert asked
         assert cluster.state("balance")[("ann", 1)]["cents"] == 9
+
+
+def test_a_source_topic_that_is_created_again_after_the_restore_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Restorer, "_source_ids", lambda _: {"lines": {"text": "an-earlier-id"}})
+    with SimulatedCluster(words()) as cluster:
+        cluster.produce("text", "a")
+        with pytest.raises(TopicsError, match="its id was an-earlier-id"):
+            cluster.advance(5)
