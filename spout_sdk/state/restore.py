@@ -14,7 +14,7 @@ from kafka_clients.log_reader import LogReader, Place
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import StateError
-from spout_sdk.state.rocks_store import RocksStore, store_path
+from spout_sdk.state.rocks_store import RocksStore, StoreLockedError, store_path
 from spout_sdk.state.source_topics import check_source_topics
 from spout_sdk.state.stores import MemoryStore, Store
 from tuple_tree.errors import WireError
@@ -25,6 +25,7 @@ logger = get_logger("spout_sdk.state")
 
 LOG_SECONDS: Final = 5.0
 """How often a log line says how far a restore is."""
+_OTHER: Final = ".other"  # of the directory of a task
 _POLL_SECONDS: Final = 0.1
 _BATCH: Final = 10_000
 _SILENCE_SECONDS: Final = 30.0
@@ -107,7 +108,8 @@ class Restorer:
     def open(self, task: int) -> Store:
         """A store for a task that has none: in memory, or on disk with what is left of an earlier process.
 
-        Raises `StateError` if another process has it open, or RocksDB is not installed.
+        If another process has that open, it is in a second directory. Raises `StateError` if that is open as well, or
+        RocksDB is not installed.
         """
         if self._directory is None:
             return MemoryStore()
@@ -116,7 +118,13 @@ class Restorer:
             if self._topic_id is None:
                 raise TopicsError.missing(self.topic)
         path = store_path(self._directory, self._topology.name, self._bolt, task)
-        return RocksStore(path, f"{self.topic}[{task}]", self._topic_id)
+        try:
+            return RocksStore(path, f"{self.topic}[{task}]", self._topic_id)
+        except StoreLockedError as error:
+            # Of a process that hangs, and has lost the task: the others on its machine must not end for it.
+            other = path.with_name(f"{task}{_OTHER}")
+            logger.warning("%s. Until then the store is at %s", error, other, extra=EACH)
+            return RocksStore(other, f"{self.topic}[{task}]", self._topic_id)
 
     def restore(self, stores: Mapping[int, Store]) -> None:
         """Reads what the stores lack, by task, up to the ends of their partitions.

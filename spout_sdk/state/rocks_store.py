@@ -30,6 +30,10 @@ def store_path(directory: Path, topology: str, bolt: str, partition: int) -> Pat
     return directory / topology / bolt / str(partition)
 
 
+class StoreLockedError(StateError):
+    """Another process has the store open."""
+
+
 class RocksStore:
     """A store on disk, in a directory of its own; see `Store`.
 
@@ -43,7 +47,7 @@ class RocksStore:
         topic_id: the id of that topic: of one that was deleted and created again, the store is not used.
         now_ms: milliseconds since the epoch.
 
-    Raises `StateError` if `rocksdict` is not installed, or another process has the directory open.
+    Raises `StateError` if `rocksdict` is not installed, `StoreLockedError` if another process has the directory open.
     """
 
     def __init__(
@@ -84,14 +88,13 @@ class RocksStore:
             return rocks.Rdict(str(self._path), options)
         except Exception as error:  # rocksdict raises no class of its own
             if _LOCKED in str(error).lower():
-                advice = (
-                    "another process has it open: stop it, or give each process that does not share its tasks a "
-                    "directory of its own"
-                )
-            else:
-                advice = "delete the directory: the changelog has all of it"
+                raise StoreLockedError(
+                    f"the store of {self._changelog} at {self._path} cannot be opened ({error}): another process has "
+                    "it open: stop it, or give each process that does not share its tasks a directory of its own"
+                ) from error
             raise StateError(
-                f"the store of {self._changelog} at {self._path} cannot be opened ({error}): {advice}"
+                f"the store of {self._changelog} at {self._path} cannot be opened ({error}): delete the directory: the "
+                "changelog has all of it"
             ) from error
 
     def _why_not_used(self) -> str | None:

@@ -104,6 +104,21 @@ def test_a_store_on_disk_reads_only_the_rest(tmp_path: Path) -> None:
     assert (tmp_path / "words" / "count" / "0").is_dir()
 
 
+def test_a_process_that_hangs_with_a_store_does_not_end_the_next_owner_of_its_task(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging, cluster = _Cluster(tmp_path), _Cluster(tmp_path)
+    held = hanging.restorer.open(0)
+    cluster.write(0, {b"a": b"1"})
+    stores = cluster.restored(0)
+    assert _kept(stores[0]) == {b"a": b"1"}
+    assert "another process has it open" in caplog.text
+    held.close()
+    stores[0].close()
+    cluster.write(0, {b"b": b"2"})
+    assert _kept(cluster.restored(0)[0]) == {b"a": b"1", b"b": b"2"}
+
+
 def test_progress_is_logged_every_few_seconds(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
