@@ -41,11 +41,12 @@ def state_figures(manifest: Manifest, component: Component, stats: StateStats | 
         "keys": None if stats is None else stats.keys,
         "bytes": None if stats is None else stats.bytes,
         "identities": None if stats is None else stats.identities,
-        "restore": None if stats is None else _restore(stats),
+        "restore": None if stats is None else restore_figures(stats),
     }
 
 
-def _restore(stats: StateStats) -> RestoreFigures | None:
+def restore_figures(stats: StateStats) -> RestoreFigures | None:
+    """The restore that runs; None if none does."""
     if not stats.restoring:
         return None
     return {

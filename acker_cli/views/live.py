@@ -17,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from acker_cli.console import standard_error
+from acker_cli.views.states import restore_in_words
 from acker_worker.stats import WorkerStats
+from inspection.state_figures import restore_figures
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.timing import Interval
@@ -53,6 +55,13 @@ class TopologySnapshot:
     def replayed(self) -> int:
         """Tuples emitted again, where spouts count them."""
         return self.at_spouts.counters.get(_REPLAYED, 0)
+
+    @property
+    def restores(self) -> list[str]:
+        """In words, how far the restore of each state is that is restored now."""
+        states = [(name, stats.state) for name, stats in self.components.items() if stats.state is not None]
+        restores = [(name, restore_figures(state)) for name, state in states]
+        return [f"{name}: {restore_in_words(restore)}" for name, restore in restores if restore is not None]
 
     @property
     def executed(self) -> int:
@@ -186,6 +195,7 @@ def in_words(snapshot: TopologySnapshot) -> str:
         f"replayed {snapshot.replayed:,}",
         f"{snapshot.rate:,.0f} tuples/s",
         latency_in_words(trees.complete_latency),
+        *snapshot.restores,
     ]
     return f"{snapshot.seconds:5.1f} s  " + ", ".join(parts)
 
@@ -217,6 +227,7 @@ def drawn(snapshot: TopologySnapshot) -> RenderableType:
             latency_in_words(snapshot.at_spouts.complete_latency),
         ),
     ]
+    lines += [Text(restore, "yellow") for restore in snapshot.restores]
     if (ackers := snapshot.ackers) is not None:
         lines.append(
             f"{len(snapshot.acker_pids)} acker workers: {ackers.partitions} partitions, {ackers.pending:,} open trees, "

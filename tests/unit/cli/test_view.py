@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from acker_cli.views import live
 from acker_cli.views.live import PLAIN_SECONDS, TopologySnapshot, View, drawn, in_words, open_view
 from acker_worker.stats import WorkerStats
 from spout_sdk import LatencyHistogram, Stats, Topology
+from spout_sdk.statistics.state_stats import StateStats
 from tests.manifests import manifest, spout
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
@@ -167,3 +169,16 @@ def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
     assert RunPlan(topology, "module:topology").guarantees == {"count": "each message once", "sum": "twice"}
     assert RunPlan(topology, "module:topology", "sum").guarantees == {"sum": "twice"}
     assert RunPlan(topology, "module:topology", "lines").guarantees == {}
+
+
+def test_a_run_shows_the_restore_of_a_state() -> None:
+    state = StateStats(restoring=(0, 2), restore_records_per_second=312_000.0, restore_left=55, restore_total=100)
+    components = {"lines": Stats("lines", (1,)), "count": Stats("count", (2,), state=state)}
+    snapshot = TopologySnapshot(1.0, frozenset({"lines"}), components)
+    expected = "count: restoring 45 % of tasks 0, 2, 312,000 records/s"
+    assert in_words(snapshot).endswith(f", {expected}")
+    out = io.StringIO()
+    Console(file=out, width=100).print(drawn(snapshot))
+    assert expected in out.getvalue()
+    done = replace(snapshot, components={"count": Stats("count", (2,), state=StateStats())})
+    assert "restoring" not in in_words(done)
