@@ -4,6 +4,7 @@
 split (2 tasks) ──fields: word──▶ count (2 tasks). Its text is that of the demo, each line as its words with a blank
 between them, without the lines that have none: so every contestant finds the same words with the cheapest split that
 its language has. With a sink, count ──fields: word──▶ sink (2 tasks) writes a record for each word: its count so far.
+With a state, count writes that itself, in the transaction that changes the state.
 """
 
 import json
@@ -38,6 +39,8 @@ from spout_sdk import (
     OutputCollector,
     Spout,
     SpoutCollector,
+    StateArrowCollector,
+    StateCollector,
     StatefulArrowBolt,
     StatefulBolt,
     TaskContext,
@@ -123,7 +126,8 @@ def word_count() -> Topology:
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
     builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
     builder.set_bolt(COUNT, _count(plan), tasks=TASKS).fields_grouping(SPLIT, "word")
-    if topic := plan.sink:
+    if plan.sink and not plan.state:
+        topic = plan.sink
         builder.set_bolt(SINK, lambda: KafkaBolt(topic, key="word", value=_text), tasks=TASKS).fields_grouping(
             COUNT, "word"
         )
@@ -317,25 +321,30 @@ class StateCount(StatefulBolt):
     """The counts in a state: durable, and each word counted once."""
 
     state = int
-    streams = (_COUNTED,)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.topic = Plan.from_environment().sink
 
     def update(self, count: int, tuple_: Tuple) -> int:
         return count + 1
 
-    def emit(self, key: str, count: int, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((key, count))
+    def emit(self, key: str, count: int, tuple_: Tuple, collector: StateCollector) -> None:
+        collector.write(self.topic, b"%d" % count, key=key.encode())
 
 
 class ColumnStateCount(StatefulArrowBolt):
     state = int
-    streams = (_COUNTED,)
+
+    def prepare(self, context: TaskContext) -> None:
+        self.topic = Plan.from_environment().sink
 
     def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
         return {"value": values.column("value").to_numpy() + np.bincount(rows, minlength=values.num_rows)}
 
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: ArrowCollector) -> None:
-        last = values.column("value").to_numpy()[rows]
-        collector.emit({"word": batch.column("word"), "count": last - rows_behind(rows)})
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
+        counts = values.column("value").to_numpy()[rows] - rows_behind(rows)
+        words = batch.column("word").cast(pa.binary()).to_pylist()
+        collector.write(self.topic, [b"%d" % count for count in counts.tolist()], keys=words)
 
 
 class SinkCount(BasicBolt):

@@ -62,6 +62,7 @@ from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
+from spout_sdk.state.collectors import StateArrowCollector, StateCollector
 from spout_sdk.state.spec import keyed_state
 from spout_sdk.state.view import StateEntry, StateView
 from spout_sdk.statistics.stats import Counters, Stats
@@ -118,6 +119,8 @@ __all__ = [
     "Spout",
     "SpoutCollector",
     "SpoutSdkError",
+    "StateArrowCollector",
+    "StateCollector",
     "StateEntry",
     "StateError",
     "StateView",

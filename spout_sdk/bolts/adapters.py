@@ -168,6 +168,7 @@ class ArrowAdapter(BoltAdapter):
 
     takes = "columns"
     times_acks = False
+    makes_collector = ArrowCollector
 
     def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
@@ -188,7 +189,7 @@ class ArrowAdapter(BoltAdapter):
     def execute(self, tuples: Any) -> None:
         rows = tuples[:]  # for the collector, which may be kept
         try:
-            self._execute(rows, ArrowCollector(self._task, self._outcomes, rows))
+            self._execute(rows, self.makes_collector(self._task, self._outcomes, rows))
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             self.failures.handle(rows.taken_over(), error, tuples)
         else:

@@ -81,10 +81,11 @@ class BasicAdapter(BoltAdapter):
 
     records_acks = True
     times_acks = False
+    makes_collector = BasicCollector
 
     def __init__(self, bolt: Any, task: Task, collector: OutputCollector, *rest: Any) -> None:
         super().__init__(bolt, task, collector, *rest)
-        self._basic = BasicCollector(task, self._outcomes)
+        self._basic = self.makes_collector(task, self._outcomes)
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)

@@ -2,6 +2,7 @@
 
 - `spec`: what a bolt declares as its state; `bolt`: the bolts that users derive
 - `adapter`: how a task calls a `StatefulBolt`; `arrow_adapter`: a `StatefulArrowBolt`
+- `collectors`: their collectors
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
 - `identity_table`: a hash table of identities

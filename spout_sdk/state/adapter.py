@@ -10,6 +10,7 @@ from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.bolt import StatefulBolt
+from spout_sdk.state.collectors import StateCollector
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.state_records import KeyCodec
 
@@ -21,6 +22,8 @@ REPLAYED: Final = "replayed tuples"
 class StateAdapter(BasicAdapter):
     """Changes the value of the key of each tuple once; anchors what is emitted to the tuple, and acks it."""
 
+    makes_collector = StateCollector
+
     def __init__(self, bolt: StatefulBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
         super().__init__(bolt, task, collector, *rest)
         self.state = TaskState(bolt, task)
@@ -31,7 +34,7 @@ class StateAdapter(BasicAdapter):
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
         return self._apply
 
-    def _apply(self, tuple_: Tuple, collector: BasicCollector) -> None:
+    def _apply(self, tuple_: Tuple, collector: Any) -> None:
         state, index = self.state, tuple_.index
         if tuple_.pack is not state.pack:
             state.turn(tuple_.pack)

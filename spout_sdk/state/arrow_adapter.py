@@ -11,6 +11,7 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import StateError
 from spout_sdk.state.adapter import REPLAYED
 from spout_sdk.state.bolt import StatefulArrowBolt
+from spout_sdk.state.collectors import StateArrowCollector
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.anchors import Rows
@@ -23,6 +24,8 @@ Change = tuple[Any, bytes | None]  # a new value, and its payload
 @adapter_of.register(StatefulArrowBolt)
 class StateArrowAdapter(ArrowAdapter):
     """Changes the values of the keys of rows once; acks the rows of a call together."""
+
+    makes_collector = StateArrowCollector
 
     def __init__(self, bolt: StatefulArrowBolt, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)

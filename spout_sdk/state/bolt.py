@@ -8,8 +8,7 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 
 if TYPE_CHECKING:
-    from spout_sdk.bolts.arrow_collector import ArrowCollector
-    from spout_sdk.bolts.basic_collector import BasicCollector
+    from spout_sdk.state.collectors import StateArrowCollector, StateCollector
 
 
 class AnyStatefulBolt(AnyBolt):
@@ -43,7 +42,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
             def update(self, total: dict, tuple_: Tuple) -> dict:
                 return {"orders": total["orders"] + 1, "euros": total["euros"] + tuple_["euros"]}
 
-            def emit(self, key: str, total: dict, tuple_: Tuple, collector: BasicCollector) -> None:
+            def emit(self, key: str, total: dict, tuple_: Tuple, collector: StateCollector) -> None:
                 collector.emit((key, total["orders"], total["euros"]))
 
         builder.set_bolt("totals", Totals, tasks=4).fields_grouping("orders", "customer")
@@ -61,7 +60,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
             tuple_: the input; if this raises, it fails, and the value stays as it was.
         """
 
-    def emit(self, key: Any, value: Any, tuple_: Tuple, collector: "BasicCollector") -> None:
+    def emit(self, key: Any, value: Any, tuple_: Tuple, collector: "StateCollector") -> None:
         """Emits, after `update`, and again when the tuple is replayed; by default nothing.
 
         Args:
@@ -69,7 +68,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
             value: of the key, as it is now; None if it has none.
             tuple_: the input, to which emits are anchored; it is acked when this returns. If this raises, it fails, and
                 the value stays as it was before `update`.
-            collector: emits anchored to the input.
+            collector: emits anchored to the input; `collector.write` writes records to a topic.
         """
 
 
@@ -106,7 +105,7 @@ class StatefulArrowBolt(AnyStatefulBolt, ABC):
             A table with the same rows: a record batch, a data frame, or columns by name.
         """
 
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: "ArrowCollector") -> None:
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: "StateArrowCollector") -> None:
         """Emits, after `update_batch`, and again when rows are replayed; by default nothing.
 
         The rows are acked when this returns.
@@ -115,5 +114,5 @@ class StatefulArrowBolt(AnyStatefulBolt, ABC):
             values: as they are now, a row for each different key of `batch`.
             rows: for each row of the batch, the row of `values` of its key.
             batch: all rows, with those that are replayed.
-            collector: for these rows; `collector.emit(table, anchors=…)`.
+            collector: for these rows; `collector.emit(table, anchors=…)`, `collector.write(topic, values)`.
         """

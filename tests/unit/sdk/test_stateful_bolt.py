@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from spout_sdk import (
-    ArrowCollector,
     BasicBolt,
     BasicCollector,
     CustomGrouping,
@@ -20,6 +19,8 @@ from spout_sdk import (
     Record,
     RetryPolicy,
     Spout,
+    StateArrowCollector,
+    StateCollector,
     StatefulArrowBolt,
     StatefulBolt,
     Topology,
@@ -61,7 +62,7 @@ class Count(StatefulBolt):
     def update(self, value: int, tuple_: Tuple) -> int:
         return value + 1
 
-    def emit(self, key: str, value: int, tuple_: Tuple, collector: BasicCollector) -> None:
+    def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
         collector.emit((key, value))
 
 
@@ -72,7 +73,7 @@ class ArrowCount(StatefulArrowBolt):
     def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
         return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
 
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: ArrowCollector) -> None:
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
         keys, last = np.unique(rows[::-1], return_index=True)
         at = len(rows) - 1 - last
         collector.emit(
@@ -194,6 +195,37 @@ def test_identities_are_deleted_when_their_messages_are_done_though_no_tuple_com
         cluster.advance(5)
         latest = {(record.partition_, record.key_): record.value_ for record in cluster.records("words.state.count")}
         assert {key for (_, key), value in latest.items() if value and key and APPLIED_PREFIX in key} == set()
+
+
+class Publish(Count):
+    def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
+        collector.write("counts", b"%d" % value, key=key.encode())
+
+
+class ArrowPublish(ArrowCount):
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
+        words = batch["word"].to_pylist()
+        counts = dict(zip(words, (values["count"].to_pylist()[row] for row in rows.tolist()), strict=True))
+        collector.write("counts", [b"%d" % count for count in counts.values()], keys=[word.encode() for word in counts])
+
+
+@pytest.mark.parametrize("kind", [Publish, ArrowPublish])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_results_in_a_topic_are_part_of_the_transaction_and_never_go_back(kind: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    with SimulatedCluster(words(count=kind), seed=seed, topics={"counts": 2}) as cluster:
+        lines = chance.choices(TEXT, k=80)
+        for begin in range(0, 80, 8):
+            for line in lines[begin : begin + 8]:
+                cluster.produce("text", line)
+            trouble(cluster, chance)
+        cluster.advance(70)
+        latest: Counter[str] = Counter()
+        for record in cluster.records("counts"):
+            word, count = (record.key_ or b"").decode(), int(record.value_ or b"")
+            assert count >= latest[word]
+            latest[word] = count
+        assert latest == counted(lines)
 
 
 class Balance(StatefulBolt):
