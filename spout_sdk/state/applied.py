@@ -146,9 +146,10 @@ class Applied:
         Of several tuples of these columns with the same identity, it returns False for the first. If that is not
         applied in the end, none of the others may be acked: ask `is_applied` for each of them, or fail them all.
         """
-        self._flush()
         if len(positions) <= _FEW:
+            # What was noted one by one stays so: to move it to the table for each short record takes longer.
             return self._are_repeats(positions.tolist(), paths.tolist())
+        self._flush()
         positions, paths = _native(positions), _native(paths)
         hashed = hashes(positions, paths)
         repeats = self._table.find(hashed, positions, paths)
@@ -163,10 +164,6 @@ class Applied:
         if position == NO_POSITION:
             return False
         return self._done.has(position) or (position, path) in self._singles or self._table.has(position, path)
-
-    def is_noted(self, identity: tuple[int, int]) -> bool:
-        """Whether a tuple was noted, in the open transaction, since `is_repeat` was asked last."""
-        return identity in self._singles
 
     def note(self, positions: IdColumn, paths: IdColumn) -> None:
         """Notes tuples that the open transaction has applied."""
