@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError, StateError
@@ -21,10 +22,12 @@ from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import BoltManifest, SpoutManifest
 from tuple_tree.names import results_topic
-from tuple_tree.positions import OFFSET_BITS
+from tuple_tree.positions import OFFSET_BITS, PARTITION_BITS
 from tuple_tree.routing import SEPARATOR
 from tuple_tree.state_records import SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown
 from tuple_tree.streams import DEFAULT_STREAM
+
+logger = get_logger("spout_sdk.windows")
 
 WATERMARK_KEY: Final = SYSTEM_PREFIX + b"watermark"
 """The key of the record of the changelog that has the watermark."""
@@ -33,6 +36,9 @@ WINDOWS_KEY: Final = SYSTEM_PREFIX + b"windows"
 LOOK_SECONDS: Final = 0.1
 MOST_CLOSED: Final = 2_000
 """Windows that close in one turn of the loop at most, so that inputs do not wait for long."""
+_WAITS_SECONDS: Final = 60.0
+_MOST_SHOWN: Final = 5
+_PARTITION_MASK: Final = (1 << PARTITION_BITS) - 1
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 _NO_PARTITION: Final = NO_POSITION >> OFFSET_BITS
 
@@ -71,6 +77,7 @@ class WindowState(TaskState):
         self._separators = len(self.key_codec.names) - 1
         self._is_session = bolt.window.gap is not None
         self._sources = _sources(task)
+        self._spouts = [spout.name for spout in manifest.spouts]
         self.closes = bolt.emit_on == "close"
         self._results_topic = results_topic(manifest.topology, context.component)
         stream = manifest.stream(context.component, DEFAULT_STREAM)
@@ -81,6 +88,7 @@ class WindowState(TaskState):
         self._seen_times: list[int] = []
         self._look_at = 0.0
         self._is_behind = False
+        self._waits_since = self._clock()
 
     def begin(self, store: Store, about: About) -> None:
         super().begin(store, about)
@@ -218,7 +226,11 @@ class WindowState(TaskState):
             return
         self._look_at = now + LOOK_SECONDS
         self._note_seen()
-        self.watermarks.advance(now)
+        if self.watermarks.advance(now) or not len(self._open):
+            self._waits_since = now
+        elif now - self._waits_since >= _WAITS_SECONDS:
+            self._waits_since = now
+            self._log_waiting(now)
         if (watermark := self.watermarks.value) is None:
             return
         due = self._open.due(watermark, MOST_CLOSED)
@@ -240,6 +252,23 @@ class WindowState(TaskState):
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
         """The values of the tuple of a result; None for none."""
         return self._bolt.result(key, window, self.values.shown(value))
+
+    def _log_waiting(self, now: float) -> None:
+        """Logs what holds windows open, if partitions have messages that are not done."""
+        held_back_by = self.watermarks.held_back_by(now)
+        if not held_back_by:
+            return
+        spouts = self._spouts
+        shown_partitions = [
+            f"{spouts[key >> PARTITION_BITS]} {key & _PARTITION_MASK}" for key in held_back_by[:_MOST_SHOWN]
+        ]
+        logger.info(
+            "%s/%d: %d windows are open, and the watermark has not advanced for %.0f s: not all messages of %d source "
+            "partitions are done, or no younger tuple of them has come, of spout and partition %s%s",
+            *(self._component, self._task, len(self._open), _WAITS_SECONDS, len(held_back_by)),
+            *(", ".join(shown_partitions), " …" if len(held_back_by) > _MOST_SHOWN else ""),
+            extra=EACH,
+        )
 
     def _check_windows(self, store: Store) -> None:
         """Raises `StateError` if the state has windows of another kind."""
@@ -266,7 +295,11 @@ class WindowState(TaskState):
                 result = self.result(self.shown_key(of_tuples), window, value)
                 payload = None if result is None else self._results.encode_row(tuple(result))
             except Exception as error:
-                raise ComponentError(self._component, self._task, "result", error) from error
+                why = StateError(
+                    f"{type(error).__name__}: {error}; for key {shown(of_tuples)} and the window from {start} to "
+                    f"{end}, which stays in the state until result() returns values for it"
+                )
+                raise ComponentError(self._component, self._task, "result", why) from error
             if payload is not None:
                 self._messages.append((of_tuples, payload))
         if self._is_session:

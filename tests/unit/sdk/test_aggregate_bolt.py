@@ -11,9 +11,11 @@ from spout_sdk import (
     AggregateBolt,
     BasicBolt,
     BasicCollector,
+    ComponentError,
     KafkaSpout,
     Record,
     RetryPolicy,
+    StateError,
     Stream,
     Topology,
     TopologyBuilder,
@@ -229,6 +231,53 @@ def test_a_tuple_whose_update_raises_changes_none_of_its_windows(codec: Any) -> 
             [30_000, 90_000, 11.0],
             [60_000, 120_000, 2.0],
         ]
+
+
+def test_a_window_whose_result_raises_stays_until_it_has_one(codec: Any) -> None:
+    class Picky(Clicks):
+        fails = True
+
+        def result(self, key: Any, window: Any, value: Any) -> Any:
+            if Picky.fails:
+                raise ValueError("no result")
+            return super().result(key, window, value)
+
+    with SimulatedCluster(clicks(codec, Picky, subscribes=False, tasks=1)) as cluster:
+        produce(cluster, ("a", 1_000, 1.0), ("a", 60_000, 3.0))
+        with pytest.raises(ComponentError, match="ValueError: no result; for key 'a' and the window from 0 to 60000"):
+            cluster.advance(25)
+        assert results(cluster) == []
+        Picky.fails = False
+        cluster.kill("clicks")
+        cluster.advance(25)
+        assert results(cluster) == [["a", 0, 60_000, 1, 1.0]]
+
+
+def test_the_log_has_what_holds_windows_open(codec: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "spout_sdk.windows")
+    with SimulatedCluster(clicks(codec, tasks=1), topics={"in": 3}) as cluster:
+        produce(cluster, ("a", 1_000, 1.0))
+        cluster.advance(3)
+        cluster.pause("source")
+        produce(cluster, ("a", 1_000, 1.0), partition=2)
+        cluster.advance(70)
+    (line,) = [each for each in caplog.messages if "windows are open" in each]
+    assert "clicks/0: 1 windows are open" in line
+    assert line.endswith("of spout and partition source 2")
+
+
+def test_windows_of_another_length_are_not_those_of_the_state(codec: Any) -> None:
+    lengths = [60, 30]
+
+    def bolt() -> Clicks:
+        return Clicks(tumbling(seconds=lengths[0]).with_timestamp_field("at"))
+
+    with SimulatedCluster(clicks(codec, bolt, tasks=1)) as cluster:
+        produce(cluster, ("a", 1_000, 1.0))
+        cluster.advance(1)
+        lengths.pop(0)
+        with pytest.raises(StateError, match=r"has windows \(sliding, 60000 ms, every 60000 ms\) that are not those"):
+            cluster.kill("clicks")
 
 
 @pytest.mark.parametrize("emit_on", ["close", "change"])
