@@ -4,12 +4,17 @@ The messages of a source partition are in the order of their time, or out of ord
 has committed is an offset before which all messages are done; so everything that is open, or is delivered again, has an
 offset from there on. The watermark of a partition is the greatest time of the tuples that the task has seen of offsets
 before the committed one, less the lag. That of the task is the least of its partitions; it never goes back.
+
+A partition may have no tuples for a task for long. Nothing is known of the time of its open messages then, but when it
+has done all up to an end that it had at some moment: they are younger than what was sent before. So it holds the others
+back to what they had done at that moment.
 """
 
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from tuple_tree.errors import StateRecordError
@@ -17,6 +22,8 @@ from tuple_tree.positions import PARTITION_BITS
 
 DEFAULT_IDLE_SECONDS: Final = 20.0
 _MOST_OPEN: Final = 1024  # offsets of a partition that are kept
+_MOST_KEPT: Final = 64
+"""Ends and earlier watermarks of a partition that are kept, the older the fewer."""
 _VERSION: Final = 1
 
 
@@ -38,9 +45,9 @@ class _Source:
         committed: the committed offset.
         is_known: whether it is one that the topology reads.
         seen_at: when a tuple came last, or it was known first.
-        advanced_at: when the committed offset advanced last; None if it did not yet.
-        passed_since: since when the committed offset has been advancing without a tuple; None if it has not.
-        done_since: since when all messages have been done; None if they are not.
+        ends: (offset, when) of ends that are not committed yet, both rising.
+        done_to: the last moment of which it is known that all messages until then are done; None if there is none.
+        history: (when, watermark) of earlier moments, both rising.
     """
 
     seen_at: float
@@ -50,9 +57,9 @@ class _Source:
     step: int = 1
     committed: int = 0
     is_known: bool = False
-    advanced_at: float | None = None
-    passed_since: float | None = None
-    done_since: float | None = None
+    ends: list[tuple[int, float]] = field(default_factory=list)
+    done_to: float | None = None
+    history: list[tuple[float, int]] = field(default_factory=list)
 
     def see(self, offset: int, time: int) -> None:
         """Tuples of offsets up to one, with times up to one, were seen."""
@@ -75,14 +82,32 @@ class _Source:
             last = {each // self.step: index for index, each in enumerate(offsets)}.values()
             offsets[:], times[:] = [offsets[index] for index in last], [times[index] for index in last]
 
-    def commit(self, offset: int, now: float, idle_after: float) -> None:
-        """Everything before an offset is done."""
+    def learn(self, known: SourceOffsets, now: float) -> None:
+        """Everything before the committed offset is done; all messages so far are before the end."""
+        self._commit(known.committed)
+        while self.ends and self.ends[-1][0] >= known.end:
+            self.ends.pop()  # nothing was sent since
+        self.ends.append((known.end, now))
+        if reached := bisect_right(self.ends, self.committed, key=itemgetter(0)):
+            self.done_to = self.ends[reached - 1][1]
+            del self.ends[:reached]
+        if self.time is not None and (not self.history or self.history[-1][1] < self.time):
+            self.history.append((now, self.time))
+        for kept in (self.ends, self.history):
+            if len(kept) > _MOST_KEPT:
+                del kept[-2::-2]  # the last one stays
+
+    def time_at(self, moment: float | None) -> int | None:
+        """The watermark that it had at a moment, or a little earlier; now if that is None."""
+        if moment is None:
+            return self.time
+        at = bisect_right(self.history, moment, key=itemgetter(0))
+        return self.history[at - 1][1] if at else None
+
+    def _commit(self, offset: int) -> None:
         if offset <= self.committed:
             return
-        # After a stop, an outage for instance, what is old may still come.
-        if self.passed_since is None or self.advanced_at is None or now - self.advanced_at >= idle_after:
-            self.passed_since = now
-        self.committed, self.advanced_at = offset, now
+        self.committed = offset
         if at := bisect_left(self.offsets, offset):
             self.time = _later(self.time, self.times[at - 1])
             del self.offsets[:at], self.times[:at]
@@ -90,13 +115,8 @@ class _Source:
                 self.step = 1
 
     def is_idle(self, now: float, idle_after: float) -> bool:
-        """Whether no tuple of the source is expected before `now`."""
-        if self.done_since is not None:
-            return now - max(self.done_since, self.seen_at) >= idle_after
-        if self.offsets or self.passed_since is None or self.advanced_at is None:
-            return False
-        # Its messages are processed, and this task receives none of their tuples.
-        return now - self.passed_since >= idle_after and now - self.advanced_at < idle_after
+        """Whether it has had no tuples for the task for some time, and none is open."""
+        return not self.offsets and self.done_to is not None and now - self.seen_at >= idle_after
 
 
 class Watermarks:
@@ -105,9 +125,8 @@ class Watermarks:
     A partition is known by `spout << 12 | number of the partition`, as in identities. Tuples without an identity come
     from a stream, whose watermark is the greatest time that was seen, less the lag.
 
-    A source holds nothing back when it is idle: all its messages have been done for `idle_after` seconds; or for so
-    long the task has seen none of its tuples, though its messages are being processed. While all are idle, the
-    watermark is the greatest of them.
+    A source is idle when the task has seen none of its tuples for `idle_after` seconds. Then it holds the others back
+    only to what they had done when it had what it has done by now. While all are idle, the watermark is the greatest.
 
     Args:
         lag_ms: by how much messages of a partition may be out of order.
@@ -135,7 +154,7 @@ class Watermarks:
     def see(self, partition: int, offset: int, time: int, now: float) -> None:
         """Tuples of a partition have come, with offsets and times up to these."""
         source = self._partition(partition, now)
-        source.is_known, source.seen_at, source.passed_since = True, now, None
+        source.is_known, source.seen_at = True, now
         source.see(offset, time)
 
     def see_stream(self, stream: str, time: int, now: float) -> None:
@@ -155,22 +174,21 @@ class Watermarks:
         for key, known in partitions.items():
             source = self._partition(key, now)
             source.is_known = True
-            source.commit(known.committed, now, self._idle_after)
-            if source.committed < known.end:
-                source.done_since = None
-            elif source.done_since is None:
-                source.done_since = now
+            source.learn(known, now)
 
     def advance(self, now: float) -> bool:
         """Computes the watermark; returns whether it has advanced."""
         if not self._is_ready:
             return False
         sources = [each for each in self._partitions.values() if each.is_known]
-        awaited = [each.time for each in sources if not each.is_idle(now, self._idle_after)]
+        active = [each for each in sources if not each.is_idle(now, self._idle_after)]
+        idle = (each.done_to for each in sources if each.is_idle(now, self._idle_after))
+        until = min((moment for moment in idle if moment is not None), default=None)
+        awaited = [each.time_at(until) for each in active]
         awaited += [each.time for each in self._streams.values() if now - each.seen_at < self._idle_after]
         if None in awaited:
             return False
-        every = (each.time for each in (*sources, *self._streams.values()))
+        every = (*(each.time_at(until) for each in sources), *(each.time for each in self._streams.values()))
         times = [time for time in awaited if time is not None]
         time = min(times) if times else max((each for each in every if each is not None), default=None)
         if time is None or (self.value is not None and time - self._lag_ms <= self.value):
@@ -179,7 +197,14 @@ class Watermarks:
         return True
 
     def held_back_by(self, now: float) -> list[int]:
-        """The partitions that hold the watermark back most: the least one's, or those without any."""
+        """The partitions that hold the watermark back most: the least one's, or those without any, or those behind."""
+        behind = [
+            key
+            for key, each in self._partitions.items()
+            if each.done_to is not None
+            and now - each.done_to >= self._idle_after
+            and each.is_idle(now, self._idle_after)
+        ]
         active = {
             key: each.time
             for key, each in self._partitions.items()
@@ -187,7 +212,7 @@ class Watermarks:
         }
         unknown = [key for key, time in active.items() if time is None]
         known = {key: time for key, time in active.items() if time is not None}
-        return unknown or [key for key, time in known.items() if time == min(known.values())]
+        return unknown or behind or [key for key, time in known.items() if time == min(known.values())]
 
     def to_json(self) -> bytes:
         """The record of the state: the watermark; by partition its time, and what is seen but not committed."""

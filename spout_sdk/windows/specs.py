@@ -108,10 +108,12 @@ class WindowSpec:
         return self._with_time("with_grace", grace=seconds)
 
     def with_idle_sources(self, after: float = DEFAULT_IDLE_SECONDS) -> "WindowSpec":
-        """After how many seconds a source without new messages holds no window of an `AggregateBolt` open.
+        """After how many seconds without a tuple a source partition holds no window of an `AggregateBolt` open.
+
+        If the partition has messages, all that it had when the window could have closed have to be done first.
 
         Args:
-            after: seconds, 20 unless set. What comes later from such a source may be late.
+            after: seconds, 20 unless set. What is sent to such a partition later, with an earlier time, may be late.
 
         Raises:
             TopologyError: without event time, or if it is no positive number.
