@@ -19,6 +19,7 @@ from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
+from spout_sdk.runtime.read_size import ReadSize
 from spout_sdk.runtime.reading_pauses import ReadingPauses
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.state.process_states import process_states
@@ -30,8 +31,6 @@ logger = get_logger("spout_sdk.bolt")
 
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
-_MOST_RECORDS: Final = 10_000  # of a read
-_READ_SECONDS: Final = 0.5  # a read that takes longer than this to execute is made smaller
 _SLOW_SECONDS: Final = 1.0  # between tuples the group is polled as often as this
 
 B = TypeVar("B", list[Tuple], ArrowInput)
@@ -49,11 +48,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters, self._states)
         self._work, self._undone = Stall(), "records wait, and none was executed"
         self._pauses = ReadingPauses(self._component, self._reader, self.tasks)
-        self._limit = 1
+        self._read_size = ReadSize(self._guarantee.tuples_a_read)
         self._batch = BatchSize()
         self._backlog = Backlog()
-        self._polled_at = self._read_at = 0.0
-        self._records = self._tuples = self._executed = 0  # the first two since the last time that all was executed
+        self._polled_at = 0.0
+        self._executed = 0
         self._has_retried = False  # whether this turn executed a tuple again, or ended a pause
         self._stop_at = float("inf")
         self._takes_batches = False
@@ -117,7 +116,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._pauses.resume_executed(behind)
         records: list[Message] = []
         if self._may_read():
-            records = self._reader.read(self._limit)
+            records = self._reader.read(self._read_size.records)
             self._polled_at = self._clock()
         if not (records or is_behind):
             seconds = self._flush_timing.wait_seconds(self._executed)
@@ -128,18 +127,16 @@ class BoltLoop(TaskLoop[BoltTask]):
                 return self._has_retried
         if records:
             self._polled_at = self._clock()
-            if not self._records:
-                self._read_at = self._polled_at
-            self._records += len(records)
+            self._read_size.read(len(records), self._polled_at)
             self._backlog.add(records)
             self._guarantee.admit(records)
         tuples = self._execute()
         self._executed += tuples
-        self._tuples += tuples
+        self._read_size.executed(tuples)
         if (now := self._clock()) >= self._tick_at:  # nothing was executed: a task is busy, or no record can be read
             self._tick(now)
         if not self._backlog.partitions:
-            self._fit_limit()
+            self._read_size.fit(self._clock(), self._batch.tuples if self._takes_batches else 0)
         elif not tuples:
             busy = next((task for task in self.tasks.values() if task.adapter.is_busy), None)
             if busy is not None:
@@ -158,18 +155,6 @@ class BoltLoop(TaskLoop[BoltTask]):
             return False
         self._pauses.hold(behind)
         return True
-
-    def _fit_limit(self) -> None:
-        """Reads as many records at once as are executed soon."""
-        if not self._records:
-            return
-        fitting = self._guarantee.tuples_a_read * self._records // (self._tuples or 1)
-        if (seconds := self._clock() - self._read_at) > _READ_SECONDS:
-            fitting = min(fitting, int(self._records * _READ_SECONDS / seconds))
-        if self._takes_batches:
-            fitting = max(fitting, self._batch.tuples * self._records // (self._tuples or 1))
-        self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
-        self._records = self._tuples = 0
 
     def _execute(self) -> int:
         """Executes the tuples of records, as far as their tasks can take them; returns how many tuples were read."""
