@@ -1,6 +1,7 @@
 """`AggregateBolt`s in a simulated cluster: each window has a result, right to the tuple, once."""
 
 import json
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -301,6 +302,27 @@ def test_partitions_of_a_backlog_that_are_read_at_different_speed_make_nothing_l
         closed = {(page, start): clicks for page, start, _, clicks, _ in results(cluster)}
         assert closed == {key: clicks for key, clicks in expected.items() if key[1] < 540_000}
         assert cluster.stats("clicks").executed == 600
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_and_columns_give_the_same_and_leave_the_same_out(seed: int) -> None:
+    spec = sliding(seconds=60, every=25).with_timestamp_field("at").with_lag(5).with_grace(10)
+    found = []
+    for codec in ("arrow", "avro"):
+        chance = random.Random(seed)
+        with SimulatedCluster(clicks(codec, lambda: Clicks(spec)), topics={"in": 2}, seed=seed) as cluster:
+            for step in range(12):
+                tuples = [
+                    (chance.choice("ab"), max(0, step * 20_000 + chance.randrange(-200_000, 20_000)), 0.25)
+                    for _ in range(20)
+                ]
+                produce(cluster, *tuples, partition=step % 2)
+                cluster.advance(2)
+            cluster.advance(25)
+            found.append((results(cluster), cluster.state("clicks"), cluster.stats("clicks").counters))
+    assert found[0] == found[1]
+    assert found[0][2]["late tuples"] > 0
+    assert len(found[0][0]) > 10
 
 
 def test_greatest_of_a_window_that_only_one_partition_has(codec: Any) -> None:
