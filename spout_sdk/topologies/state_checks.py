@@ -88,10 +88,8 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
                     f"the state of bolt {bolt.name!r} has field {field.name!r} of type {missing}, which JSON lacks: "
                     'declare it with keyed_state({…}, codec="avro")'
                 )
-    if (
-        isinstance(made, type)
-        and issubclass(made, StatefulArrowBolt)
-        and any(manifest.stream(each.source, each.stream).codec != "arrow" for each in bolt.subscriptions)
+    if isinstance(made, StatefulArrowBolt) and any(
+        manifest.stream(each.source, each.stream).codec != "arrow" for each in bolt.subscriptions
     ):
         raise TopologyError(
             f"bolt {bolt.name!r} is a StatefulArrowBolt, and receives a stream whose codec is not arrow: declare it "
@@ -135,7 +133,7 @@ def _not_in_json(type_: Any) -> Any:
 def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) -> str:
     if not manifest.acking:
         return NOT_REPLAYED
-    reasons, free, custom = external_reasons(manifest, bolt.name), [], []
+    reasons, free, states, custom = external_reasons(manifest, bolt.name), [], [], []
     for each in manifest.upstream(bolt.name):
         kind = made.get(each.name)
         kind = kind if isinstance(kind, type) else type(kind)
@@ -152,6 +150,8 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
             reasons.append(f"tuples of {each.name!r} come of several inputs")
         elif issubclass(kind, Bolt | BatchBolt):
             free.append(repr(each.name))
+        elif issubclass(kind, AnyStatefulBolt) and not issubclass(kind, AggregateBolt) and each.name != bolt.name:
+            states.append(repr(each.name))
         if any(of.grouping == "custom" for of in getattr(each, "subscriptions", ())):
             custom.append(repr(each.name))
     if reasons:
@@ -159,6 +159,8 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
     exceptions = []
     if free:
         exceptions.append(f"tuples that {', '.join(free)} anchors to several inputs are counted again if replayed")
+    if states:
+        exceptions.append(f"{', '.join(states)} must emit as many tuples for a replay, whatever the value is by then")
     if custom:
         exceptions.append(f"the custom grouping of {', '.join(custom)} must choose the same tasks for a replay")
     return "; ".join([ONCE, *exceptions])

@@ -10,7 +10,7 @@ from spout_sdk.state import task_state
 from spout_sdk.state.restore import Restorer
 from spout_sdk.state.task_state import TaskState
 from spout_sdk.testing import SimulatedCluster
-from tests.unit.sdk.test_stateful_bolt import Balance, paid, words
+from tests.unit.sdk.state_rig import Balance, paid, words
 from tuple_tree.state_records import is_system
 
 

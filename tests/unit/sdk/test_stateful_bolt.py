@@ -1,106 +1,36 @@
 """Bolts with a state in a simulated cluster: each message changes the state once, whatever fails."""
 
 import random
-import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    CustomGrouping,
     FailTupleError,
-    KafkaSpout,
-    Record,
-    RetryPolicy,
-    Spout,
     StateArrowCollector,
     StateCollector,
-    StatefulArrowBolt,
     StatefulBolt,
-    Topology,
-    TopologyBuilder,
-    TopologyError,
     Tuple,
-    declare,
     keyed_state,
 )
 from spout_sdk.state.applied import APPLIED_PREFIX
 from spout_sdk.testing import SimulatedCluster, SimulationError
 from tests.packs import tuples_in
+from tests.unit.sdk.state_rig import (
+    COUNTS,
+    TEXT,
+    ArrowCount,
+    Count,
+    Split,
+    accounts,
+    counted,
+    paid,
+    words,
+)
 from tuple_tree.manifest import Guarantee
-
-TEXT = ["the tide the moon", "a moon", "tide a tide", "the", "moon moon moon the"]
-
-
-def translate(record: Record) -> tuple[str]:
-    return ((record.value() or b"").decode(),)
-
-
-class Split(BasicBolt):
-    """Fails some of its calls, by a random generator that tests set."""
-
-    streams = (declare({"word": str}),)
-    chance: random.Random | None = None
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for word in tuple_["line"].split():
-            collector.emit((word,))
-            if self.chance is not None and self.chance.random() < 0.03:
-                raise ValueError("bad luck")
-
-
-class Count(StatefulBolt):
-    state = int
-    streams = (declare({"word": str, "count": int}),)
-
-    def update(self, value: int, tuple_: Tuple) -> int:
-        return value + 1
-
-    def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
-        collector.emit((key, value))
-
-
-class ArrowCount(StatefulArrowBolt):
-    state = {"count": int}
-    streams = Count.streams
-
-    def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
-        return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
-
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
-        keys, last = np.unique(rows[::-1], return_index=True)
-        at = len(rows) - 1 - last
-        collector.emit(
-            {"word": batch["word"].take(pa.array(at)), "count": values["count"].take(pa.array(keys))}, anchors=at
-        )
-
-
-class Sink(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Acks everything."""
-
-
-COUNTS = Count.streams[0]
-
-
-def words(guarantee: Guarantee = "at_least_once", count: Any = Count, sink: Any = Sink, **options: Any) -> Topology:
-    builder = TopologyBuilder("words", guarantee=guarantee, message_timeout=30.0, ack_partitions=2)
-    retry = RetryPolicy(delay_period=0.0, max_delay=0.0)
-    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate, retry=retry))
-    builder.set_bolt("split", Split, tasks=2, **options).shuffle_grouping("lines")
-    builder.set_bolt("count", count, tasks=2).fields_grouping("split", "word")
-    builder.set_bolt("sink", sink).shuffle_grouping("count")
-    return builder.build()
-
-
-def counted(lines: list[str]) -> Counter[str]:
-    return Counter(word for line in lines for word in line.split())
 
 
 def test_each_message_changes_the_state_once() -> None:
@@ -228,47 +158,6 @@ def test_results_in_a_topic_are_part_of_the_transaction_and_never_go_back(kind: 
         assert latest == counted(lines)
 
 
-class Balance(StatefulBolt):
-    """Refuses to go below zero; an amount of 0 deletes the account."""
-
-    state = {"cents": int, "notes": {"type": "array", "items": "string"}}
-    streams = (declare({"owner": str, "number": int, "cents": int}),)
-
-    def update(self, value: dict[str, Any], tuple_: Tuple) -> dict[str, Any] | None:
-        value["cents"] += tuple_["cents"]
-        value["notes"].append(str(tuple_["cents"]))
-        if tuple_["cents"] == 13:
-            return {**value, "cents": "thirteen"}
-        if value["cents"] < 0:
-            raise FailTupleError("too little")
-        return value if tuple_["cents"] else None
-
-    def emit(self, key: tuple[str, int], value: Any, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((*key, -1 if value is None else value["cents"]))
-
-
-class Payments(Spout):
-    streams = (declare({"owner": str, "number": int, "cents": int}),)
-
-    def next_tuple(self) -> None:
-        """Is mocked."""
-
-
-def accounts(**options: Any) -> Topology:
-    builder = TopologyBuilder("bank", ack_partitions=1)
-    builder.set_spout("payments", Payments)
-    builder.set_bolt("balance", options.pop("bolt", Balance), tasks=2, **options).fields_grouping(
-        "payments", ("owner", "number")
-    )
-    return builder.build()
-
-
-def paid(*payments: tuple[str, int, int], **options: Any) -> SimulatedCluster:
-    cluster = SimulatedCluster(accounts(**options), sources={"payments": payments})
-    cluster.run_until_idle()
-    return cluster
-
-
 def test_an_update_that_raises_or_does_not_fit_leaves_the_value_as_it_was() -> None:
     with paid(("ann", 1, 5), ("ann", 1, -9), ("ann", 1, 13), ("bob", 1, 2)) as cluster:
         assert cluster.state("balance") == {
@@ -350,74 +239,3 @@ def test_with_at_most_once_a_state_changes_once_for_each_tuple() -> None:
         cluster.kill("count")
         cluster.run_until_idle()
         assert cluster.state("count") == counted(TEXT)
-
-
-class First(CustomGrouping):
-    def choose(self, values: Sequence[Any]) -> Sequence[int]:
-        return (0,)
-
-
-def behind(custom: Any = First, mode: Any = None) -> Topology:
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate, mode=mode))
-    split = builder.set_bolt("split", Split, tasks=2)
-    split.custom_grouping("lines", custom) if custom else split.shuffle_grouping("lines")
-    builder.set_bolt("count", Count).fields_grouping("split", "word")
-    return builder.build()
-
-
-@pytest.mark.parametrize(
-    ("topology", "expected"),
-    [
-        (words(), {"count": "each message once"}),
-        (accounts(), {"balance": "replays are counted again, because spout 'payments' is no KafkaSpout"}),
-        (words("at_most_once"), {"count": "each message once at most"}),
-        (
-            behind(None, "at_most_once"),
-            {"count": "replays are counted again, because spout 'lines' has the mode at_most_once"},
-        ),
-        (
-            behind(),
-            {"count": "each message once; the custom grouping of 'split' must choose the same tasks for a replay"},
-        ),
-    ],
-)
-def test_the_builder_says_what_a_state_guarantees(topology: Topology, expected: dict[str, str]) -> None:
-    ((bolt, words_),) = topology.state_guarantees.items()
-    assert words_.startswith(expected[bolt])
-
-
-class Untyped(StatefulBolt):
-    def update(self, value: Any, tuple_: Tuple) -> Any:
-        return value
-
-
-class Binary(Untyped):
-    state = {"picture": bytes}
-
-
-class Odd(Untyped):
-    state = {"at": complex}
-
-
-@pytest.mark.parametrize(
-    ("bolt", "group", "expected"),
-    [
-        (Balance, lambda each: each.shuffle_grouping("payments"), "use fields_grouping()"),
-        (Untyped, lambda each: each.fields_grouping("payments", "owner"), "has no state: declare the fields"),
-        (Odd, lambda each: each.fields_grouping("payments", "owner"), "complex, which is no Avro type"),
-        (Binary, lambda each: each.fields_grouping("payments", "owner"), 'keyed_state({…}, codec="avro")'),
-        (
-            Balance,
-            lambda each: each.fields_grouping("payments", "owner").fields_grouping("others", "number"),
-            "its keys differ: owner: string of 'payments', and number: long of 'others'",
-        ),
-    ],
-)
-def test_the_builder_refuses_states_that_cannot_be_kept(bolt: Any, group: Any, expected: str) -> None:
-    builder = TopologyBuilder("bank")
-    builder.set_spout("payments", Payments)
-    builder.set_spout("others", Payments)
-    group(builder.set_bolt("balance", bolt))
-    with pytest.raises(TopologyError, match=re.escape(expected)):
-        builder.build()

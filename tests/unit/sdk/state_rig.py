@@ -1,0 +1,136 @@
+"""Topologies with states: words that are counted, and accounts; for a simulated cluster."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    FailTupleError,
+    KafkaSpout,
+    Record,
+    RetryPolicy,
+    Spout,
+    StateArrowCollector,
+    StateCollector,
+    StatefulArrowBolt,
+    StatefulBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.testing import SimulatedCluster
+from tuple_tree.manifest import Guarantee
+
+TEXT = ["the tide the moon", "a moon", "tide a tide", "the", "moon moon moon the"]
+
+
+def translate(record: Record) -> tuple[str]:
+    return ((record.value() or b"").decode(),)
+
+
+class Split(BasicBolt):
+    """Fails some of its calls, by a random generator that tests set."""
+
+    streams = (declare({"word": str}),)
+    chance: random.Random | None = None
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_["line"].split():
+            collector.emit((word,))
+            if self.chance is not None and self.chance.random() < 0.03:
+                raise ValueError("bad luck")
+
+
+class Count(StatefulBolt):
+    state = int
+    streams = (declare({"word": str, "count": int}),)
+
+    def update(self, value: int, tuple_: Tuple) -> int:
+        return value + 1
+
+    def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
+        collector.emit((key, value))
+
+
+class ArrowCount(StatefulArrowBolt):
+    state = {"count": int}
+    streams = Count.streams
+
+    def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
+        return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
+
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
+        keys, last = np.unique(rows[::-1], return_index=True)
+        at = len(rows) - 1 - last
+        collector.emit(
+            {"word": batch["word"].take(pa.array(at)), "count": values["count"].take(pa.array(keys))}, anchors=at
+        )
+
+
+class Sink(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Acks everything."""
+
+
+COUNTS = Count.streams[0]
+
+
+def words(guarantee: Guarantee = "at_least_once", count: Any = Count, sink: Any = Sink, **options: Any) -> Topology:
+    builder = TopologyBuilder("words", guarantee=guarantee, message_timeout=30.0, ack_partitions=2)
+    retry = RetryPolicy(delay_period=0.0, max_delay=0.0)
+    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate, retry=retry))
+    builder.set_bolt("split", Split, tasks=2, **options).shuffle_grouping("lines")
+    builder.set_bolt("count", count, tasks=2).fields_grouping("split", "word")
+    builder.set_bolt("sink", sink).shuffle_grouping("count")
+    return builder.build()
+
+
+def counted(lines: list[str]) -> Counter[str]:
+    return Counter(word for line in lines for word in line.split())
+
+
+class Balance(StatefulBolt):
+    """Refuses to go below zero; an amount of 0 deletes the account."""
+
+    state = {"cents": int, "notes": {"type": "array", "items": "string"}}
+    streams = (declare({"owner": str, "number": int, "cents": int}),)
+
+    def update(self, value: dict[str, Any], tuple_: Tuple) -> dict[str, Any] | None:
+        value["cents"] += tuple_["cents"]
+        value["notes"].append(str(tuple_["cents"]))
+        if tuple_["cents"] == 13:
+            return {**value, "cents": "thirteen"}
+        if value["cents"] < 0:
+            raise FailTupleError("too little")
+        return value if tuple_["cents"] else None
+
+    def emit(self, key: tuple[str, int], value: Any, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((*key, -1 if value is None else value["cents"]))
+
+
+class Payments(Spout):
+    streams = (declare({"owner": str, "number": int, "cents": int}),)
+
+    def next_tuple(self) -> None:
+        """Is mocked."""
+
+
+def accounts(**options: Any) -> Topology:
+    builder = TopologyBuilder("bank", ack_partitions=1)
+    builder.set_spout("payments", Payments)
+    builder.set_bolt("balance", options.pop("bolt", Balance), tasks=2, **options).fields_grouping(
+        "payments", ("owner", "number")
+    )
+    return builder.build()
+
+
+def paid(*payments: tuple[str, int, int], **options: Any) -> SimulatedCluster:
+    cluster = SimulatedCluster(accounts(**options), sources={"payments": payments})
+    cluster.run_until_idle()
+    return cluster

@@ -1,0 +1,107 @@
+"""Checks of the builder of bolts with a state, and what it says of their guarantees."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    CustomGrouping,
+    KafkaSpout,
+    StatefulBolt,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    declare,
+)
+from tests.unit.sdk.state_rig import (
+    Balance,
+    Count,
+    Payments,
+    Split,
+    accounts,
+    translate,
+    words,
+)
+
+
+class First(CustomGrouping):
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        return (0,)
+
+
+def behind(custom: Any = First, mode: Any = None) -> Topology:
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate, mode=mode))
+    split = builder.set_bolt("split", Split, tasks=2)
+    split.custom_grouping("lines", custom) if custom else split.shuffle_grouping("lines")
+    builder.set_bolt("count", Count).fields_grouping("split", "word")
+    return builder.build()
+
+
+def chained_states() -> Topology:
+    builder = TopologyBuilder("chained")
+    builder.set_spout("words", KafkaSpout("words", streams=[declare({"word": str})]))
+    builder.set_bolt("count", Count).fields_grouping("words", "word")
+    builder.set_bolt("again", Count).fields_grouping("count", "word")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (words(), {"count": "each message once"}),
+        (accounts(), {"balance": "replays are counted again, because spout 'payments' is no KafkaSpout"}),
+        (words("at_most_once"), {"count": "each message once at most"}),
+        (chained_states(), {"again": "each message once; 'count' must emit as many tuples for a replay"}),
+        (
+            behind(None, "at_most_once"),
+            {"count": "replays are counted again, because spout 'lines' has the mode at_most_once"},
+        ),
+        (
+            behind(),
+            {"count": "each message once; the custom grouping of 'split' must choose the same tasks for a replay"},
+        ),
+    ],
+)
+def test_the_builder_says_what_a_state_guarantees(topology: Topology, expected: dict[str, str]) -> None:
+    ((bolt, beginning),) = expected.items()
+    assert topology.state_guarantees[bolt].startswith(beginning)
+
+
+class Untyped(StatefulBolt):
+    def update(self, value: Any, tuple_: Tuple) -> Any:
+        return value
+
+
+class Binary(Untyped):
+    state = {"picture": bytes}
+
+
+class Odd(Untyped):
+    state = {"at": complex}
+
+
+@pytest.mark.parametrize(
+    ("bolt", "group", "expected"),
+    [
+        (Balance, lambda each: each.shuffle_grouping("payments"), "use fields_grouping()"),
+        (Untyped, lambda each: each.fields_grouping("payments", "owner"), "has no state: declare the fields"),
+        (Odd, lambda each: each.fields_grouping("payments", "owner"), "complex, which is no Avro type"),
+        (Binary, lambda each: each.fields_grouping("payments", "owner"), 'keyed_state({…}, codec="avro")'),
+        (
+            Balance,
+            lambda each: each.fields_grouping("payments", "owner").fields_grouping("others", "number"),
+            "its keys differ: owner: string of 'payments', and number: long of 'others'",
+        ),
+    ],
+)
+def test_the_builder_refuses_states_that_cannot_be_kept(bolt: Any, group: Any, expected: str) -> None:
+    builder = TopologyBuilder("bank")
+    builder.set_spout("payments", Payments)
+    builder.set_spout("others", Payments)
+    group(builder.set_bolt("balance", bolt))
+    with pytest.raises(TopologyError, match=re.escape(expected)):
+        builder.build()
