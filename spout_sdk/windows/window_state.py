@@ -36,6 +36,7 @@ WINDOWS_KEY: Final = SYSTEM_PREFIX + b"windows"
 LOOK_SECONDS: Final = 0.1
 MOST_CLOSED: Final = 2_000
 """Windows that close in one turn of the loop at most, so that inputs do not wait for long."""
+_SESSION_STEPS: Final = 100  # of a gap, to which the ends of sessions are rounded up
 _WAITS_SECONDS: Final = 60.0
 _MOST_SHOWN: Final = 5
 _PARTITION_MASK: Final = (1 << PARTITION_BITS) - 1
@@ -115,7 +116,7 @@ class WindowState(TaskState):
                 self._sessions.replace(of_tuples, [], [window])
             else:
                 window = TimeWindow(start, start + self.windows.length)
-            self._open.add(key, self._closes_at(window))
+            self._open.add(key, self._due_at(window))
 
     def key_of(self, key: bytes) -> bytes:
         """The key of tuples, if windows can have it. Raises `TypeError` otherwise."""
@@ -183,14 +184,14 @@ class WindowState(TaskState):
             for old in each.old:
                 if old not in new:
                     of_old = window_key(key, old.start)
-                    self._open.remove(of_old, self._closes_at(old))
+                    self._open.remove(of_old, self._due_at(old))
                     if not new or old.start != each.window.start:
                         self.set(of_old, None, None)
             if new:
                 of_new = window_key(key, each.window.start)
                 self.set(of_new, self.values.stored(each.value, each.window.end), each.payload)
                 if each.window not in each.old:
-                    self._open.add(of_new, self._closes_at(each.window))
+                    self._open.add(of_new, self._due_at(each.window))
 
     def turn(self, pack: InputPack) -> None:
         self._note_seen()
@@ -324,6 +325,11 @@ class WindowState(TaskState):
 
     def _closes_at(self, window: TimeWindow) -> int:
         return window.end + self.windows.grace
+
+    def _due_at(self, window: TimeWindow) -> int:
+        """When a window is closed: sessions some time later, so that not each tuple gives them an end of its own."""
+        step = max(1, self.windows.length // _SESSION_STEPS) if self._is_session else 1
+        return -(-self._closes_at(window) // step) * step
 
     def _note_seen(self) -> None:
         """Notes the times of the tuples of the record that were processed."""

@@ -164,6 +164,15 @@ def test_sessions_are_merged_by_a_tuple_between_them(codec: Any) -> None:
         ]
 
 
+def test_tuples_of_long_sessions_need_no_memory_each(codec: Any) -> None:
+    spec = session(gap=1_000).with_timestamp_field("at")
+    with SimulatedCluster(clicks(codec, lambda: Clicks(spec), tasks=1)) as cluster:
+        produce(cluster, *(("a", 7 * at, 1.0) for at in range(2_000)))
+        cluster.advance(1)
+        open_windows = cluster._tasks["clicks", 0].task.adapter.state._open  # type: ignore[union-attr]
+        assert (len(open_windows), len(open_windows._times)) == (1, 3)
+
+
 def test_a_late_tuple_goes_to_its_stream_and_changes_nothing(codec: Any) -> None:
     class WithLate(Clicks):
         streams = (declare(RESULT), LATE)
@@ -261,7 +270,7 @@ def test_the_log_has_what_holds_windows_open(codec: Any, caplog: pytest.LogCaptu
         cluster.advance(3)
         cluster.pause("source")
         produce(cluster, ("a", 1_000, 1.0), partition=2)
-        cluster.advance(70)
+        cluster.advance(90)
     (line,) = [each for each in caplog.messages if "windows are open" in each]
     assert "clicks/0: 1 windows are open" in line
     assert line.endswith("of spout and partition source 2")
