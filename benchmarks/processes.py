@@ -52,9 +52,12 @@ def descendants(pids: Iterable[int]) -> list[int]:
     return family
 
 
-def resident_bytes(*, peak: bool = False) -> int:
-    """Resident memory of this process, now or at its highest so far."""
-    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", Path("/proc/self/status").read_text(), re.M)
+def resident_bytes(pid: int | None = None, *, peak: bool = False) -> int:
+    """Resident memory of a process, this one unless given, now or at its highest so far; 0 of one that has ended."""
+    status = ""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        status = Path(f"/proc/{'self' if pid is None else pid}/status").read_text()
+    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", status, re.M)
     return int(kibibytes[1]) * 1024 if kibibytes else 0
 
 
