@@ -1,4 +1,4 @@
-"""Checks of the builder of bolts with a state, and what it says of their guarantees."""
+"""Checks of the builder of bolts with a state, and the guarantees that it names for them."""
 
 import re
 from collections.abc import Sequence
