@@ -203,7 +203,7 @@ def component_role(
     shuffles = bool(manifest.shuffled_to(name)) and not component.external
     permissions.append(_stats(topology, *(_READS if shuffles else ())))
     permissions.append(Permission("group", component_group(topology, name), _READS))
-    if getattr(component, "state", None) is not None:
+    if getattr(component, "state", None) is not None or getattr(component, "recognises_replays", False):
         for spout in manifest.spouts_upstream(name):
             if not spout.external and (topics := _names(upstream.get(spout.name))):
                 permissions.append(Permission("group", component_group(topology, spout.name), (Operation.DESCRIBE,)))

@@ -128,6 +128,8 @@ class BoltManifest(_Frozen):
 
     Attributes:
         state: its keyed state; None if it has none.
+        recognises_replays: whether it needs the identities of its inputs though it has no state: it holds tuples, and a
+            replayed tuple takes the place of the one that it holds.
     """
 
     kind: Literal["bolt"] = "bolt"
@@ -137,13 +139,16 @@ class BoltManifest(_Frozen):
     subscriptions: tuple[Subscription, ...]
     external: bool = False
     state: StateManifest | None = None
+    recognises_replays: bool = False
 
     @model_serializer(mode="wrap")
-    def _without_absent_state(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_absent_members(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Readers that do not support states refuse a member that they do not know.
         members: dict[str, Any] = dump(self)
         if self.state is None:
             members.pop("state", None)
+        if not self.recognises_replays:
+            members.pop("recognises_replays", None)
         return members
 
 
@@ -270,14 +275,15 @@ class Manifest(_Frozen):
         return [each for each in self.upstream(bolt) if isinstance(each, SpoutManifest)]
 
     def is_identified(self, component: str) -> bool:
-        """Whether a component needs the identities of its inputs: it has a state, or a stream that leads to one.
+        """Whether a component needs the identities of its inputs.
 
-        External components do not pass identities on, and without tracking nothing is replayed.
+        It has a state, recognises replays, or has a stream that leads to a bolt that does. External components do not
+        pass identities on, and without tracking nothing is replayed.
         """
         return component in self._identified
 
     def leads_to_state(self, component: str, stream: str) -> bool:
-        """Whether tuples of a stream, or tuples that are emitted for them, reach a bolt with a state."""
+        """Whether tuples of a stream, or tuples that are emitted for them, reach a bolt that needs their identities."""
         return not self.component(component).external and any(
             (each.source, each.stream) == (component, stream) and self.is_identified(bolt.name)
             for bolt in self.bolts
@@ -287,7 +293,8 @@ class Manifest(_Frozen):
     @property
     def _identified(self) -> set[str]:
         found: set[str] = set()
-        ahead = [bolt.name for bolt in self.bolts if bolt.state is not None] if self.acking else []
+        needs = [bolt.name for bolt in self.bolts if bolt.state is not None or bolt.recognises_replays]
+        ahead = needs if self.acking else []
         while ahead:
             component = self.component(ahead.pop())
             if component.name not in found and not component.external:

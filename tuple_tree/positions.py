@@ -130,6 +130,22 @@ def words_of_roots(roots: Any, key: int, partitions: int) -> Words:
     return _mixed(block, backwards=True) << np.uint64(_REST_BITS) | offset
 
 
+def are_attempts(root: int, other: int, partitions: int) -> bool:
+    """Whether two roots that have the same position are of the same message.
+
+    Otherwise its topic was deleted and created again. In rare cases it is False for attempts of one message.
+    """
+    # Attempts differ in the lower bits alone, which are permuted, and all roots of a topic have the same offset added.
+    apart = (root - other) & ID_MASK
+    if apart > ID_MASK >> 1:
+        apart -= ID_MASK + 1
+    between, rest = divmod(apart, partitions)
+    if rest or abs(between) > _REST:
+        return False
+    attempts = between * _SPREAD_INVERSE & _REST
+    return attempts < MAX_ATTEMPTS or attempts > _REST + 1 - MAX_ATTEMPTS
+
+
 def _mixed(blocks: Words, *, backwards: bool = False) -> Words:
     half, low = np.uint64(_HALF_BITS), np.uint64(_HALF)
     left, right = blocks >> half, blocks & low

@@ -224,8 +224,8 @@ class Tuple:
         """A text that no other tuple has, and that stays the same when the message is replayed or read again.
 
         It follows from the position of the message in the source, and from the way of the tuple through the topology.
-        Only bolts with a state, and those before one, have it; None for a tuple that is anchored to several inputs or
-        to none, and for what does not come from a `KafkaSpout`, or comes through Spark.
+        Only bolts with a state or windows, and those before one, have it; None for a tuple that is anchored to several
+        inputs or to none, and for what does not come from a `KafkaSpout`, or comes through Spark.
         """
         batch, place = self.pack.batch, self.place
         if not (batch.is_tracked and batch.is_identified) or place < 0:

@@ -43,7 +43,7 @@ class BoltAdapter:
             identity otherwise.
         busy_since: since when a running input takes long, and there is no room for others; None if that is not so.
         input: the tuple of the call that runs, where it is known.
-        state: of a bolt with a state, that of the task.
+        state: of a bolt with a state, that of the task; of one that recognises replays without one, their identities.
         failures: what follows when a call raises.
 
     Args:

@@ -87,6 +87,7 @@ class DeliveryGuarantee:
         """Opens the sessions of assigned tasks, before they are prepared, and waits until that is delivered."""
         open_sessions(self._sink, list(tasks.values()))
         self._new.update(tasks)
+        self._states.begin(tasks)
 
     def admit(self, records: Sequence[Message]) -> None:
         """Does what has to precede the execution of records: tasks continue from what is committed.
@@ -106,9 +107,10 @@ class DeliveryGuarantee:
     def save(self, records: Sequence[Message]) -> None:
         """Saves what no process sends or reads again, as the process ends by an error before it executes records."""
 
-    def tick(self, now: float) -> None:  # noqa: ARG002 - of guarantees that commit by the time
+    def tick(self, now: float) -> None:
         """Serves delivery reports, and commits what is due; called every few milliseconds, between two records."""
         self._sink.poll()
+        self._states.look(now)
 
     def flush(self, now: float) -> None:  # noqa: ARG002 - as above
         """Sends what tasks have buffered, as the input is idle."""
@@ -137,6 +139,7 @@ class DeliveryGuarantee:
 
     def close(self) -> None:
         """Ends what is open, as the process ends."""
+        self._states.close()
 
     def _continued(self, records: Sequence[Message]) -> list[BoltTask]:
         """Lets the tasks of records that have read nothing yet continue from what is committed; returns these tasks."""
@@ -148,6 +151,7 @@ class DeliveryGuarantee:
         return tasks
 
     def _forget(self, partitions: Sequence[int]) -> None:
+        self._states.end(partitions)
         for partition in partitions:
             self._new.pop(partition, None)
 

@@ -48,7 +48,6 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def tick(self, now: float) -> None:
         super().tick(now)
-        self._states.look(now)
         if self._since is None:
             if self._sink.is_used or self._states.have_changes or self._done() != self._committed:
                 self._since = now
@@ -92,7 +91,7 @@ class ExactlyOnce(DeliveryGuarantee):
     def close(self) -> None:
         """Aborts the open transaction, so that readers do not wait for its timeout."""
         self._sink.close()
-        self._states.close()
+        super().close()
 
     def _commit_if_whole(self, now: float) -> None:
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
@@ -148,7 +147,6 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def _forget(self, partitions: Sequence[int]) -> None:
         super()._forget(partitions)
-        self._states.end(partitions)
         for partition in partitions:
             self._committed.pop(partition, None)
 

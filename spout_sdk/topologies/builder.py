@@ -240,7 +240,14 @@ class TopologyBuilder:
         self._options[name] = options
         check_ticks(name, self._made[name], tick_interval)
         tasks = check_count(f"tasks of bolt {name!r}", tasks)
-        bolt = BoltManifest(name=name, tasks=tasks, streams=declared, subscriptions=(), external=external)
+        bolt = BoltManifest(
+            name=name,
+            tasks=tasks,
+            streams=declared,
+            subscriptions=(),
+            external=external,
+            recognises_replays=isinstance(made, WindowedBolt),
+        )
         self._bolts.append((bolt, declarer := BoltDeclarer(name)))
         return declarer
 

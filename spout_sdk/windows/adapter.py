@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple
@@ -11,10 +11,12 @@ from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
+from spout_sdk.state.adapter import REPLAYED
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
 from spout_sdk.windows.fold import NOWHERE, WindowFold
 from spout_sdk.windows.late_tuples import LateTuples
 from spout_sdk.windows.policies import SECOND, Window
+from spout_sdk.windows.replays import Output, Replays
 
 UNSEEN: Final = "in no window"
 """The user counter of tuples that left without having been in any window."""
@@ -37,19 +39,23 @@ class WindowAdapter(BoltAdapter):
         self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
         # Of its own: a call that returns says nothing about the windows.
         never_pauses = replace(options, max_consecutive_failures=options.max_consecutive_failures or 0)
+        self.state = Replays(context.manifest.ack_partitions)
         self._window_failures = ExecuteFailures(task, outcomes, never_pauses)
 
     def prepare(self) -> None:
         bolt, context = self._bolt, self._task.context
-        self._effects = WindowEffects(bolt, self._task, self._collector, self._outcomes, self._window_failures)
+        self._effects = WindowEffects(
+            *(bolt, self._task, self._collector, self._outcomes, self._window_failures, self.state)
+        )
         bolt.context, bolt.collector = context, self._effects.window_collector
         bolt.prepare(context, bolt.collector)
         subscriptions = getattr(context.manifest.component(context.component), "subscriptions", ())
         sources = [(each.source, each.stream) for each in subscriptions]
-        self._fold = WindowFold(bolt.window, self._effects, sources, self._clock())
+        self._fold = WindowFold(bolt.window, self._effects, sources, self._clock(), self.state)
 
     def execute(self, tuples: Sequence[Tuple]) -> None:
         self._execute_each(self._take, tuples)
+        self._effects.emit_again()
 
     @property
     def tick_interval(self) -> float:
@@ -85,7 +91,7 @@ class WindowAdapter(BoltAdapter):
 
 
 class WindowEffects:
-    """Effects of the fold of a task: `ack` a tuple that is in no further window, `skip` one that was settled before."""
+    """Effects of the fold of a task: `ack` a tuple that is in no further window, `skip` one that is settled without."""
 
     def __init__(
         self,
@@ -94,6 +100,7 @@ class WindowEffects:
         collector: OutputCollector,
         outcomes: Outcomes,
         failures: ExecuteFailures,
+        replays: Replays,
     ) -> None:
         context = task.context
         self._bolt = bolt
@@ -105,14 +112,44 @@ class WindowEffects:
         self._late = LateTuples(
             context, bolt.window.late_stream, "Make the lag as large as their sources drift apart, with_lag()"
         )
-        self.ack = outcomes.ack
         self.skip = outcomes.skip
         self.reset_timeout = outcomes.reset_timeout
         self._tuples: Sequence[Tuple] = ()  # of the window that is being executed
-        self.window_collector = WindowCollector(collector, lambda: self._tuples)
+        self._replays = replays
+        # Replays for which outputs are to be emitted again, by the id of an output; and those that are acked then.
+        self._again: dict[int, tuple[Output, list[Tuple]]] = {}
+        self._left_out: list[Tuple] = []
+        self.window_collector = WindowCollector(collector, lambda: self._tuples, self._emitted)
+
+    def ack(self, tuple_: Tuple) -> None:
+        """Acks a tuple that is in no further window."""
+        if self._again:
+            self.emit_again()
+        self._outcomes.ack(tuple_)
+
+    def again(self, tuple_: Tuple, outputs: Sequence[Output], *, is_held: bool) -> None:
+        """A replay has come of a tuple for which windows have emitted these; it is acked unless it is held."""
+        self._context.count(REPLAYED)
+        for output in outputs:
+            self._again.setdefault(id(output), (output, []))[1].append(tuple_)
+        if not is_held:
+            self._left_out.append(tuple_)
+
+    def emit_again(self) -> None:
+        """Emits outputs again, each once for all replays that have come; then acks those that are not held."""
+        again, self._again = self._again, {}
+        for (values, stream), tuples in again.values():
+            self._collector.emit(values, anchors=tuples, stream=stream)
+        left_out, self._left_out = self._left_out, []
+        for tuple_ in left_out:
+            self._outcomes.ack(tuple_)
+        if self._carries:
+            for _, tuples in again.values():
+                self._outcomes.part(tuples)
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
         """Executes a window that closes; `held` takes its tuples back, and is called if that fails."""
+        self.emit_again()
         self._tuples = window.tuples
         try:
             self._bolt.execute_window(window)
@@ -137,5 +174,12 @@ class WindowEffects:
 
     def late(self, tuple_: Tuple) -> None:
         """Acks a tuple that came when all its windows had closed."""
-        self._late.take(tuple_, lambda values, stream: self._collector.emit(values, anchors=tuple_, stream=stream))
+        self._late.take(tuple_, lambda values, stream: self._emit_late(tuple_, values, stream))
         self._collector.ack(tuple_)
+
+    def _emit_late(self, tuple_: Tuple, values: Sequence[Any], stream: str) -> None:
+        self._collector.emit(values, anchors=tuple_, stream=stream)
+        self._emitted((tuple_,), values, stream)
+
+    def _emitted(self, anchors: Sequence[Tuple], values: Sequence[Any], stream: str) -> None:
+        self._replays.emitted(anchors, Output(tuple(values), stream))

@@ -16,11 +16,17 @@ from tuple_tree.streams import DEFAULT_STREAM
 class WindowCollector:
     """The collector of a `WindowedBolt`: by default, emits are anchored to all tuples of the window."""
 
-    __slots__ = ("_collector", "_tuples")
+    __slots__ = ("_collector", "_emitted", "_tuples")
 
-    def __init__(self, collector: OutputCollector, tuples: Callable[[], Sequence[Tuple]]) -> None:
+    def __init__(
+        self,
+        collector: OutputCollector,
+        tuples: Callable[[], Sequence[Tuple]],
+        emitted: Callable[[Sequence[Tuple], Sequence[Any], str], None],
+    ) -> None:
         self._collector = collector
         self._tuples = tuples  # of the window that is being executed
+        self._emitted = emitted  # called with anchors, values and stream
 
     def emit(
         self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
@@ -36,7 +42,12 @@ class WindowCollector:
             EmitError: if the stream is unknown, or the values do not fit it; nothing was sent then.
             TupleAlreadyDoneError: if an anchor left its last window before; nothing was sent then.
         """
-        self._collector.emit(values, anchors=self._tuples() if anchors is None else anchors, stream=stream)
+        if anchors is None:
+            anchors = self._tuples()
+        elif isinstance(anchors, Tuple):
+            anchors = (anchors,)
+        self._collector.emit(values, anchors=anchors, stream=stream)
+        self._emitted(anchors, values, stream)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of all trees of the window: it is still being worked on."""
@@ -59,7 +70,9 @@ class WindowedBolt(AnyBolt, ABC):
 
     Each task has windows of its own, in memory. What is held is not acked, and its offset not committed: if the task
     ends or moves, it is read again. With `exactly_once` it is then known which windows have closed. The clocks of its
-    trees are restarted meanwhile, so that it does not time out.
+    trees are restarted meanwhile, so that it does not time out. If a message is replayed all the same, its tuple takes
+    the place of the one that is held; if that has left its last window, it is counted no second time, and what was
+    emitted for it is emitted again.
 
     Attributes:
         streams: what it emits, made with `declare`.

@@ -2,7 +2,7 @@
 
 `progress` is a few numbers, from which a new instance that reads again what was not committed comes to the same state
 (`resume`) without doing anything twice: of the inputs that it reads again, up to the last that was taken, those that
-are in no further window were settled, and all others were held.
+are in no further window were settled, and all others were held, except for replays, which `progress` lists.
 """
 
 import json
@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
+from spout_sdk.windows.left_out import LeftOutTuples
+from spout_sdk.windows.policies import SECOND, Key, Window, WindowManager, key_of
+from spout_sdk.windows.replays import Replays
 from spout_sdk.windows.specs import WindowSpec
+from tuple_tree.commit_metadata import LARGEST_METADATA
 
 if TYPE_CHECKING:
     from spout_sdk.windows.adapter import WindowEffects
@@ -26,6 +29,7 @@ NOWHERE: Final[Position] = (-1, 0)  # before the first
 Source = tuple[str, str]  # a stream that the bolt receives: component and stream
 
 
+_RESERVED: Final = 64  # bytes of the metadata for what is beside `progress`
 _LAST: Final[Position] = (2**63 - 1, 2**31 - 1)
 _EARLIEST: Final = -(2**63) * 10**6  # nanoseconds, of a timestamp of 64 bits
 
@@ -39,9 +43,18 @@ class WindowFold:
 
     The watermark is the least of the streams' greatest timestamps, less the lag. As in Storm, there is none before each
     stream has had a tuple.
+
+    A replay of a tuple that is held takes its place, at its time. One of a tuple that has left is in no window.
     """
 
-    def __init__(self, spec: WindowSpec, effects: "WindowEffects", sources: Iterable[Source], now: int) -> None:
+    def __init__(
+        self,
+        spec: WindowSpec,
+        effects: "WindowEffects",
+        sources: Iterable[Source],
+        now: int,
+        replays: Replays | None = None,
+    ) -> None:
         self._spec = spec
         self._effects = effects
         self._is_timed = spec.timestamp is not None
@@ -54,13 +67,20 @@ class WindowFold:
         self._coming: list[tuple[Key, Tuple]] = []
         self._watermark: int | None = None
         self._look_at = 0
+        self._replays = Replays() if replays is None else replays
+        self._left_out = LeftOutTuples(self._is_gone)
 
     def take(self, tuple_: Tuple, now: int) -> None:
         """A tuple has come, the next in the order of the inbox."""
         if self._is_behind and self._was_taken(tuple_, now):
             return
         self._last = tuple_
+        identity = tuple_.identity
+        if self._is_replay(identity, tuple_):
+            self.tick(now)
+            return
         if not self._is_timed:
+            self._replays.hold(identity, tuple_)
             self._add(tuple_, now)
             return
         at = self._spec.time_of(tuple_)
@@ -70,10 +90,13 @@ class WindowFold:
             self._latest[source] = at
         watermark = self._watermark
         if watermark is None or at > watermark:
+            self._replays.hold(identity, tuple_)
             heappush(self._coming, (key_of(tuple_, at), tuple_))
         elif at < watermark and self._manager.is_over(key_of(tuple_, at), watermark):
             self._effects.late(tuple_)
+            self._replays.close(identity, tuple_)
         else:
+            self._replays.hold(identity, tuple_)
             self._manager.add(tuple_, at)
             self._close(watermark)
         self.tick(now)
@@ -95,7 +118,9 @@ class WindowFold:
     @property
     def held(self) -> Iterator[Tuple]:
         """All tuples that wait for a window to close, in any order."""
-        return chain(self._again, self._manager.tuples, (tuple_ for _, tuple_ in self._coming))
+        current = self._replays.current
+        held = chain(self._again, self._manager.tuples, (tuple_ for _, tuple_ in self._coming))
+        return (current.get(tuple_, tuple_) for tuple_ in held)
 
     @property
     def progress(self) -> str:
@@ -109,7 +134,10 @@ class WindowFold:
             state |= {"at": self._watermark or 0, "latest": latest}
         if not self._is_timed or self._watermark is not None:
             state |= {"gone": self._manager.gone, "trigger": self._manager.trigger}
-        return json.dumps(state, separators=(",", ":"))
+        made = json.dumps(state, separators=(",", ":"))
+        if left_out := self._left_out.written(LARGEST_METADATA - _RESERVED - len(made)):
+            made = json.dumps({**state, "out": left_out}, separators=(",", ":"))
+        return made
 
     def resume(self, progress: str, offset: int, now: int) -> None:
         """Continues from the `progress` of another instance; reading begins at the offset, all before is settled."""
@@ -134,23 +162,43 @@ class WindowFold:
             if self._is_timed or self._spec.every_count is not None:
                 self._manager.trigger = state["trigger"]
             self._manager.gone = None if state["gone"] is None else tuple(state["gone"])
+        self._left_out.resume(state.get("out"))
         last, index = state["last"]
         self._resumed_at = last, index
         # Windows close only when all that was held is held again: until then, the fold does nothing.
         self._is_behind = last >= offset
+        if not self._is_behind:
+            self._left_out.is_read()
 
     def _was_taken(self, tuple_: Tuple, now: int) -> bool:
         """Whether the instance before took a tuple; then it is held again, or skipped if it was settled."""
         at = tuple_.offset, tuple_.index
         if at <= self._resumed_at:
-            if self._is_gone(tuple_):
+            identity = tuple_.identity
+            if self._left_out.is_again(tuple_) or self._is_gone(tuple_):
                 self._effects.skip(tuple_)
+            elif (held := self._replays.held_as(identity, tuple_)) is not None:
+                self._replays.take_place(held, tuple_)
             else:
+                self._replays.hold(identity, tuple_)
                 self._again.append(tuple_)
         if at >= self._resumed_at:
             again, self._again, self._is_behind = self._again, [], False
+            self._left_out.is_read()
             self._restore(again, now)
         return at <= self._resumed_at
+
+    def _is_replay(self, identity: str | None, tuple_: Tuple) -> bool:
+        """Whether a tuple is one that was taken before; then it takes the place of that, or is left out."""
+        replays = self._replays
+        if (held := replays.held_as(identity, tuple_)) is not None:
+            self._effects.again(tuple_, replays.take_place(held, tuple_), is_held=True)
+            return True
+        if (outputs := replays.outputs_of(identity, tuple_)) is not None:
+            self._effects.again(tuple_, outputs, is_held=False)
+            self._left_out.add(tuple_)
+            return True
+        return False
 
     def _is_gone(self, tuple_: Tuple) -> bool:
         """Whether a tuple that was taken before was settled."""
@@ -203,15 +251,48 @@ class WindowFold:
         """Closes all windows that are due, and acks what is in no further one."""
         effects, manager = self._effects, self._manager
         while (window := manager.due(now)) is not None:
-            effects.fire(window, manager.clear)
-            for tuple_ in manager.left(now):
-                effects.ack(tuple_)
+            effects.fire(self._with_replays(window), self._clear)
+            self._release(now)
             effects.fired(window)
-        for tuple_ in manager.left(now):
-            effects.ack(tuple_)
+        self._release(now)
         if manager.unseen:
             effects.unseen(manager.unseen)
             manager.unseen = 0
+
+    def _release(self, now: int) -> None:
+        """Acks what is in no further window."""
+        for held in self._manager.left(now):
+            tuple_, others = self._replays.leave(held)
+            self._effects.ack(tuple_)
+            if others:
+                self._drop(tuple_, others)
+
+    def _clear(self) -> list[Tuple]:
+        """Removes and returns all that waits for a window, because one has failed."""
+        cleared = []
+        for held in self._manager.clear():
+            tuple_, others = self._replays.leave(held, counts=False)
+            cleared.append(tuple_)
+            if others:
+                self._drop(tuple_, others)
+        return cleared
+
+    def _drop(self, tuple_: Tuple, others: Iterable[Tuple]) -> None:
+        """Drops the tuples whose place a replay has taken: their trees have failed, or count for nothing any more."""
+        self._left_out.add(tuple_)
+        for other in others:
+            self._effects.skip(other)
+            self._left_out.add(other)
+
+    def _with_replays(self, window: Window) -> Window:
+        """A window with the replays in their places."""
+        if current := self._replays.current:
+            window.tuples, window.new, window.expired = (
+                [current.get(tuple_, tuple_) for tuple_ in tuples]
+                for tuples in (window.tuples, window.new, window.expired)
+            )
+            self._replays.expire()
+        return window
 
 
 def longest_progress(spec: WindowSpec, sources: Collection[Source]) -> str:

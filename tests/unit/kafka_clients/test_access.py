@@ -93,6 +93,13 @@ def test_a_bolt_with_a_state_may_describe_the_groups_and_topics_of_the_kafka_spo
     assert of_bolt == component_role(stateful, "c", upstream={"a": "lines"})
 
 
+def test_a_bolt_that_recognises_replays_may_describe_the_groups_of_the_kafka_spouts_upstream() -> None:
+    windows = bolt("w", "a").model_copy(update={"recognises_replays": True})
+    role = component_role(manifest_of(spout("a"), windows, topology="t"), "w", upstream={"a": "lines"})
+    described = {(each.resource, each.name) for each in role.permissions if each.operations == (Operation.DESCRIBE,)}
+    assert described == {("group", "t.a"), ("topic", "lines")}
+
+
 def test_a_component_in_spark_needs_no_describe_configs() -> None:
     role = component_role(manifest(external=True), "c")
     assert uses(role)["group:t.c"] == "r"

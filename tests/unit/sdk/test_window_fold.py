@@ -48,6 +48,11 @@ class Effects:
         settle(tuple_)
         self.calls.append(("late", tuple_["n"]))
 
+    def again(self, tuple_: Tuple, outputs: Sequence[Any], *, is_held: bool) -> None:
+        self.calls.append(("held again" if is_held else "left out", tuple_["n"]))
+        if not is_held:
+            settle(tuple_)
+
     def skip(self, tuple_: Tuple) -> None:
         settle(tuple_)
         self.skipped.append(tuple_["n"])

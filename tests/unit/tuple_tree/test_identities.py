@@ -12,7 +12,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
 from tuple_tree.ids import ID_MASK, NO_IDS
 from tuple_tree.input_batch import NUMBER_SHIFT, NUMBER_STEP, InputBatch, numbered
-from tuple_tree.manifest import Guarantee, Subscription
+from tuple_tree.manifest import Guarantee, Manifest, Subscription
 from tuple_tree.positions import ATTEMPT_BITS, Position, first_position, position_word
 from tuple_tree.streams import declare
 
@@ -139,6 +139,17 @@ def test_what_leads_to_a_state(guarantee: Guarantee, external: str | None, ident
     leading = {("lines", "default")} & {(name, "default") for name in identified if "split" in identified}
     leading |= {("split", "default")} if "split" in identified else set()
     assert {stream for stream in streams if topology.leads_to_state(*stream)} == leading
+
+
+def test_streams_to_a_bolt_that_recognises_replays_have_identities_and_others_keep_their_manifest() -> None:
+    plain = manifest(spout("lines"), bolt("split", "lines", streams=(WORDS,)), bolt("windows", "split"))
+    assert b"recognises_replays" not in plain.to_json()
+    windows = plain.components[-1].model_copy(update={"recognises_replays": True})
+    topology = plain.model_copy(update={"components": (*plain.components[:-1], windows)})
+    assert Manifest.from_json(topology.to_json()) == topology
+    assert all(topology.is_identified(name) for name in ("lines", "split", "windows"))
+    assert topology.guarantee_of("windows") == "at_least_once"
+    assert not plain.is_identified("lines")
 
 
 def test_a_circle_of_bolts_leads_to_a_state_behind_it() -> None:
