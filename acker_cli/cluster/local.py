@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from acker_cli.settings import LoadedSettings
 from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_producer
+from kafka_clients.errors import TopicsError
 from kafka_clients.repeated_lines import client_logger, get_logger
 from spout_sdk import Topology
 
@@ -31,6 +33,7 @@ _STDIN: Final = "-"
 _SECONDS: Final = 30.0
 _ROOM_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 3.0
+_LOOK_SECONDS: Final = 0.05
 
 
 @contextmanager
@@ -107,6 +110,12 @@ def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_fact
         new = [NewTopic(name, tasks, 1) for name, tasks in missing.items()]
         for future in catalogue.admin.create_topics(new).values():
             future.result(_SECONDS)
+        # A broker learns of a topic some time after it is created, and a `KafkaBolt` does not start without its topic.
+        deadline = time.monotonic() + _SECONDS
+        while unknown := missing.keys() - catalogue.topics().keys():
+            if time.monotonic() > deadline:
+                raise TopicsError(min(unknown), f"was created, and the broker does not know it after {_SECONDS:g} s")
+            time.sleep(_LOOK_SECONDS)
 
 
 @contextmanager
