@@ -90,9 +90,9 @@ class PerMinute(AggregateBolt):
     streams = (declare({"page": str, "start": int, "end": int, "clicks": int, "cents": int}),)
 
 
-def build(name: str, clicks: str = CLICKS, results: str = RESULTS) -> Topology:
-    """The topology, under a name, with the names of its topics."""
-    builder = TopologyBuilder(name)
+def build(name: str, clicks: str = CLICKS, results: str = RESULTS, **settings: Any) -> Topology:
+    """The topology, under a name, with the names of its topics, and settings of its builder."""
+    builder = TopologyBuilder(name, **settings)
     builder.set_spout("clicks", KafkaSpout(clicks, retry=RetryPolicy(max_delay=2.0)), tasks=2)
     builder.set_bolt("parse", Parse, tasks=2, on_exception="dead_letter").shuffle_grouping("clicks")
     builder.set_bolt("value", Value, tasks=2).shuffle_grouping("parse")

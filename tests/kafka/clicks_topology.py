@@ -21,3 +21,8 @@ def results_of(name: str) -> str:
 def clicks() -> Topology:
     name = os.environ[NAME]
     return build(name, source_of(name), results_of(name))
+
+
+def clicks_exactly_once() -> Topology:
+    name = os.environ[NAME]
+    return build(name, source_of(name), results_of(name), guarantee="exactly_once")

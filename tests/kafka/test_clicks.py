@@ -40,8 +40,9 @@ class Run:
         kills: by component.
     """
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, directory: Path, reference: str, stores: Path | None) -> None:
         self.cluster, self._down = cluster, directory / "down"
+        self._reference, self._stores = reference, stores
         self.name = cluster.manifest.topology
         for topic in (source_of(self.name), results_of(self.name)):
             create_topics(cluster.bootstrap, [NewTopic(topic, PARTITIONS, 1)])
@@ -52,7 +53,12 @@ class Run:
     def deployment(self) -> Iterator[None]:
         """Starts all processes, and stops them."""
         self.ackers = AckerPool(self.name, self.cluster.kafka, 2, log_level="error")
-        runner = TopologyRunner(f"{MODULE}:clicks", self.cluster.kafka, _PROCESSES, environment={DOWN: str(self._down)})
+        environment = {DOWN: str(self._down)}
+        runner = TopologyRunner(
+            *(self._reference, self.cluster.kafka, _PROCESSES),
+            environment=environment,
+            state_directory=self._stores,
+        )
         with self.ackers, runner:
             self.runner = runner
             yield
@@ -84,12 +90,13 @@ class Run:
         return self.runner.stats()["clicks"].acked
 
 
+@pytest.mark.parametrize(("topology", "on_disk"), [("clicks", False), ("clicks_exactly_once", True)])
 def test_every_minute_of_an_hour_is_exact_after_deployments_kills_and_an_outage(
-    use: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    use: Use, tmp_path: Path, topology: str, on_disk: bool
 ) -> None:
-    cluster = use("clicks", MODULE)
+    cluster = use(topology, MODULE)
     Catalogue(cluster.bootstrap).publish(cluster.manifest)
-    run = Run(cluster, tmp_path)
+    run = Run(cluster, tmp_path, f"{MODULE}:{topology}", tmp_path / "stores" if on_disk else None)
     run.clicks.write(CLICKS // 2)  # a backlog
     kinds = [*(each.name for each in cluster.manifest.components), ACKER]
     part = CLICKS // 2 // DEPLOYMENTS
@@ -117,6 +124,8 @@ def test_every_minute_of_an_hour_is_exact_after_deployments_kills_and_an_outage(
     assert run.late == 0
     assert wrong(wanted, published.minutes) == []
     assert published.changed == set()
+    if topology == "clicks_exactly_once":
+        assert set(published.times.values()) == {1}
     made = Results(cluster.bootstrap, results_topic(run.name, "per-minute"))
     eventually(lambda: made.look() or made.minutes.keys() >= wanted.keys(), "the results")  # type: ignore[func-returns-value]
     assert wrong(wanted, made.minutes) == []
