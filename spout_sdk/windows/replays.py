@@ -52,6 +52,7 @@ class Replays:
         self._ack_partitions = ack_partitions
         self._most = most
         self._held: dict[str, Tuple] = {}
+        self._identities: dict[Tuple, str] = {}  # of these
         self._superseded: dict[Tuple, list[Tuple]] = {}  # other replays in the place of a tuple that is held
         self._outputs: dict[Tuple, list[Output]] = {}
         self._closed: dict[str, _Closed] = {}
@@ -62,11 +63,12 @@ class Replays:
         """Windows hold a tuple."""
         if identity is not None:
             self._held[identity] = tuple_
+            self._identities[tuple_] = identity
 
     def held_as(self, identity: str | None, tuple_: Tuple) -> Tuple | None:
         """The tuple that is held and that this one is a replay of."""
         held = None if identity is None else self._held.get(identity)
-        return held if held is not None and self._is_same(held.roots[0], tuple_) else None
+        return held if held is not None and self._is_same(_root(held), tuple_) else None
 
     def take_place(self, held: Tuple, replay: Tuple) -> Sequence[Output]:
         """A replay takes the place of a tuple that is held; returns what was emitted for that."""
@@ -88,7 +90,7 @@ class Replays:
 
         If it does not count, because a window has failed, a replay is a new tuple for the windows.
         """
-        identity, current = held.identity, self.current.get(held, held)
+        identity, current = self._identities.pop(held, None), self.current.get(held, held)
         others: list[Tuple] = []
         if current is not held:
             others = [held, *self._superseded.pop(held, ())]
@@ -106,7 +108,7 @@ class Replays:
         outputs = self._outputs.pop(tuple_, ())
         if identity is None:
             return
-        self._closed[identity] = _Closed(tuple_.roots[0], outputs)
+        self._closed[identity] = _Closed(_root(tuple_), outputs)
         if len(self._closed) > self._most:
             for oldest in [*islice(self._closed, 1 + self._most // 10)]:
                 del self._closed[oldest]
@@ -140,4 +142,9 @@ class Replays:
         return len(self._closed)
 
     def _is_same(self, root: int, tuple_: Tuple) -> bool:
-        return are_attempts(root, tuple_.roots[0], self._ack_partitions)
+        return are_attempts(root, _root(tuple_), self._ack_partitions)
+
+
+def _root(tuple_: Tuple) -> int:
+    """The tree of a tuple with an identity."""
+    return int(tuple_.pack.batch.roots[tuple_.place])

@@ -203,6 +203,14 @@ def test_what_is_left_out_fits_the_metadata(room: int, kept: int) -> None:
     assert (len(again), resumed.written(room)) == (kept, written)
 
 
+def test_replays_in_places_that_have_left_are_forgotten_with_the_next_window() -> None:
+    replays = Replays(PARTITIONS)
+    made = fold(tumbling(count=2), Effects(), replays)
+    for tuple_ in tuples_of([(0, 0, 0), (0, 1, 0), (0, 2, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)]):
+        made.take(tuple_, 0)
+    assert (replays.current, replays.size) == ({}, 4)
+
+
 def test_progress_lists_replays_that_were_left_out_until_older_tuples_have_left() -> None:
     made = fold(tumbling(count=3), Effects())
     inputs = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (0, 1, 0), (4, 0, 0), (5, 0, 0)]
