@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
+from kafka_clients.answers import answer_of
 from kafka_clients.client_settings import for_admin, for_producer, new_client
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicsError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable
@@ -73,7 +74,7 @@ class Catalogue:
         try:
             if not self._reached:
                 # A future, because Ctrl-C does not interrupt calls that wait within librdkafka.
-                self.admin.describe_cluster(request_timeout=self._first_s).result()
+                answer_of(self.admin.describe_cluster(request_timeout=self._first_s))
                 self._reached = True
             yield
         except KafkaException as error:
@@ -134,7 +135,7 @@ class Catalogue:
             try:
                 # A future, which Ctrl-C interrupts.
                 asked = self.admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_SECONDS, left))
-                up = len(asked.result().nodes)
+                up = len(answer_of(asked).nodes)
                 if up >= count:
                     return
             except KafkaException as error:
@@ -162,7 +163,7 @@ class Catalogue:
         timeouts = {"operation_timeout": self._contact_s, "request_timeout": 3 * self._contact_s}
         for name, created in self.admin.create_topics([*new.values()], **timeouts).items() if new else ():
             try:
-                created.result()
+                answer_of(created)
             except KafkaException as error:
                 if error.args[0].code() in REFUSED:
                     raise TopicsError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
@@ -309,7 +310,7 @@ class Catalogue:
 def _result(answer: "Future[Any]", *codes: int) -> Any:
     """The result of a request; the error in its place if it has one of these codes."""
     try:
-        return answer.result()
+        return answer_of(answer)
     except KafkaException as error:
         if error.args[0].code() not in codes:
             raise
