@@ -27,6 +27,7 @@ def of_results(cluster: Cluster) -> dict[int, tuple[int, int]]:
     return progress(cluster.bootstrap, component_group(name, "clicks-results"), f"{name}.results.clicks")
 
 
+@pytest.mark.exhaustive
 def test_windows_of_windows_are_exact_after_kills(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = f"clicks-{uuid.uuid4().hex[:8]}"
     monkeypatch.setenv(SOURCE, topic)

@@ -42,7 +42,7 @@ def test_each_message_changes_the_state_once() -> None:
         assert max(value for word, value in cluster.emitted("count") if word == "moon") == 5
 
 
-SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 60))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 60))]
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
