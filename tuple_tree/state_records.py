@@ -46,7 +46,7 @@ class KeyCodec:
         if self.is_text and len(values) == 1 and values[0].__class__ is str and values[0].isascii():
             return values[0].encode()
         if len(values) != len(self.names):
-            raise TypeError(f"a key has {len(self.names)} values ({', '.join(self.names)}), not {len(values)}")
+            raise TypeError(f"a key is one value for each field ({', '.join(self.names)}), not {len(values)}")
         checked = [self._checked(column, value) for column, value in zip(self._columns, values, strict=True)]
         key = grouping_key(checked)
         if key.startswith(SYSTEM_PREFIX):
@@ -80,7 +80,7 @@ class KeyCodec:
         Raises `TypeError` if they are not of the fields.
         """
         if len(texts) != len(self.names):
-            raise TypeError(f"a key has {len(self.names)} values ({', '.join(self.names)}), not {len(texts)}")
+            raise TypeError(f"a key is one value for each field ({', '.join(self.names)}), not {len(texts)}")
         parts = [
             bytes.fromhex(text[2:]) if kind == "bytes" and text.startswith("0x") else text.encode()
             for text, (_, kind, _) in zip(texts, self._types, strict=True)

@@ -9,7 +9,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, Resour
 from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
-from kafka_clients.client_settings import for_reported, new_client
+from kafka_clients.client_settings import SESSION_MS, for_reported, new_client
 from kafka_clients.errors import REFUSED, AccessError, DeliveryError
 from spout_sdk import StateView
 from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
@@ -44,8 +44,15 @@ class StateReset:
         group = component_group(self._manifest.topology, self._bolt)
         members = self._status.members([group])[group]
         if members != 0:
-            known = "its members are not known, as this user may not describe it" if members is None else members
-            raise CliError(f"bolt {self._bolt} is running: group {group} has {known} members. Stop its processes first")
+            if members is None:
+                raise CliError(
+                    f"bolt {self._bolt} may be running: the members of group {group} are not known, as this user may "
+                    "not describe it. Give the user Describe of the group"
+                )
+            raise CliError(
+                f"bolt {self._bolt} is running: group {group} has members ({members}). Stop its processes first; one "
+                f"that was killed or has crashed leaves the group after session.timeout.ms ({SESSION_MS // 1000} s)"
+            )
 
     def recreate(self) -> None:
         """Deletes the changelog, and creates it with the settings that it had, as that of an empty state."""

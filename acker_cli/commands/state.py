@@ -56,7 +56,7 @@ def list_(
     loaded: LoadedSettings,
     name: str = _NAME,
     bolt: str = _BOLT,
-    limit: int = option("N", "So many keys.", default=50, min=1),
+    limit: int = option("N", "How many keys at most.", default=50, min=1),
     after: list[str] | None = option("KEY", "Only keys behind this one; once for each field of a key.", "--after"),
 ) -> None:
     """Print keys and values, as JSON lines: key, value, task, and when it was changed, in milliseconds since 1970.
@@ -108,7 +108,10 @@ def export(
                 _print(_as_json(view, entry))
             return
         lines = (_line(_as_json(view, entry)) for entry in view.entries()) if ending == ".jsonl" else None
-        count = write(view, path, lines)
+        try:
+            count = write(view, path, lines)
+        except OSError as error:
+            raise CliError(f"{path} cannot be written: {error}. Give a file in a directory that exists") from error
     standard_error().print(f"wrote {count:,} keys to {path}")
 
 

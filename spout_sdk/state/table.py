@@ -75,7 +75,7 @@ class StateTable:
         try:
             payload = self._encode(value)
         except TypeError as error:
-            raise StateError(f"key {shown(key)}: {error}") from error
+            raise StateError(f"the new value of key {shown(key)} is not of the state: {error}") from None
         if len(payload) + len(key) > LARGEST_VALUE:
             with_key = f", and the key {len(key):,}" if len(key) > _SHORT_KEY else ""
             raise StateError(

@@ -323,6 +323,8 @@ def complete_topology(
 
 
 def _bytes(text: bytes | str | None) -> bytes | None:
+    if text is not None and not isinstance(text, bytes | str):
+        raise TypeError(f"a message takes bytes, text or None, not {type(text).__name__}: json.dumps() makes text")
     return text.encode() if isinstance(text, str) else text
 
 

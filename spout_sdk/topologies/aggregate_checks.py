@@ -140,7 +140,7 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
     streams = {stream.name: stream for stream in bolt.streams}
     if DEFAULT_STREAM not in streams or streams[DEFAULT_STREAM].direct:
         raise TopologyError(
-            f"bolt {name!r} is an AggregateBolt without a stream {DEFAULT_STREAM!r} for its results, not direct: add "
+            f"bolt {name!r} is an AggregateBolt without a stream {DEFAULT_STREAM!r} for its results: add "
             "streams = (declare({…}),) with the fields of the key, start, end and the aggregates"
         )
     if spec.late_stream == DEFAULT_STREAM:

@@ -14,6 +14,7 @@ from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
 from tuple_tree.names import results_topic
 from tuple_tree.state_guarantees import NOT_REPLAYED, ONCE, counted_again, external_reasons
+from tuple_tree.state_records import ValueCodec
 from tuple_tree.streams import DEFAULT_STREAM, Field
 
 _NOT_JSON: Final = frozenset({"bytes", "fixed"})
@@ -63,8 +64,8 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
     for each in bolt.subscriptions:
         if each.grouping != "fields":
             raise TopologyError(
-                f"bolt {bolt.name!r} has a state, and a {each.grouping} grouping of {each.source!r}: its key is that "
-                "of a fields grouping, so use fields_grouping()"
+                f"bolt {bolt.name!r} has a state, and the grouping of {each.source!r} is {each.grouping}: its key is "
+                "that of a fields grouping, so use fields_grouping()"
             )
         types = {field.name: field for field in manifest.stream(each.source, each.stream).fields}
         keys.append((each.source, tuple(types[name] for name in each.fields)))
@@ -98,6 +99,7 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
     expire = None if spec.expire_after is None else max(1, round(1000 * spec.expire_after))
     state = StateManifest(value=spec.value, is_single=spec.is_single, key=key, expire_after_ms=expire)
     if not isinstance(made, AggregateBolt):
+        _check_initial(bolt.name, state, getattr(made, "initial", None))
         return state
     if made.emit_on == "close":
         for field in manifest.stream(bolt.name, DEFAULT_STREAM).fields:
@@ -107,6 +109,15 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
                     f"codec of topic {results_topic(manifest.topology, bolt.name)}, lacks: use text or a number"
                 )
     return windowed(manifest, bolt, made, state)
+
+
+def _check_initial(bolt: str, state: StateManifest, initial: Any) -> None:
+    if initial is None:
+        return
+    try:
+        ValueCodec.of(state).encode(initial)
+    except TypeError as error:
+        raise TopologyError(f"bolt {bolt!r} has an initial value that does not fit its state: {error}") from error
 
 
 def _kind(field: Field) -> str:

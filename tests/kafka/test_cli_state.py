@@ -76,10 +76,14 @@ def test_a_state_is_read_exported_and_reset(
             counts = [*zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)]
         assert counts == [("be", 3), ("not", 1), ("or", 1), ("to", 2)]
     assert "exists: --force replaces it" in acker("export", name, "count", str(tmp_path / "counts.csv")).stderr
+    for ending in ("parquet", "jsonl"):
+        nowhere = acker("export", name, "count", str(tmp_path / "none" / f"counts.{ending}"))
+        assert nowhere.returncode == 1
+        assert f"counts.{ending} cannot be written: " in nowhere.stderr
 
     with monkeypatch.context() as running:
         running.setattr(ClusterStatus, "members", lambda _self, groups: dict.fromkeys(groups, 2))
-        assert f"group {name}.count has 2 members. Stop" in acker("reset", name, "count", "--yes").stderr
+        assert f"group {name}.count has members (2). Stop" in acker("reset", name, "count", "--yes").stderr
     assert acker("reset", name, "count", "or", "--yes").stdout == f"deleted key or of {name}.state.count\n"
     assert acker("get", name, "count", "or").returncode == 1
     assert acker("reset", name, "count", "--keep-values", "--yes").returncode == 0

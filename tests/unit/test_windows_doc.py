@@ -127,10 +127,4 @@ def test_views_by_event_time_and_the_late_ones(page: dict[str, Any]) -> None:
 
 
 def test_clicks_per_minute_in_the_state(page: dict[str, Any]) -> None:
-    with SimulatedCluster(page["clicks"]()) as cluster:
-        for at, euros in ((1_000, 2.0), (59_000, 3.5), (60_000, 1.0)):
-            cluster.produce("clicks", json.dumps({"page": "a", "at": at, "euros": euros}))
-        cluster.advance(25)
-        (record,) = cluster.broker.records("clicks-per-minute")
-        result = json.loads(record.value_ or b"")
-    assert result == {"page": "a", "start": 0, "end": 60_000, "clicks": 2, "spent": 5.5, "largest": 3.5}
+    page["test_a_minute_has_a_result_when_it_closes"]()

@@ -189,7 +189,7 @@ class Figures(Source):
     def state(self, topology: str, bolt: str, key: Sequence[str]) -> Shown:
         self._check(topology)
         if len(key) != 2:
-            raise StateKeyError(f"a key has 2 values (word, page), not {len(key)}")
+            raise StateKeyError(f"a key is one value for each field (word, page), not {len(key)}")
         if key[0] == "gone":
             raise StateKeyNotFoundError(f"words.state.count has no key {' '.join(key)}")
         named = dict(zip(("word", "page"), key, strict=True))

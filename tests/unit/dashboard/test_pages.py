@@ -70,7 +70,7 @@ def test_errors_have_a_remedy(served: DashboardServer, figures: Figures) -> None
         ("trace?oldest=all", 400, "give its number"),
         ("trace?oldest=", 400, "give its number"),
         ("state?bolt=count&key=gone&key=a", 404, "has no key gone a"),
-        ("state?bolt=count&key=gone", 400, "a key has 2 values"),
+        ("state?bolt=count&key=gone", 400, "a key is one value for each field"),
         ("state?key=gone", 400, "name the bolt and the key"),
         ("state?bolt=count&topology=other", 404, "acker topics create"),
         ("snapshot?topology=other", 404, "acker topics create"),

@@ -53,7 +53,7 @@ def test_a_key_is_found_as_it_is_now(source: Source, broker: MemoryBroker) -> No
 
 def test_what_cannot_be_read_is_said_in_words(source: Source, broker: MemoryBroker) -> None:
     for name, key, message in (
-        ("count", ["a", "b"], r"a key has 1 values \(word\), not 2"),
+        ("count", ["a", "b"], r"a key is one value for each field \(word\), not 2"),
         ("other", ["a"], "'other' of topology 'words' has no state: count has one"),
         ("nothing", ["a"], "nothing"),
     ):

@@ -151,6 +151,11 @@ def test_invalid_arguments_of_the_kit_are_rejected() -> None:
                 attempt()
 
 
+def test_a_message_is_bytes_or_text() -> None:
+    with fed() as cluster, pytest.raises(TypeError, match=r"bytes, text or None, not dict: json\.dumps"):
+        cluster.produce("words.acks", {"word": "a"})  # type: ignore[arg-type]
+
+
 def test_a_closed_cluster_can_only_be_read() -> None:
     with fed("a") as cluster:
         cluster.run_until_idle()

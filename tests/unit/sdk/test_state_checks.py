@@ -84,12 +84,22 @@ class Odd(Untyped):
     state = {"at": complex}
 
 
+class Lacking(Untyped):
+    state = {"count": int, "cents": int}
+    initial = {"count": 1}
+
+
 @pytest.mark.parametrize(
     ("bolt", "group", "expected"),
     [
         (Balance, lambda each: each.shuffle_grouping("payments"), "use fields_grouping()"),
         (Untyped, lambda each: each.fields_grouping("payments", "owner"), "has no state: declare the fields"),
         (Odd, lambda each: each.fields_grouping("payments", "owner"), "complex, which is no Avro type"),
+        (
+            Lacking,
+            lambda each: each.fields_grouping("payments", "owner"),
+            "initial value that does not fit its state: a value of the state lacks the field 'cents'",
+        ),
         (Binary, lambda each: each.fields_grouping("payments", "owner"), 'keyed_state({…}, codec="avro")'),
         (
             Balance,

@@ -51,7 +51,7 @@ def test_a_view_has_the_keys_and_reads_what_is_new() -> None:
         entry = view.entry(b"to")
         assert entry is not None
         assert (entry.key, entry.task, entry.changed_ms) == (("to",), fields_task(b"to", 3), 123_456)
-        with pytest.raises(TypeError, match=r"a key has 1 values \(word\), not 2"):
+        with pytest.raises(TypeError, match=r"a key is one value for each field \(word\), not 2"):
             view.get("a", "b")
         with pytest.raises(TypeError, match="the key's field 'word' takes string, not int"):
             view.get(1)
