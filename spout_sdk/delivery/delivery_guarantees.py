@@ -19,6 +19,7 @@ from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka.left_out import LeftOut
+from spout_sdk.records import Clock
 from spout_sdk.state.process_states import NoStates
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.commit_metadata import Commit
@@ -72,6 +73,7 @@ class DeliveryGuarantee:
         tasks: Mapping[int, BoltTask],
         counters: Counters,
         states: NoStates | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._component = component
         self._sink = sink
@@ -79,6 +81,7 @@ class DeliveryGuarantee:
         self._tasks = tasks
         self._counters = counters
         self._states = states or NoStates()
+        self._clock = clock
         self._failures: list[str] = []  # why commits have failed, since the last that did not
         self._new: dict[int, BoltTask] = {}  # tasks that have no record yet
         self._left_out = LeftOut(component, counters)

@@ -15,21 +15,23 @@ from tuple_tree.manifest import Guarantee
 logger = get_logger("spout_sdk.delivery")
 
 INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
+_PAUSE_OF_COMMITS: Final = 4  # commits of an idle process, in the times that the last one took
 
 
 class ExactlyOnce(DeliveryGuarantee):
     """Commits a process's tuples, ack batches, dead letters and input offsets in one transaction of all its tasks.
 
-    It ends when it is old enough, and as soon as the input is idle, but only where no input that will be read again can
-    have had an effect (see `InputOffsets`).
+    It ends when it is old enough, and as soon as the input is idle, unless the last one has just ended; but only where
+    no input that will be read again can have had an effect (see `InputOffsets`).
     """
 
     _sink: TransactionalSink
 
-    def __init__(self, *process: Any) -> None:
-        super().__init__(*process)
+    def __init__(self, *process: Any, **settings: Any) -> None:
+        super().__init__(*process, **settings)
         self._committed: dict[int, tuple[int, int, int]] = {}
         self._since: float | None = None
+        self._idle_commit_at = 0.0
 
     def open(self, tasks: Mapping[int, BoltTask]) -> None:
         """Restores the states of tasks; leaves their sessions to `admit`."""
@@ -55,7 +57,8 @@ class ExactlyOnce(DeliveryGuarantee):
             self._commit_if_whole(now)
 
     def flush(self, now: float) -> None:
-        self._commit_if_whole(now)
+        if now >= self._idle_commit_at:
+            self._commit_if_whole(now)
 
     def release(self, partitions: Sequence[int]) -> None:
         """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
@@ -120,12 +123,17 @@ class ExactlyOnce(DeliveryGuarantee):
         place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
         positions = self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
+        began = self._clock()
         self._states.write(self._sink)
         try:
             self._sink.commit(positions, place)
         except RolledBackError as error:
             self._reader.metadata_refused(error, commits.values())
             raise
+        ended = self._clock()
+        # Under load the input is idle each time that its process has run, and each commit costs brokers as much as
+        # hundreds of tuples.
+        self._idle_commit_at = ended + _PAUSE_OF_COMMITS * (ended - began)
         self._states.committed()
         self._committed = done
         self._since = None

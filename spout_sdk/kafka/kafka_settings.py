@@ -35,6 +35,7 @@ _PARTITIONER: Final[dict[str, Any]] = {"partitioner": "murmur2_random"}
 _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "linger.ms": 0}
 # The guarantees rest on these, so no setting of a user changes them. A call of Python for each delivered tuple would
 # cost more than sending it.
+_TRANSACTION_LINGER_MS: Final = 20
 _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
 # were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
@@ -60,6 +61,8 @@ def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[
     """The settings of the one producer of a bolt's process that works in transactions; it reports failures only."""
     return {
         **_TUPLES,
+        # No reader sees a record before the commit, which sends what lingers at once: so batches may become large.
+        "linger.ms": _TRANSACTION_LINGER_MS,
         # An open transaction holds up its readers, the ackers too, for so long at most.
         "transaction.timeout.ms": TRANSACTION_MS,
         **for_transactions(kafka),

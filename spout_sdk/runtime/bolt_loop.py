@@ -45,7 +45,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
         guarantee = GUARANTEES[process.topology.manifest.guarantee_of(process.component)]
         self._states = process_states(process)
-        self._guarantee = guarantee(self._component, sink, self._reader, self.tasks, process.counters, self._states)
+        parts = (sink, self._reader, self.tasks, process.counters, self._states, process.clock)
+        self._guarantee = guarantee(self._component, *parts)
         self._work, self._undone = Stall(), "records wait, and none was executed"
         self._pauses = ReadingPauses(self._component, self._reader, self.tasks)
         self._read_size = ReadSize(self._guarantee.tuples_a_read)

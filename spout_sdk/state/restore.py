@@ -151,6 +151,7 @@ class Restorer:
             run.read(reader, self._on_progress)
         for task, store in stores.items():
             self._check_about(task, store, committed.get((self._inbox, task), 0))
+        run.log_end()
 
     def ends(self, tasks: Iterable[int]) -> dict[int, int]:
         """The offsets behind the last records of partitions, also those of open transactions."""
@@ -266,7 +267,6 @@ class _Run:
         for task, store in self._stores.items():
             self._load(task)
             store.flush()
-        self._log_end()
 
     def _take(self, messages: Sequence[Message]) -> None:
         """Notes records, those of a partition in order; one loop, because a state has millions of them."""
@@ -337,7 +337,7 @@ class _Run:
     def _left(self) -> int:
         return sum(max(0, end - self._positions[task]) for task, end in self._ends.items())
 
-    def _log_end(self) -> None:
+    def log_end(self) -> None:
         progress = self._progress()
         logger.info(
             "restored tasks %s from %s: %s keys; read %s records, %.1f MB, in %.1f s, %s/s",

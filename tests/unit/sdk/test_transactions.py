@@ -55,7 +55,7 @@ class Process:
     def __init__(self, transactions: Any, reader: Any = None) -> None:
         self.tasks: dict[int, Any] = {}
         reader = reader or SimpleNamespace(metadata_room=LARGEST_METADATA)
-        self.guarantee = ExactlyOnce("b", transactions, reader, self.tasks, Counters())
+        self.guarantee = ExactlyOnce("b", transactions, reader, self.tasks, Counters(), clock=lambda: 0.0)
 
     def assigned(self, partition: int, emitted: Callable[[], int]) -> InputOffsets:
         task: Any = Task(InputOffsets(emitted))
@@ -145,3 +145,28 @@ def test_an_input_that_is_done_while_another_is_begun_is_committed() -> None:
     inputs.settle([open_pack(1)])
     process.guarantee.flush(102.0)
     assert committed == [{3: Commit(0, "")}, {3: Commit.of(DoneSet(0, [(1, 2)]))}]
+
+
+def test_an_idle_process_commits_again_after_four_times_as_long_as_the_last_commit_took() -> None:
+    committed: list[float] = []
+    now = 0.0
+
+    class Slow(Transactions):
+        is_used = True
+
+        def commit(self, _positions: Any, _group: Any) -> None:
+            nonlocal now
+            committed.append(now)
+            now += 0.01
+
+    reader: Any = SimpleNamespace(
+        place_in_group="generation 1", metadata_room=LARGEST_METADATA, positions=lambda commits: commits
+    )
+    slow: Any = Slow()
+    task: Any = Task(InputOffsets(lambda: 0))
+    guarantee = ExactlyOnce("b", slow, reader, {3: task}, Counters(), clock=lambda: now)
+    opened(task.inputs, open_pack(0))
+    while now < 0.105:
+        guarantee.flush(now)
+        now += 0.001
+    assert [round(at, 3) for at in committed] == [0.0, 0.05, 0.1]
