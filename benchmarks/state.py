@@ -63,7 +63,7 @@ def topology(name: str) -> Topology:
 
 
 def fill(topics: Topics, name: str, keys: int) -> int:
-    """Makes the topics of a topology, and its changelog with so many keys; returns the bytes of keys and values."""
+    """Creates the topics of a topology, and fills its changelog; returns the bytes of all keys and values."""
     built = topology(name)
     topics.create({f"{name}.source": 1})
     topics.create_for(built.manifest)

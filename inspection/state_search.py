@@ -39,7 +39,7 @@ def entry_as_json(key_fields: Sequence[str], entry: StateEntry) -> dict[str, Any
 
 
 def plain(value: Any) -> Any:
-    """A value of which JSON has all types: the others, and numbers that are none, are text."""
+    """The value with types of JSON only: other types, and NaN and infinity, become text."""
     return json.loads(json.dumps(value, default=as_text), parse_constant=str)
 
 

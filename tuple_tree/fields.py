@@ -157,7 +157,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.integer | np.bool_ | np.character) else value
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     """Whether UTF-8 can carry it: a text may have half of a surrogate pair."""
     try:
         value.encode()
@@ -178,7 +178,7 @@ def fits(row):
         return False
     return {" and ".join(tests) or "True"}
 """
-    made: dict[str, Any] = {"is_text": _is_text}
+    made: dict[str, Any] = {"is_text": is_text}
     exec(source, made)  # noqa: S102
     fits: Callable[[Values], bool] = made["fits"]
     return fits

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import fastavro
 from fastavro.validation import validate
 
-from tuple_tree.fields import Column, plain
+from tuple_tree.fields import Column, is_text, plain
 from tuple_tree.streams import Field, Values
 
 _SHOWN_CHARACTERS: Final = 80
@@ -52,7 +52,7 @@ def quick_writer(
         body = "{{" + ",".join(pairs) + "}}"
     source = f"lambda row: f'''{body}''' if {' and '.join(tests)} else None"
     quoted = json.encoder.encode_basestring_ascii if is_ascii else json.encoder.encode_basestring
-    scope = {"is_text": _is_text, "quoted": quoted}
+    scope = {"is_text": is_text, "quoted": quoted}
     return cast(Callable[[Values], str | None], eval(source, scope))  # noqa: S307
 
 
@@ -68,14 +68,6 @@ def number_check(fields: Sequence[Field], *, is_single: bool) -> Callable[[Any],
     tests += [Column(field.name, field.type).fits(name) for field, name in zip(fields, names, strict=True)]
     tests += [f"{name} - {name} == 0" for field, name in zip(fields, names, strict=True) if field.type in _FINITE]
     return cast(Callable[[Any], bool], eval(f"lambda value: {' and '.join(tests)}"))  # noqa: S307
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class ValueField:

@@ -24,7 +24,7 @@ def state_line(bolt: str, state: "StateFigures") -> Text:
 
 
 def restore_in_words(restore: "RestoreFigures") -> str:
-    """How far a restore is, such as `restoring 45 %, 312,000 records/s`."""
+    """The progress of a restore as text, for instance `restoring 45 %, 312,000 records/s`."""
     tasks = ", ".join(map(str, restore["tasks"]))
     return f"restoring {restore['done']:.0%}".replace("%", " %") + (
         f" of tasks {tasks}, {restore['records_per_second']:,.0f} records/s"

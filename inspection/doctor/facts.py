@@ -86,7 +86,7 @@ class TopologyFacts:
     held: tuple[HeldOffset, ...] = ()
     reports: Mapping[str, ComponentReport] = field(default_factory=dict)  # by component, if it reports statistics
     # Partition of a changelog → its record that describes it; empty if it has none, and its task has processed records.
-    # Without those that were not found in time, and those that may not be read.
+    # A group is missing if its commits did not arrive in time, or if this user may not read them.
     abouts: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
 

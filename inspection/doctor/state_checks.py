@@ -9,7 +9,7 @@ from tuple_tree.names import component_group
 
 _FEW_IDENTITIES: Final = 100_000
 _OPEN_SECONDS: Final = 600.0
-"""Identities of so many seconds, at the rate of now, are those of messages that are open for long."""
+"""Seconds of execution, at the current rate. More identities than tuples in this time: messages stay open for long."""
 
 
 def check_restores(facts: TopologyFacts) -> Iterator[Finding]:

@@ -12,7 +12,7 @@
 - `stores`: the local copy of a partition of the changelog, in memory; `rocks_store`: on disk
 - `restore`: reads changelogs into stores
 - `done_positions`: reads what the spouts upstream have committed
-- `source_topics`: compares source topics with those of which a changelog has positions
+- `source_topics`: checks that the positions in a changelog are of the source topics that exist now
 - `view`: a state for programs that read it
 """
 

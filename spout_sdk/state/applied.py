@@ -87,7 +87,7 @@ class Applied:
         self._done = KnownDone()
         self._learned = 0  # how often more was known
         self._swept = 0  # the same when no record was left whose watched position is known to be done
-        self._unwritten: set[int] = set()  # partitions of which more is known than the changelog has
+        self._unwritten: set[int] = set()  # partitions whose known offsets the changelog lacks
         self._kept: dict[int, _Kept] = {}  # by the number in the record's key
         self._begin = 0  # of the identities of the open transaction in the table's columns
         self._next = 0  # the number of the next record

@@ -4,7 +4,7 @@ It is an open-addressing table. A bucket has 16 slots, and each slot has 15 bits
 this lies in the columns. What is not in the table is found in no slot of its bucket, without a look at the columns.
 What is in it is compared exactly.
 
-Identities are never removed one by one. When the table is full, it is made anew of those that are left.
+Identities are never removed one by one. A full table is rebuilt without the identities of done positions.
 """
 
 from typing import Final

@@ -28,7 +28,7 @@ class KnownDone:
         self._bound_list: list[int] = []
 
     def learn(self, done: Mapping[int, DoneSet]) -> set[int]:
-        """Adds what a commit has; returns the keys of partitions of which more is known now."""
+        """Adds what a commit has; returns the keys of partitions with new done offsets."""
         more = set()
         for key, each in done.items():
             if (last := self._last.get(key)) is not None and (last.offset, last.runs) == (each.offset, each.runs):

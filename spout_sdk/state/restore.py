@@ -129,8 +129,8 @@ class Restorer:
     def restore(self, stores: Mapping[int, Store]) -> None:
         """Reads what the stores lack, by task, up to the ends of their partitions.
 
-        It waits for transactions of earlier owners of the tasks: those that are about to be committed, and those that
-        were left open, until the broker ends them. To restore a store again reads only what is new.
+        It waits for transactions of earlier owners of the tasks until they are committed, or until the broker aborts
+        what was left open. To restore a store again reads only what is new.
 
         Raises:
             StateError: if the changelog is not that of this state, or not all of it is there.

@@ -1,4 +1,4 @@
-"""The source topics whose messages reach a state, and those of which its changelog has positions."""
+"""Checks that the positions in a changelog are of the source topics that exist now."""
 
 from collections.abc import Iterable
 

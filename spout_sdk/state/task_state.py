@@ -71,7 +71,7 @@ class TaskState:
         """Continues with what is restored; `about` describes the changelog, and is written if that lacks it."""
         self._store = store
         found, encoded = store.get(ABOUT_KEY), about.to_json()
-        # Where the ids of source topics are not known, those that were known stay.
+        # A description without the ids of source topics does not replace one that has them.
         is_written = found is not None and (found == encoded or not about.sources)
         self._unwritten = {} if is_written else {ABOUT_KEY: encoded}
         self.table = StateTable(store, self._manifest, self._initial)

@@ -46,7 +46,7 @@ class _Source:
         is_known: whether it is one that the topology reads.
         seen_at: when a tuple came last, or it was known first.
         ends: (offset, when) of ends that are not committed yet, both rising.
-        done_to: the last moment of which it is known that all messages until then are done; None if there is none.
+        done_to: the latest time up to which all messages are known to be done; None if there is none.
         history: (when, watermark) of earlier moments, both rising.
     """
 

@@ -46,7 +46,7 @@ class AggregateBolt(AnyStatefulBolt):
     aggregates: Mapping[str, Aggregate] = {}
     emit_on: EmitOn = "close"
 
-    def update(self, value: Any, tuple_: Tuple) -> Any:
+    def update(self, value: Any, tuple_: Tuple) -> Any:  # noqa: ARG002 - for bolts that define it
         """Returns the new value of the key and a window of the tuple, if the bolt has no `aggregates`.
 
         Called once for each message and each window that the tuple is in.
@@ -55,14 +55,14 @@ class AggregateBolt(AnyStatefulBolt):
             value: of the key and window; `initial` for the first tuple. Yours to change and return.
             tuple_: the input; if this raises, it fails, and all values stay as they were.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has neither aggregates nor update(): define one of them")
 
-    def merge(self, one: Any, other: Any) -> Any:
+    def merge(self, one: Any, other: Any) -> Any:  # noqa: ARG002 - as above
         """Returns the value of two sessions that a tuple joins, if the bolt has no `aggregates`; `one` is the earlier.
 
-        It must not fail.
+        It must not raise.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has sessions, and neither aggregates nor merge(): define one of them")
 
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
         """Returns the values of the tuple of a result, or None for no result.

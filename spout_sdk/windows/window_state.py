@@ -1,4 +1,4 @@
-"""The state of a task with windows: their values, the watermark, and the results of those that close."""
+"""The state of a task with windows: their values, the watermark, and the results of closed windows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

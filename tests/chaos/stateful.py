@@ -17,7 +17,7 @@ from tuple_tree.state_records import is_system
 
 KEYS: Final = 40
 _FAILS_EACH: Final = 20
-"""Of so many calls, one fails its tuple after its first emit."""
+"""One call in this number fails its tuple after its first emit."""
 
 
 def key_of(number: int, part: int) -> str:
@@ -34,7 +34,7 @@ class SplitKeys(BasicBolt):
         for part in range(PARTS):
             collector.emit((number, part, key_of(number, part)))
             if part == 0 and self.calls % _FAILS_EACH == 0:
-                raise FailTupleError("one of so many")
+                raise FailTupleError("one call in twenty")
 
 
 class Totals(StatefulBolt):
