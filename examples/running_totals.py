@@ -56,7 +56,7 @@ topology = builder.build()
 
 
 class Orders:
-    """Writes orders, and knows what the totals are to be: orders and cents by customer."""
+    """Writes orders, and adds up the expected totals: orders and cents by customer."""
 
     def __init__(self, kafka: dict[str, Any]) -> None:
         admin = AdminClient(kafka)

@@ -6,6 +6,7 @@ Lags are read twice within a few seconds. Nothing is written anywhere.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -21,9 +22,10 @@ from kafka_clients.errors import GONE, REFUSED, BrokerError
 from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
+from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic, state_topic, tuples_topic
-from tuple_tree.state_records import ABOUT_KEY
+from tuple_tree.state_records import ABOUT_KEY, About
 from tuple_tree.topics import topic_specs
 
 _POLL_SECONDS: Final = 0.1
@@ -113,7 +115,8 @@ class _Gathering:
                     tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
                     held[status.manifest.topology],
                     self._reports(status.manifest),
-                    self._abouts(status),
+                    (abouts := self._abouts(status)),
+                    self._source_ids(abouts.values()),
                     declared if status.manifest.topology == wanted else None,
                 )
                 for status in statuses
@@ -209,6 +212,15 @@ class _Gathering:
                 if left <= reader.ended.keys():
                     break
             return {**dict.fromkeys(used & reader.ended.keys(), b""), **found}
+
+    def _source_ids(self, abouts: Iterable[bytes]) -> dict[str, str]:
+        """The ids of the source topics of changelogs; see `TopologyFacts.source_ids`."""
+        topics: set[str] = set()
+        for about in abouts:
+            with suppress(WireError):  # a finding of its own
+                topics.update(*About.from_json(about).sources.values())
+        described = self._status.catalogue.described(topics) if topics else {}
+        return {name: str(each.topic_id) for name, each in described.items() if not isinstance(each, KafkaError)}
 
     def _written_ms(self, offsets: dict[Place, int]) -> dict[Place, int]:
         """The timestamps of records at offsets, as far as they can be read in time."""

@@ -35,7 +35,7 @@ class WireError(TupleTreeError):
 
 
 class StateRecordError(WireError):
-    """Never a dead letter: what is in a changelog is a part of the state."""
+    """Never a dead letter: a record of a changelog is a part of the state."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("bad-state-record", detail)

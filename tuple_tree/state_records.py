@@ -59,7 +59,7 @@ class KeyCodec:
         return key
 
     def decode(self, key: bytes) -> Values:
-        """The values of a key; nothing stands for null. Raises `StateRecordError` for what is no key."""
+        """The values of a key; an empty part is null. Raises `StateRecordError` if the bytes are no key."""
         parts = key.split(SEPARATOR) if len(self._types) > 1 else [key]
         if len(parts) != len(self._types):
             raise StateRecordError(

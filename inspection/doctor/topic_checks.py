@@ -1,6 +1,7 @@
 """Checks of a topology's topics against its manifest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -91,7 +92,7 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def check_states(facts: TopologyFacts) -> Iterator[Finding]:
-    """Every changelog is that of the state in the manifest."""
+    """Every changelog is that of the state in the manifest, and its positions are of the source topics of now."""
     for (topic, partition), about in sorted(facts.abouts.items()):
         bolt = topic.removeprefix(state_topic(facts.manifest.topology, ""))
         reset = f"begin with an empty state: acker state reset {facts.manifest.topology} {bolt}."
@@ -103,14 +104,31 @@ def check_states(facts: TopologyFacts) -> Iterator[Finding]:
             )
             continue
         try:
-            difference = About.from_json(about).difference(About.of(facts.manifest, bolt))
+            written = About.from_json(about)
+            difference = written.difference(About.of(facts.manifest, bolt))
         except WireError as error:
-            difference = error.detail
+            written, difference = None, error.detail
         if difference:
             yield _check("states", topic).problem(
                 f"is the changelog of another state in partition {partition}: {difference}. The bolt does not start.",
                 f"Run the code that has written it, or stop the bolt and {reset}",
             )
+        elif written is not None:
+            for source, change in _changed_sources(written, facts.source_ids):
+                yield _check("states", topic).problem(
+                    f"has positions of an earlier topic {source!r} in partition {partition}: the topic {change}. "
+                    "The bolt does not start: it would skip new messages with the same positions.",
+                    "When no tuple of the earlier topic waits in an inbox, stop the bolt, and forget the positions: "
+                    f"acker state reset {facts.manifest.topology} {bolt} --keep-values.",
+                )
+
+
+def _changed_sources(written: About, ids: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """The source topics that are not those of a changelog's positions any more, and how each changed."""
+    sources = {
+        spout: {name: ids.get(name, id_) for name, id_ in topics.items()} for spout, topics in written.sources.items()
+    }
+    return written.changed_sources(replace(written, sources=sources)).values()
 
 
 def check_copies(facts: TopologyFacts) -> Iterator[Finding]:

@@ -15,12 +15,12 @@ from spout_sdk.state.task_state import TaskState
 from tuple_tree.state_records import KeyCodec
 
 REPLAYED: Final = "replayed tuples"
-"""The user counter of tuples that the state had applied before, and which changed nothing."""
+"""The user counter of tuples that changed nothing, because the state had applied them before."""
 
 
 @adapter_of.register(StatefulBolt)
 class StateAdapter(BasicAdapter):
-    """Changes the value of the key of each tuple once; anchors what is emitted to the tuple, and acks it."""
+    """Changes the value of each tuple's key once, anchors emits to the tuple, and acks it."""
 
     makes_collector = StateCollector
 
@@ -54,7 +54,7 @@ class StateAdapter(BasicAdapter):
 
 
 class KeysOfTuples:
-    """The key of a tuple: its bytes, and what users get: the value of the field, or a tuple of several."""
+    """The key of a tuple: its bytes, and for users the value of the field, or a tuple of several values."""
 
     def __init__(self, keys: KeyCodec, fields: Mapping[tuple[str, str], Sequence[str]]) -> None:
         self._encode = keys.encode

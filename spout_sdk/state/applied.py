@@ -252,7 +252,7 @@ class Applied:
         self._table.insert(hashes(positions, paths), positions, paths)
 
     def _remake(self, more: int) -> None:
-        """Makes the table anew with room for more identities, without those whose positions are known to be done."""
+        """Rebuilds the table with room for more identities, without the identities of done positions."""
         old = self._table
         positions, paths = old.positions[: old.size], old.paths[: old.size]
         is_left = ~self._done.contains(positions)

@@ -98,7 +98,7 @@ class RocksStore:
             ) from error
 
     def _why_not_used(self) -> str | None:
-        """Why what is in the directory is not used; None if it is used, or if there is nothing."""
+        """Why the content of the directory is not used; None if it is used, or if the directory is empty."""
         found = self._db.get(_ABOUT_STORE)
         if found is None:
             return None

@@ -60,7 +60,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """A store in the memory of the process, which the next process reads anew from the changelog."""
+    """A store in the memory of the process; the next process restores it from the changelog."""
 
     def __init__(self) -> None:
         self.position: int | None = None

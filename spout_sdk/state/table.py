@@ -40,7 +40,7 @@ class StateTable:
         self._encode = self._codec.encode
         is_json = manifest.value.codec == "json"
         self._fits = number_check(manifest.value.fields, is_single=manifest.is_single) if is_json else None
-        # A value with others in it is decoded anew each time: to copy it would take longer.
+        # Values with lists, maps or records are decoded for each call: a deep copy would take longer.
         self._is_nested = any(not isinstance(f.type, str) or f.type not in _PLAIN for f in manifest.value.fields)
         self.copied = None if manifest.is_single or self._is_nested else self._copied
         self._values: dict[bytes, Any] = {}  # decoded, unless nested; None where a key has no value

@@ -68,7 +68,7 @@ class TaskState:
         self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # what the transaction has that ends now
 
     def begin(self, store: Store, about: About) -> None:
-        """Continues with what is restored; `about` describes the changelog, and is written if that lacks it."""
+        """Continues with the restored store; `about` describes the changelog, and is written if it is missing there."""
         self._store = store
         found, encoded = store.get(ABOUT_KEY), about.to_json()
         # A description without the ids of source topics does not replace one that has them.

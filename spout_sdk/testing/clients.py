@@ -157,7 +157,7 @@ class MemoryConsumer:
         return [TopicPartition(*at, self._positions[at]) for at in places]
 
     def offsets_for_times(self, wanted: Iterable[TopicPartition], **_timeout: float) -> list[TopicPartition]:
-        """The ends of partitions, which are asked for by `OFFSET_END`; it knows no other time."""
+        """The ends of partitions, requested by `OFFSET_END`; other times are not supported."""
         return [
             TopicPartition(each.topic, each.partition, self._broker.end(each.topic, each.partition)) for each in wanted
         ]

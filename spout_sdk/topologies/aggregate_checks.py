@@ -173,7 +173,7 @@ def windowed(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt, state:
 
 
 def check_sources(manifest: Manifest, made: Mapping[str, Any]) -> None:
-    """Checks that the spouts upstream of windows commit what is done; raises `TopologyError`."""
+    """Checks that the spouts upstream of windows commit done messages; raises `TopologyError`."""
     for bolt in manifest.bolts:
         if not isinstance(made.get(bolt.name), AggregateBolt):
             continue

@@ -1,4 +1,4 @@
-"""Checks of the builder: bolts with a state, and what is known of the tuples that change it."""
+"""Checks of the builder: bolts with a state, and the guarantee of each state in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -130,7 +130,7 @@ def _shown(fields: Sequence[Field]) -> str:
 
 
 def _not_in_json(type_: Any) -> Any:
-    """The first type within a type that JSON lacks; None if there is none."""
+    """The first type within a type that JSON lacks, or None."""
     if isinstance(type_, list | tuple):
         return next(filter(None, map(_not_in_json, type_)), None)
     if not isinstance(type_, Mapping):

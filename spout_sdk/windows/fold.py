@@ -260,7 +260,7 @@ class WindowFold:
             manager.unseen = 0
 
     def _release(self, now: int) -> None:
-        """Acks what is in no further window."""
+        """Acks tuples that are in no further window."""
         for held in self._manager.left(now):
             tuple_, others = self._replays.leave(held)
             self._effects.ack(tuple_)

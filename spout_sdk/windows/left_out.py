@@ -15,7 +15,7 @@ _LEAST: Final = 1_000  # tuples
 
 
 class LeftOutTuples:
-    """The settled replays of a task, less those that are gone, by their place or time."""
+    """The settled replays of a task that can still come again, by their place or time."""
 
     def __init__(self, is_gone: Callable[[Tuple], bool]) -> None:
         self._is_gone = is_gone

@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pyarrow.parquet
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
+from inspection.doctor.facts import TopologyFacts
+from inspection.doctor.topic_checks import check_states
 from inspection.doctor_gathering import look_at_all
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
@@ -23,10 +24,10 @@ from tuple_tree.routing import fields_task
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About
 
 
-def described(kafka: dict[str, str], topology: str) -> Mapping[tuple[str, int], bytes]:
-    """What the doctor finds in changelogs."""
+def facts_of(kafka: dict[str, str], topology: str) -> TopologyFacts:
+    """The facts of a topology that the doctor checks."""
     (facts,) = look_at_all(kafka, topology, None, 0, lambda _line: None).topologies
-    return facts.abouts
+    return facts
 
 
 def test_a_state_is_read_exported_and_reset(
@@ -43,16 +44,20 @@ def test_a_state_is_read_exported_and_reset(
     processed = ConsumerGroupTopicPartitions(f"{name}.count", [TopicPartition(f"{name}.tuples.count", 0, 7)])
     for each in catalogue.admin.alter_consumer_group_offsets([processed]).values():
         each.result()
-    assert described(kafka, name) == {(f"{name}.state.count", 0): b""}
+    assert facts_of(kafka, name).abouts == {(f"{name}.state.count", 0): b""}
     producer = Producer(kafka)
-    for task in range(2):
-        producer.produce(f"{name}.state.count", About.of(topology.manifest, "count").to_json(), ABOUT_KEY, task)
+    source = f"{name}.tuples.count"  # any topic
+    for task, id_ in enumerate((catalogue.topic_id(source) or "", "id-of-an-earlier-topic")):
+        about = About.of(topology.manifest, "count", {"lines": {source: id_}})
+        producer.produce(f"{name}.state.count", about.to_json(), ABOUT_KEY, task)
     for word, count in (("to", 2), ("be", 3), ("or", 1), ("not", 1)):
         key = word.encode()
         producer.produce(f"{name}.state.count", b'{"count":%d}' % count, key, fields_task(key, 2))
     for system in (APPLIED_PREFIX + bytes(8), DONE_PREFIX + bytes(4), SYSTEM_PREFIX + b"other"):
         producer.produce(f"{name}.state.count", b"x", system, 1)
     assert producer.flush(10) == 0
+    (recreated,) = check_states(facts_of(kafka, name))
+    assert f"earlier topic '{source}' in partition 1: the topic was deleted and created again" in recreated.found
 
     assert acker("get", name, "count", "to").stdout == '{"count": 2}\n'
     found = json_of(acker("get", name, "count", "to", "--json"))
@@ -96,8 +101,8 @@ def test_a_state_is_read_exported_and_reset(
     assert reset.stdout == f"deleted all keys of {name}.state.count\n", reset.stderr
     assert catalogue.topic_id(f"{name}.state.count") != before
     assert acker("list", name, "count").stderr == "0 of 0 keys\n"
-    about = About.of(topology.manifest, "count").to_json()
-    assert described(kafka, name) == {(f"{name}.state.count", task): about for task in range(2)}
+    described = About.of(topology.manifest, "count").to_json()
+    assert facts_of(kafka, name).abouts == {(f"{name}.state.count", task): described for task in range(2)}
     restorer = Restorer(topology, "count", kafka)
     stores = {task: restorer.open(task) for task in range(2)}
     restorer.restore(stores)

@@ -103,6 +103,17 @@ def test_a_changelog_that_is_of_another_state_or_was_deleted_is_a_problem() -> N
     assert "has delete.retention.ms=1, but it must be 7200000" in unset.found
 
 
+def test_a_source_topic_that_was_created_again_is_a_problem_of_the_state() -> None:
+    stateful = manifest_of(spout("lines"), counting("count", "lines", tasks=2))
+    about = About.of(stateful, "count", {"lines": {"text": "id-1"}}).to_json()
+    facts = replace(topology(stateful), abouts={("words.state.count", 0): about})
+    assert [*check_states(facts)] == [*check_states(replace(facts, source_ids={"text": "id-1"}))] == []
+    (finding,) = check_states(replace(facts, source_ids={"text": "id-2"}))
+    assert summaries([finding]) == [("problem", "states", "words.state.count")]
+    assert "earlier topic 'text' in partition 0: the topic was deleted and created again" in finding.found
+    assert finding.remedy.endswith("acker state reset words count --keep-values.")
+
+
 def test_a_published_manifest_that_differs_from_the_code_is_a_problem() -> None:
     assert list(check_declared(replace(topology(), declared=manifest()))) == []
     (finding,) = check_declared(replace(topology(), declared=manifest(tasks=5, max_tree_age_ms=60_000)))
