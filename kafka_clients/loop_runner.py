@@ -2,7 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -48,6 +48,10 @@ class Loop(ABC):
     def stats(self, stalled: Stalled = NOT_STALLED) -> Any:
         """A snapshot, which has `to_dict`; exact only in the thread of the loop."""
 
+    def chained_stats(self) -> Sequence[Any]:
+        """Snapshots of the bolts that run in the same tasks."""
+        return ()
+
     def run(self, stopping: Callable[[], bool]) -> None:
         """Works until the process is stopping, and ends in order; after an exception it is closed only."""
         try:
@@ -64,7 +68,7 @@ class Loop(ABC):
 class LoopRunner:
     """Runs a loop until `stop`, which calls `tick` every few milliseconds; ends it when one of its topics is deleted.
 
-    `on_stats` is called with a snapshot every `seconds` of the clock, and at the end, never in two threads at a time.
+    `on_stats` is called with each snapshot every `seconds` of the clock and at the end, never in two threads at a time.
     """
 
     def __init__(self, on_stats: Callable[[Any], object], clock: Callable[[], float], seconds: float = 0.5) -> None:
@@ -87,14 +91,16 @@ class LoopRunner:
         """Statistics so far; None before `run`."""
         return None if self._loop is None else self._loop.stats(self._stalled)
 
-    def run(self, loop: Loop, watch: TopicWatch, publisher: StatsPublisher) -> None:
-        self._loop, self._watch, self._publisher = loop, watch, publisher
+    def run(self, loop: Loop, watch: TopicWatch, *publishers: StatsPublisher) -> None:
+        """Runs the loop; there is a publisher for its statistics, and for those of each of its chained bolts."""
+        self._loop, self._watch, self._publishers = loop, watch, publishers
         try:
             loop.run(lambda: self.stopping)
         finally:
             self._stalled = NOT_STALLED
-            self._on_stats(self.stats)
-            publisher.end(self._clock(), self.stats.to_dict())
+            for publisher, stats in zip(publishers, self._all_stats(), strict=True):
+                self._on_stats(stats)
+                publisher.end(self._clock(), stats.to_dict())
 
     def tick(self, now: float) -> None:
         """Reports, and looks at the topics, if it is time to."""
@@ -111,8 +117,12 @@ class LoopRunner:
         """Reports; also from another thread, while a turn does not return."""
         with self.reporting:
             self._stalled = stalled
-            self._on_stats(self.stats)
-            self._publisher.look(self._clock(), lambda: self.stats.to_dict())
+            for publisher, stats in zip(self._publishers, self._all_stats(), strict=True):
+                self._on_stats(stats)
+                publisher.look(self._clock(), stats.to_dict)
+
+    def _all_stats(self) -> list[Any]:
+        return [] if self._loop is None else [self._loop.stats(self._stalled), *self._loop.chained_stats()]
 
 
 @contextmanager

@@ -214,16 +214,16 @@ class Slot(Generic[S]):
     Attributes:
         name: of what it runs; several slots may run the same.
         start: starts a process.
-        past: sum of the statistics of the processes that have ended.
-        latest: the last statistics that the running process has reported, if any.
+        past: name → sum of the statistics of the processes that have ended; a process reports some by other names, too.
+        latest: name → the last statistics that the running process has reported.
         error: why a process ends, as it reported.
     """
 
-    def __init__(self, name: str, start: Callable[[], ChildProcess], past: S) -> None:
+    def __init__(self, name: str, start: Callable[[], ChildProcess], past: Mapping[str, S]) -> None:
         self.name = name
         self.start = start
-        self.past = past
-        self.latest: S | None = None
+        self.past = dict(past)
+        self.latest: dict[str, S] = {}
         self.child: ChildProcess | None = None
         self.heartbeat_at = time.monotonic()
         self.error = ""
@@ -321,8 +321,9 @@ class Supervisor(ABC, Generic[S]):
         # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
         with self._changed:
             for slot in self._slots:
-                stats = slot.past if slot.latest is None else self._add(slot.past, slot.latest)
-                sums[slot.name] = self._add(sums[slot.name], stats) if slot.name in sums else stats
+                for name, past in slot.past.items():
+                    stats = self._add(past, slot.latest[name]) if name in slot.latest else past
+                    sums[name] = self._add(sums[name], stats) if name in sums else stats
         return sums
 
     def _supervise_guarded(self, slot: Slot[S]) -> None:
@@ -342,9 +343,9 @@ class Supervisor(ABC, Generic[S]):
             self._follow(slot, child)
             code = child.wait()
             with self._changed:
-                if slot.latest is not None:
-                    slot.past = self._add(slot.past, slot.latest.retired())
-                slot.latest = None
+                for name, latest in slot.latest.items():
+                    slot.past[name] = self._add(slot.past[name], latest.retired())
+                slot.latest = {}
                 self._changed.notify_all()
             if self._is_stopping():
                 return
@@ -366,7 +367,7 @@ class Supervisor(ABC, Generic[S]):
                 slot.error = str(report.get("error", ""))
                 continue
             with self._changed:
-                slot.latest = self._stats_of(report["stats"])
+                slot.latest[report.get("name", slot.name)] = self._stats_of(report["stats"])
                 slot.heartbeat_at = time.monotonic()
                 self._reported.add(slot.name)
                 self._changed.notify_all()

@@ -108,7 +108,11 @@ def wall_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """The environment of a task, given by its process; `counters` are shared by all of them."""
+    """The environment of a task, given by its process; `counters` are shared by all of them.
+
+    Attributes:
+        chained: the counters of each bolt that is chained to the component.
+    """
 
     sink: Sink
     counters: Counters
@@ -117,3 +121,4 @@ class TaskEnvironment:
     open_source: "Callable[[], KafkaSource] | None" = None  # for spouts that read Kafka topics
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
     wall_ms: Callable[[], int] = wall_ms
+    chained: Mapping[str, Counters] = field(default_factory=dict)

@@ -43,7 +43,10 @@ class InputBatch:
             unless identified. What emits single tuples raises it; `numbers` counts those of whole columns.
     """
 
-    __slots__ = ("_begun", "_columns", "_positions", "emitted", "is_identified", "is_tracked", "size", "trace_context")
+    __slots__ = (
+        *("_begun", "_columns", "_effects", "_open", "_positions"),
+        *("emitted", "is_identified", "is_tracked", "size", "trace_context"),
+    )
 
     def __init__(self, trace_context: Any = (), *, is_tracked: bool = True, is_identified: bool = False) -> None:
         self.trace_context: Any = trace_context or []
@@ -57,6 +60,9 @@ class InputBatch:
         # Roots of trees that begin, which are not in the columns yet, and the positions of their messages.
         self._begun: list[int] = []
         self._positions: list[int] = []
+        # Of each place, with room for more: chained inputs that are open, and whether something was written.
+        self._open: NDArray[np.int32] | None = None
+        self._effects: NDArray[np.bool_] | None = None
 
     def add(self, roots: IdColumn, edges: IdColumn, identities: IdentityColumns | None = None) -> int:
         """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first.
@@ -149,9 +155,45 @@ class InputBatch:
         vals: IdColumn = columns[_EDGES][places] ^ columns[_CHILDREN][places]
         return vals
 
+    def count_open(self, places: Places, change: int) -> None:
+        """Counts chained inputs that go back to inputs, and are open; one place may be given more than once."""
+        if self._open is None or len(self._open) < self.size:
+            self._open = _grown(self._open, self._all().shape[1], np.int32)
+        np.add.at(self._open, places, change)
+
+    def has_open(self, places: Places) -> NDArray[np.bool_] | None:
+        """Whether a chained input that goes back to each of these places is open; None if none is."""
+        if self._open is None:
+            return None
+        if len(self._open) < self.size:
+            self._open = _grown(self._open, self._all().shape[1], np.int32)
+        found: NDArray[np.bool_] = self._open[places] != 0
+        return found if found.any() else None
+
+    def note_effects(self, places: Places) -> None:
+        """Notes that something was written for inputs, which is an effect of them as children are."""
+        if self._effects is None or len(self._effects) < self.size:
+            self._effects = _grown(self._effects, self._all().shape[1], np.bool_)
+        self._effects[places] = True
+
     def has_children(self, places: Places | slice) -> bool:
-        """Whether anything was sent that is anchored to any of these places."""
-        return bool(self._all()[_CHILDREN][places].any())
+        """Whether anything was sent that is anchored to any of these places, or written for them."""
+        if self._all()[_CHILDREN][places].any():
+            return True
+        if self._effects is None:
+            return False
+        if len(self._effects) < self.size:
+            self._effects = _grown(self._effects, self._all().shape[1], np.bool_)
+        return bool(self._effects[places].any())
+
+    def children(self, places: Places) -> IdColumn:
+        """The XOR of the edges of children of each of these places."""
+        children: IdColumn = self._all()[_CHILDREN][places]
+        return children
+
+    def set_edges(self, places: Places, edges: IdColumn) -> None:
+        """Gives trees that begin an edge of their own: their spout acks it, as a bolt acks that of an input."""
+        self._all()[_EDGES][places] = edges
 
     def part_children(self, places: Places) -> IdColumn:
         """The XOR of the edges of children so far, which the places no longer count: they are acked ahead of these.
@@ -183,6 +225,14 @@ class InputBatch:
             more[:, :size] = self._columns[:, :size]
             self._columns = more
         return self._columns
+
+
+def _grown(column: Any, size: int, kind: Any) -> Any:
+    """A column of `size` places with the values of another; the rest are zero."""
+    grown = np.zeros(size, kind)
+    if column is not None:
+        grown[: len(column)] = column
+    return grown
 
 
 NO_BATCH: Final = InputBatch(is_tracked=False)

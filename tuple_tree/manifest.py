@@ -28,9 +28,12 @@ DEFAULT_TICK_MS: Final = 1_000
 TREE_AGE_TIMEOUTS: Final = 10  # the largest tree age, in message timeouts, unless set
 MAX_TREE_AGE_TICKS: Final = 2**18 - 2  # the largest tree age that a ledger can hold, in ticks
 RESERVED_COMPONENTS: Final = frozenset({"acker"})  # component names whose consumer group would be the ackers'
-Grouping = Literal["shuffle", "local_or_shuffle", "none", "fields", "partial_key", "global", "all", "direct", "custom"]
-"""How the receiving task is picked. `local_or_shuffle` and `none` are a `shuffle`: every tuple passes through its
-recipient's topic, so no task is nearer than another. `custom` is code of the component that emits."""
+Grouping = Literal[
+    "shuffle", "local_or_shuffle", "none", "fields", "partial_key", "global", "all", "direct", "custom", "local"
+]
+"""How the receiving task is picked. With `local` the bolt is chained: it runs in the task that emits, and its tuples do
+not pass through Kafka. `local_or_shuffle` and `none` are a `shuffle`; the builder turns the former into `local` where
+the bolt can be chained. `custom` is code of the component that emits."""
 
 KEYED: Final = ("fields", "partial_key")  # groupings by fields; the record's key holds them
 SHUFFLES: Final = ("shuffle", "local_or_shuffle", "none")  # groupings for which any task will do
@@ -141,6 +144,11 @@ class BoltManifest(_Frozen):
     state: StateManifest | None = None
     recognises_replays: bool = False
 
+    @property
+    def is_chained(self) -> bool:
+        """Whether it runs in the tasks of the component that it receives from."""
+        return any(each.grouping == "local" for each in self.subscriptions)
+
     @model_serializer(mode="wrap")
     def _without_absent_members(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Readers that do not support states refuse a member that they do not know.
@@ -199,6 +207,8 @@ class Manifest(_Frozen):
         for bolt in self.bolts:
             for subscription in bolt.subscriptions:
                 self._check_subscription(bolt.name, subscription)
+            if bolt.is_chained:
+                self._check_chained(bolt)
             if bolt.state is not None:
                 _check_state(bolt, bolt.state)
         for spout in self.spouts:
@@ -231,6 +241,45 @@ class Manifest(_Frozen):
                 f"bolt {bolt!r} groups by field {missing[0]!r}, which stream {stream.name!r} of "
                 f"{subscription.source!r} does not have: it has {', '.join(stream.field_names)}"
             )
+
+    def _check_chained(self, bolt: BoltManifest) -> None:
+        source = self.component(bolt.subscriptions[0].source)
+        if len(bolt.subscriptions) > 1:
+            raise ValueError(f"bolt {bolt.name!r} is chained, so it has one subscription: use another grouping")
+        if bolt.external or source.external:
+            raise ValueError(f"bolt {bolt.name!r} is chained to {source.name!r}, so the SDK has to run both")
+        if bolt.tasks != source.tasks:
+            raise ValueError(
+                f"bolt {bolt.name!r} is chained to {source.name!r}, so it has {source.tasks} tasks as that, not "
+                f"{bolt.tasks}"
+            )
+
+    def head(self, component: str) -> Component:
+        """The component in whose tasks a component runs: itself, or that which it is chained to, maybe over others."""
+        found = self.component(component)
+        while isinstance(found, BoltManifest) and found.is_chained:
+            found = self.component(found.subscriptions[0].source)
+        return found
+
+    def chained_to(self, head: str) -> tuple[BoltManifest, ...]:
+        """The bolts that run in the tasks of a component, each after that which it receives from."""
+        found: list[BoltManifest] = []
+        ahead = [head]
+        for source in ahead:
+            chained = [bolt for bolt in self.bolts if bolt.is_chained and bolt.subscriptions[0].source == source]
+            found += chained
+            ahead += [bolt.name for bolt in chained]
+        return tuple(found)
+
+    @property
+    def heads(self) -> tuple[Component, ...]:
+        """The components that have tasks of their own: all that are not chained."""
+        return tuple(each for each in self.components if not (isinstance(each, BoltManifest) and each.is_chained))
+
+    @property
+    def inboxes(self) -> tuple[BoltManifest, ...]:
+        """The bolts that receive their tuples through Kafka."""
+        return tuple(bolt for bolt in self.bolts if not bolt.is_chained)
 
     @property
     def reset_seconds(self) -> float:

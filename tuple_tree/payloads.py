@@ -185,6 +185,36 @@ class _SingleCodec(ABC):
     def _values(self, payload: bytes) -> Values: ...
 
 
+class LocalCodec:
+    """For a stream that only chained bolts receive: values go from bolt to bolt as they are, if they fit the stream.
+
+    `PackCodec` describes what it has.
+    """
+
+    max_rows = MAX_ROWS
+
+    def __init__(self, stream: Stream) -> None:
+        self._codec = payload_codec(stream)
+        self.is_row = all_fit([Column(name, type_) for name, type_ in stream.field_types.items()])
+
+    def row(self, values: Sequence[Any]) -> Values:
+        """The values as a bolt would receive them through Kafka; raises as the stream's codec."""
+        (row,) = decode_tuples(self._codec, encode_tuples(self._codec, [values]))
+        return row
+
+    def batch(self, data: Any) -> Any:
+        """As of a `PackCodec`."""
+        return self._codec.batch(data)  # type: ignore[union-attr]
+
+    def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
+        """As of a `PackCodec`."""
+        return self._codec.readable(batch)  # type: ignore[union-attr]
+
+    def encode(self, rows: Any) -> bytes:
+        """The payload of rows that were handed over, for a dead letter."""
+        return encode_tuples(self._codec, rows)
+
+
 PayloadCodec = PackCodec | _SingleCodec  # turns rows into the payload of a record, and back
 
 

@@ -152,7 +152,7 @@ def chooser(
             return _fields(each, positions)
         case "partial_key":
             return _partial_key(each, positions)
-        case "global":
+        case "global" | "local":
             first = each[0]
             return Chooser(lambda _values: first, lambda _codec, _batch: [(0, _ALL)])
         case "all":

@@ -91,7 +91,7 @@ def topic_specs(manifest: Manifest) -> list[TopicSpec]:
         specs.append(TopicSpec(acks_topic(topology), manifest.ack_partitions, config, _BROKER_TIME))
     # With `at_most_once` it has no records: the group of a spout shares its partitions as tasks.
     specs += [TopicSpec(notices_topic(topology, spout.name), spout.tasks, short, delete) for spout in manifest.spouts]
-    specs += [TopicSpec(tuples_topic(topology, bolt.name), bolt.tasks, delete, delete) for bolt in manifest.bolts]
+    specs += [TopicSpec(tuples_topic(topology, bolt.name), bolt.tasks, delete, delete) for bolt in manifest.inboxes]
     specs += [
         TopicSpec(state_topic(topology, bolt.name), bolt.tasks, _STATE_CONFIG, _STATE_REQUIRED)
         for bolt in manifest.bolts

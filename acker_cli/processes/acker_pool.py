@@ -60,7 +60,9 @@ class AckerPool(Supervisor[WorkerStats]):
         def start_process(number: int) -> ChildProcess:
             return ChildProcess(ARGUMENTS, {}, {**launch, "instance": f"{pool}-{number}"})
 
-        self._slots = [Slot(ACKER_LOOP, partial(start_process, number), WorkerStats()) for number in range(count)]
+        self._slots = [
+            Slot(ACKER_LOOP, partial(start_process, number), {ACKER_LOOP: WorkerStats()}) for number in range(count)
+        ]
 
     def check(self) -> None:
         """Raises a `ProcessError` if no worker could even start."""
@@ -72,7 +74,8 @@ class AckerPool(Supervisor[WorkerStats]):
         return [
             child.pid
             for slot in self._slots
-            if (child := slot.running) is not None and (not owners or (slot.latest or WorkerStats()).partitions)
+            if (child := slot.running) is not None
+            and (not owners or slot.latest.get(ACKER_LOOP, WorkerStats()).partitions)
         ]
 
     def stats(self) -> WorkerStats:

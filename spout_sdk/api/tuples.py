@@ -15,6 +15,9 @@ from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
 
 SEVERAL_PLACES: Final = -1
+DONE: Final = 1
+ACKED: Final = 2
+FAILED: Final = 3
 NO_TREES: Final = InputBatch(is_tracked=False)
 """That of tuples that belong to no tree and no trace."""
 
@@ -35,7 +38,8 @@ class InputPack:
     """A record, as its `size` tuples share it.
 
     Attributes:
-        settled: for each of its tuples 1 if it was acked or failed, otherwise 0.
+        settled: for each of its tuples 0 while it is open, and `DONE` at last. In a task with chained bolts it is
+            `ACKED` or `FAILED` before, until no chained input that goes back to it is open.
         left: tuples that are neither acked nor failed, or whose dead letters are not delivered.
         batch: has the anchors of its tuples; those of untracked ones are not in it.
         first: place of the first anchor in the batch.

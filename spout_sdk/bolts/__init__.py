@@ -1,7 +1,8 @@
 """The bolt side, and bolts that users derive or declare.
 
-- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: has tuples executed;
-  `adapters`: call a bolt, by its kind; `running_call`: the call that has not returned.
+- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the bolt, by
+  its adapter; `adapters`: one for each kind of bolt; `batch_size`: how many tuples a call gets; `running_call`: the
+  call that has not returned.
 - `execute_failures`: what follows when a call raises; `retries`: tuples that are executed again; `pause`: of a task
   whose calls all raise.
 - `outcomes`: acks, fails and dead letters of inputs.

@@ -51,11 +51,12 @@ class ArrowInput:
     @property
     def settled(self) -> NDArray[np.bool_]:
         """Shape `(n,)`: whether each row was acked or failed."""
-        return np.frombuffer(self.pack.settled, np.bool_)[self.indices]
+        settled: NDArray[np.bool_] = np.frombuffer(self.pack.settled, np.uint8)[self.indices] != 0
+        return settled
 
-    def settle(self, rows: Rows) -> None:
+    def settle(self, rows: Rows, state: int = 1) -> None:
         """Notes that rows are acked or failed."""
-        np.frombuffer(self.pack.settled, np.uint8)[self.indices[rows]] = 1
+        np.frombuffer(self.pack.settled, np.uint8)[self.indices[rows]] = state
 
     def open_rows(self) -> Rows:
         """Those that were neither acked nor failed."""
@@ -208,8 +209,7 @@ class ArrowCollector:
         if not len(places):
             return
         input_ = self._input
-        input_.settle(places)
-        self._outcomes.ack_rows(input_.pack, input_.places(places)[0], len(places))
+        self._outcomes.ack_rows(input_, places)
         for tuple_ in input_.tuples(places) if self._task.context.hooks else ():
             self._task.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
         self.metrics.process_latency.record(self._task.environment.clock() - self._began)

@@ -1,21 +1,23 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
-import math
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.topology import BoltOptions, Topology
-from spout_sdk.arguments import check_seconds
-from spout_sdk.bolts.adapters import adapter_of
-from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.api.topology import Topology
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
+from spout_sdk.chains.chain import Chain
+from spout_sdk.chains.chained_task import EXPIRED_INPUTS
+from spout_sdk.chains.noted_outcomes import HeadOutcomes
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.emitting.task import Task
+from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
@@ -24,18 +26,15 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.names import tuples_topic
 
-# The counter of inputs that were neither acked nor failed in time, and so were settled.
-EXPIRED_INPUTS: Final = "expired inputs"
-_MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
 _MOST_OPEN: Final = 1_000_000  # tuples of open records of a task; they take some hundred megabytes
 
 
-class BoltTask(Task):
-    """Executes the records of one partition of a bolt's inbox.
+class BoltTask(HeadTask):
+    """Executes the records of one partition of a bolt's inbox, and what its chained bolts make of them.
 
     In order: `open_session`, wait until that is delivered, `prepare`, then `read` for each record, `execute` for its
     tuples and `tick` now and then, `flush` when the input is idle, `cleanup` at the end. `committable` may be committed
-    at any time. See `TupleReader` for `read` and `read_columns`, `Executor` for `execute` and `execute_batch`.
+    at any time. See `TupleReader` for `read` and `read_columns`.
     """
 
     _logger = get_logger("spout_sdk.bolt")
@@ -45,96 +44,77 @@ class BoltTask(Task):
         commits_effects = manifest.guarantee_of(component) == "exactly_once"
         self.inputs = InputOffsets(self._unanchored if commits_effects else None)
         super().__init__(topology, component, task, environment, self.inputs)
-        self.outcomes = Outcomes(self, self.inputs)
-        self.collector = OutputCollector(self, self.outcomes)
+        self.outcomes = (
+            HeadOutcomes(self, self.inputs) if manifest.chained_to(component) else Outcomes(self, self.inputs)
+        )
         reader = TupleReader(manifest, component, self.inputs, self.outcomes.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
-        self._options = topology.options.get(component, BoltOptions())
-        slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
-        self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
         self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
         self.bolt = self._make()
-        self.adapter = adapter_of(self.bolt, self, self.collector, self.outcomes, self._options)
+        self.executor = Executor(self.bolt, self, self.outcomes)
+        self.adapter = self.executor.adapter
         self.takes = self.adapter.takes
-        if self.adapter.ends_inputs:
-            self._input_age = math.inf
         self.inputs.folds = self.adapter.folds
         self.inputs.has_no_effects |= self.adapter.folds or self.adapter.emits_with_ack
-        if not self.adapter.repeats_emits:
-            for plan in self.plans.values():
-                plan.leave_out_identities()
-        self._executor = Executor(self, self.adapter, self.outcomes)
-        self.execute = self._executor.execute
-        self.execute_batch = self._executor.execute_batch
+        self.chain = Chain(self, self.outcomes.settle if isinstance(self.outcomes, HeadOutcomes) else None)
 
     def prepare(self) -> None:
-        """Prepares the bolt; raises `ComponentError` if it raised."""
+        """Prepares the bolt, and those chained to it, which come first; raises `ComponentError` if one raised."""
+        self.chain.prepare()
         self._add_hooks()
-        self._call("prepare", self.adapter.prepare)
-        self._tick_interval = self._options.tick_interval
-        if self._tick_interval is None:
-            self._tick_interval = self.adapter.tick_interval
-            if self._tick_interval is not None:
-                check_seconds(f"tick_interval of bolt {self._component!r}", self._tick_interval)
-        self._tick_at = self._clock() + (self._tick_interval or 0.0)
+        self._call("prepare", self.executor.prepare)
+
+    def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
+        """Executes tuples as `Executor.execute`, and what they become in the chain; returns whether none is left."""
+        return self.chain.run(until) and self.executor.execute(tuples, until) and self.chain.run(until)
+
+    def execute_batch(self, batch: Sequence[Tuple] | ArrowInput) -> None:
+        """Executes tuples as `Executor.execute_batch`."""
+        self.executor.execute_batch(batch)
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
         self.outcomes.settle_written()
+        self.chain.tick(now)
         super().tick(now)
         self.outcomes.retries.tick(now)
-        if stale := self.inputs.expire(now, self._input_age):
+        if stale := self.inputs.expire(now, self.executor.input_age):
             self.outcomes.forget_expired()
             self.context.count(EXPIRED_INPUTS, len(stale))
-            by = f"{self._component}/{self._task}"
+            first = stale[0].offset
             text = (
                 "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "
                 "have failed, so they are settled and committed; ack or fail each input. Its roots: "
                 "acker trace --tuple %s@%d"
             )
-            self._logger.error(text, by, len(stale), self._inbox, self._input_age, stale[0], by, stale[0])
-        if (interval := self._tick_interval) is not None and now >= self._tick_at - _MICROSECOND:
-            # Counted from when it was due, so that ticks do not drift; missed ticks are skipped.
-            self._tick_at += interval * (1 + (now - self._tick_at + _MICROSECOND) // interval)
-            self._executor.tick()
+            what = (self.name, len(stale), self._inbox, self.executor.input_age, first, self.name, first)
+            self._logger.error(text, *what)
+        self.executor.tick(now)
 
     def execute_retries(self, now: float, until: float, *, others_wait: bool) -> int:
-        """Executes tuples whose retries are due, or ends a pause that is over; returns how many calls it made.
-
-        Args:
-            now: by the clock of the task.
-            until: when other tuples have a turn, about.
-            others_wait: whether tuples wait that were not executed. After a pause one of these is tried first: what has
-                failed before it may be what made the task pause.
-        """
-        failures, retries = self.adapter.failures, self.outcomes.retries
-        if failures.tries_one:
-            if retries.has_due(now) and (retries.has_deferred or not others_wait):
-                return self._executor.execute_retries(until, 1)
-            if not (others_wait or retries.has_due(now) or self.adapter.running_inputs):
-                failures.end_pause()
-            return 0
-        if failures.pause is not None and not failures.is_paused:
-            failures.end_pause()  # a call has returned
-        if not retries.has_due(now) or self.adapter.is_busy:
-            return 0
-        return self._executor.execute_retries(until)
+        """Executes what is due of the bolt and its chain, as `Executor.execute_retries`."""
+        return self.executor.execute_retries(now, until, others_wait=others_wait) + self.chain.execute_retries(
+            now, until
+        )
 
     def finish(self, until: float) -> None:
         """Executes what the task has put off, until a time, as it ends and its inputs are committed."""
-        self.adapter.failures.finish()
-        while self.outcomes.retries.has_due(self._clock()) and self._clock() < until:
-            self._executor.execute_retries(until)
+        self.executor.finish(until)
+        self.chain.finish(until)
 
     def flush(self) -> None:
         """Sends all that is buffered, after what is settled by now."""
         self.outcomes.settle_written()
+        self.chain.settle_written()
         super().flush()
 
     def cleanup(self) -> None:
-        """Cleans the bolt up, which may still ack."""
-        self._end("cleanup", self.adapter.cleanup)
+        """Cleans the bolt up, which may still ack, and then its chain."""
+        try:
+            self._end("cleanup", self.adapter.cleanup)
+        finally:
+            self.chain.cleanup()
 
     def note_done(self) -> None:
         """Sends all that is buffered, so that what is done by now can be committed when that is delivered."""
@@ -176,6 +156,50 @@ class BoltTask(Task):
             self.adapter.resume(windows, offset)
 
     @property
+    def is_empty(self) -> bool:
+        return super().is_empty and self.chain.is_settled
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it can take no more inputs now."""
+        return self.adapter.is_busy or self.chain.is_busy
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it takes no inputs because running ones take long, within a limit that allows it."""
+        return self.adapter.is_expected or any(task.adapter.is_expected for task in self.chain)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is executed now, because calls raise."""
+        return self.adapter.failures.is_paused or self.chain.is_paused
+
+    @property
+    def busy_since(self) -> float | None:
+        """Since when a running input takes long, and there is no room for others; None if that is not so."""
+        times = (self.adapter.busy_since, *(task.adapter.busy_since for task in self.chain))
+        return min((each for each in times if each is not None), default=None)
+
+    @property
+    def stop_timeout(self) -> float:
+        """For how many seconds a stop waits for what the bolts have begun."""
+        return max(self.adapter.stop_timeout, *(task.adapter.stop_timeout for task in self.chain), 0.0)
+
+    @property
+    def running_inputs(self) -> int:
+        """How many inputs of the bolt and its chain are being executed between two calls."""
+        return self.adapter.running_inputs + self.chain.running_inputs
+
+    def wait(self, seconds: float) -> None:
+        """Waits until a running input ends, `seconds` at most."""
+        (self.adapter if self.adapter.is_busy or not self.chain.is_busy else self.chain).wait(seconds)
+
+    def forget_waiting(self) -> None:
+        """Begins nothing that waits: it stays open, and is read again."""
+        self.adapter.forget_waiting()
+        self.chain.forget_waiting()
+
+    @property
     def committable(self) -> int | None:
         """The first input offset that is not done; None before the first record."""
         return self.inputs.committable
@@ -192,21 +216,21 @@ class BoltTask(Task):
     @property
     def retrying(self) -> int:
         """Tuples that wait to be executed again."""
-        return self.outcomes.retries.waiting
+        return self.outcomes.retries.waiting + sum(task.outcomes.retries.waiting for task in self.chain)
 
     @property
     def pause(self) -> Pause | None:
-        """The pause of the task, if its calls raise; for another thread, too."""
-        return self.adapter.failures.pause
+        """The pause of the task, if its calls raise, or those of its chain; for another thread, too."""
+        return self.adapter.failures.pause or self.chain.pause
 
     @property
     def running(self) -> RunningCall | None:
         """The call of `execute` that runs now, for another thread."""
-        return self._executor.running
+        return self.chain.running or self.executor.running
 
     def _unanchored(self) -> int:
         """How many tuples were emitted that may be an effect of any open input, and records written."""
-        return self.outbox.unanchored + self.outcomes.written + self.outcomes.untraced
+        return self.outbox.unanchored + self.outcomes.unanchored + self.chain.unanchored
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was not read, or is not settled; for another thread."""

@@ -1,12 +1,17 @@
-"""Has the tuples of a task executed: some of a record, or a batch; how long that takes, and what runs now."""
+"""Calls the bolt of a task with tuples, retries and ticks; how long that takes, and what runs now."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple, tick_tuple
-from spout_sdk.bolts.adapters import BoltAdapter
+from spout_sdk.arguments import check_seconds
+from spout_sdk.bolts.adapters import adapter_of
 from spout_sdk.bolts.arrow_collector import ArrowInput
+from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.retries import Retry, together
 from spout_sdk.bolts.running_call import RunningCall
@@ -14,24 +19,58 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import SAMPLE
 
 _MOST_RETRIES: Final = 100  # that are executed before other tuples have a turn
+_MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
 _FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for many tuples
 
 
 class Executor:
-    """Has the bolt of a task executed, and measures latencies."""
+    """Has the bolt of a task executed, and measures latencies.
 
-    def __init__(self, task: Task, adapter: BoltAdapter, outcomes: Outcomes) -> None:
+    Args:
+        bolt: as the user's factory made it.
+        task: of the bolt.
+        outcomes: of its inputs.
+
+    Attributes:
+        adapter: calls the bolt.
+        input_age: seconds after which an input that is open has expired: its trees have failed by then.
+    """
+
+    def __init__(self, bolt: AnyBolt, task: Task, outcomes: Outcomes) -> None:
+        topology, component = task.topology, task.context.component
+        self._component = component
+        self._options = topology.options.get(component, BoltOptions())
         self._hooks, self._run_hooks = task.context.hooks, task.run_hooks
         self._counters = task.environment.counters
         self._load = self._counters.load(task.context.task)
         self._clock = task.environment.clock
         self._outcomes = outcomes
-        self._adapter = adapter
+        self.adapter = adapter_of(bolt, task, OutputCollector(task, outcomes), outcomes, self._options)
+        slowest_ms = max((spout.timeout_ms for spout in topology.manifest.spouts), default=0)
+        self.input_age = (topology.manifest.max_tree_age_ms + slowest_ms) / 1000
+        if self.adapter.ends_inputs:
+            self.input_age = math.inf
+        if not self.adapter.repeats_emits:
+            for plan in task.plans.values():
+                plan.leave_out_identities()
         self._running: tuple[float, Any] | None = None  # since when, and which tuples
         self._stride = 1
         self._untimed = 0  # calls before the next that is timed
         self._is_timed = False
         self._ticked_at = self._clock()
+        self._tick_interval: float | None = None
+        self._tick_at = math.inf
+
+    def prepare(self) -> None:
+        """Prepares the bolt; what that raises is raised."""
+        self.adapter.prepare()
+        self._tick_interval = self._options.tick_interval
+        if self._tick_interval is None:
+            self._tick_interval = self.adapter.tick_interval
+            if self._tick_interval is not None:
+                check_seconds(f"tick_interval of bolt {self._component!r}", self._tick_interval)
+        if self._tick_interval is not None:
+            self._tick_at = self._clock() + self._tick_interval
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
         """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
@@ -41,7 +80,7 @@ class Executor:
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
-        adapter, clock = self._adapter, self._clock
+        adapter, clock = self.adapter, self._clock
         if adapter.is_busy:
             return False
         # Each call is timed by itself for hooks, and a bolt that may be busy is asked after each.
@@ -71,20 +110,54 @@ class Executor:
         began = self._clock()
         self._begin(batch, began)
         try:
-            self._adapter.execute(batch)
+            self.adapter.execute(batch)
             seconds = self._clock() - began
         finally:
             self._running = None
         self._load.busy_seconds += seconds
         self._executed(batch, seconds)
 
-    def execute_retries(self, until: float, most: int = _MOST_RETRIES) -> int:
-        """Executes tuples whose retries are due, until about a time of the clock; returns how many calls it made.
+    def execute_retries(self, now: float, until: float, *, others_wait: bool) -> int:
+        """Executes tuples whose retries are due, or ends a pause that is over; returns how many calls it made.
+
+        Args:
+            now: by the clock of the task.
+            until: when other tuples have a turn, about.
+            others_wait: whether tuples wait that were not executed. After a pause one of these is tried first: what has
+                failed before it may be what made the task pause.
 
         Raises:
             ComponentError: as `execute`.
         """
-        retries, adapter, calls = self._outcomes.retries, self._adapter, 0
+        failures, retries = self.adapter.failures, self._outcomes.retries
+        if failures.tries_one:
+            if retries.has_due(now) and (retries.has_deferred or not others_wait):
+                return self._execute_due(until, 1)
+            if not (others_wait or retries.has_due(now) or self.adapter.running_inputs):
+                failures.end_pause()
+            return 0
+        if failures.pause is not None and not failures.is_paused:
+            failures.end_pause()  # a call has returned
+        if not retries.has_due(now) or self.adapter.is_busy:
+            return 0
+        return self._execute_due(until)
+
+    def finish(self, until: float) -> None:
+        """Executes what the task has put off, until a time, as it ends and its inputs are committed."""
+        self.adapter.failures.finish()
+        while self._outcomes.retries.has_due(self._clock()) and self._clock() < until:
+            self._execute_due(until)
+
+    def tick(self, now: float) -> None:
+        """Executes a tick tuple if one is due."""
+        interval = self._tick_interval
+        if interval is not None and now >= self._tick_at - _MICROSECOND:
+            # Counted from when it was due, so that ticks do not drift; missed ticks are skipped.
+            self._tick_at += interval * (1 + (now - self._tick_at + _MICROSECOND) // interval)
+            self._tick()
+
+    def _execute_due(self, until: float, most: int = _MOST_RETRIES) -> int:
+        retries, adapter, calls = self._outcomes.retries, self.adapter, 0
         taken = retries.take(self._clock(), most)
         several = together(taken) if adapter.takes != "tuples" else ([retry] for retry in taken)
         for retried in several:
@@ -98,35 +171,35 @@ class Executor:
             retries.executed(retried)
         return calls
 
-    def tick(self) -> None:
+    def _tick(self) -> None:
         """Executes a tick tuple, which counts for nothing; counts as busy what runs between calls."""
         now, before = self._clock(), self._ticked_at
         self._ticked_at = now
-        self._load.busy_seconds += (now - before) * self._adapter.running_part
-        ticked, failures = (tick_tuple(),), self._adapter.failures
+        self._load.busy_seconds += (now - before) * self.adapter.running_part
+        ticked, failures = (tick_tuple(),), self.adapter.failures
         in_a_row = failures.in_a_row
         self._running = now, ticked
         try:
-            self._adapter.execute(ticked)
+            self.adapter.execute(ticked)
         finally:
             self._running = None
-            if not self._adapter.may_be_busy:  # otherwise inputs have ended meanwhile
+            if not self.adapter.may_be_busy:  # otherwise inputs have ended meanwhile
                 failures.in_a_row = in_a_row
 
     @property
     def running(self) -> RunningCall | None:
         """The call that runs now, for another thread."""
-        running, one = self._running, self._adapter.input
+        running, one = self._running, self.adapter.input
         if running is None:
             return None
-        call = RunningCall(*running, self._adapter.head)
+        call = RunningCall(*running, self.adapter.head)
         return call.of(one) if one is not None and one in call.tuples else call
 
     def _execute_again(self, retried: Sequence[Retry]) -> None:
         first, last = retried[0], retried[-1]
         if first.rows is not None:
             self.execute_batch(first.rows[first.row : last.row + 1])
-        elif self._adapter.takes == "batches":
+        elif self.adapter.takes == "batches":
             self.execute_batch([retry.tuple for retry in retried])
         else:
             self.execute(iter([first.tuple]), self._clock())
@@ -136,10 +209,10 @@ class Executor:
         self._counters.executed += len(tuples)
         self._load.executed += len(tuples)
         self._untimed -= len(tuples)
-        self._is_timed = self._untimed < 0 or bool(self._hooks) or self._adapter.takes != "tuples"
+        self._is_timed = self._untimed < 0 or bool(self._hooks) or self.adapter.takes != "tuples"
         if self._is_timed:
             self._untimed = SAMPLE - len(tuples)
-            if self._adapter.times_acks:
+            if self.adapter.times_acks:
                 self._outcomes.start_timing(tuples[0], began)
 
     def _executed(self, tuples: Sequence[Tuple] | ArrowInput, seconds: float) -> None:
@@ -147,7 +220,7 @@ class Executor:
         if not self._is_timed:
             return
         self._counters.execute_latency.record(seconds)
-        if self._adapter.records_acks:
+        if self.adapter.records_acks:
             self._counters.process_latency.record(seconds)
         for tuple_ in tuples if self._hooks else ():
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_execute(tuple_, seconds))  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
@@ -11,9 +11,13 @@ from spout_sdk.bolts.retries import Retries
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from tuple_tree.anchors import Rows
 from tuple_tree.errors import WireError
-from tuple_tree.input_batch import InputBatch, Places
+from tuple_tree.input_batch import InputBatch
 from tuple_tree.messages import FailReason
+
+if TYPE_CHECKING:
+    from spout_sdk.bolts.arrow_collector import ArrowInput
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -49,6 +53,11 @@ class Outcomes:
         self._unwritten = self._writes.undelivered
         self.written = self.untraced = 0
         self.retries = Retries(task, self)
+
+    @property
+    def unanchored(self) -> int:
+        """How many effects it had that may be those of any open input."""
+        return self.written + self.untraced
 
     def ack(self, tuple_: Tuple) -> None:
         """Acks a tuple, once all records that were written for it are delivered.
@@ -104,11 +113,12 @@ class Outcomes:
         for tuple_ in tuples if self._hooks else ():
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
-    def ack_rows(self, pack: InputPack, places: Places, rows: int) -> None:
-        """Acks rows of a record, which have these places in its batch."""
-        self._acked.add_all(pack.batch, places)
-        self._counters.acked += rows
-        self._close(pack, rows)
+    def ack_rows(self, input_: "ArrowInput", rows: Rows) -> None:
+        """Acks rows of a record that are not settled."""
+        input_.settle(rows)
+        self._acked.add_all(input_.pack.batch, input_.places(rows)[0])
+        self._counters.acked += len(rows)
+        self._close(input_.pack, len(rows))
 
     def part(self, tuples: Sequence[Tuple]) -> None:
         """Acks the edges of children ahead of their inputs, as far as these are open.

@@ -73,7 +73,7 @@ class TupleReader:
         except WireError as error:
             self._reject_record(record, headers, error)
             return []
-        tuples = _tuples(rows, pack)
+        tuples = tuples_of(rows, pack)
         if pack.left < pack.size:
             tuples = [tuple_ for tuple_ in tuples if not tuple_.settled]
         if not errors:
@@ -160,7 +160,8 @@ class TupleReader:
         self._reject(self._opened(record, UNKNOWN_STREAM, headers, 1, columns).tuple_at(0, ()), error)
 
 
-def _tuples(rows: list[Values], pack: InputPack) -> list[Tuple]:
+def tuples_of(rows: list[Values], pack: InputPack) -> list[Tuple]:
+    """The tuples of a record."""
     if not pack.batch.is_tracked:
         return list(map(Tuple, rows, repeat(pack), count(), repeat(0)))
     if pack.starts is None:

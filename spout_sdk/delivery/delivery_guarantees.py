@@ -14,7 +14,7 @@ from confluent_kafka import Message
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.emitting.task import Task, open_sessions
+from spout_sdk.emitting.task import HeadTask, open_sessions
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
@@ -27,7 +27,6 @@ from tuple_tree.commit_metadata import Commit
 logger = get_logger("spout_sdk.delivery")
 
 FLUSH_SECONDS: Final = 10.0  # how long a stop or a revoke waits for deliveries
-LARGEST_BATCH: Final = 500  # tuples that a `BatchBolt` is given at once, at most
 _MOST_IN_A_ROW: Final = 5  # commits in a row that may fail before the process ends
 # Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache.
 _TUPLES_A_READ: Final = 1_000
@@ -37,7 +36,7 @@ _NOTE_SECONDS: Final = 0.1  # before a commit, acks of tuples whose records are 
 _TUPLES_A_COMMITTED_READ: Final = 10_000
 
 
-def flush_tasks(sink: KafkaSink, tasks: Sequence[Task], component: str) -> float:
+def flush_tasks(sink: KafkaSink, tasks: Sequence[HeadTask], component: str) -> float:
     """Sends what tasks have, and waits until it is delivered, `FLUSH_SECONDS` at most; returns the seconds left."""
     deadline = time.monotonic() + FLUSH_SECONDS
     for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well

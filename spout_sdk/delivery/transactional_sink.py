@@ -298,6 +298,9 @@ class TransactionalSink:
         """Everything was reported when it was sent."""
         return 0
 
+    def wait_reports(self, _seconds: float) -> None:
+        """Everything was reported when it was sent."""
+
     def in_flight(self) -> int:
         """No flush waits for deliveries: what follows is part of the same transaction."""
         return 0

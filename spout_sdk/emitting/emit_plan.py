@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from spout_sdk.api.context import TaskId
+from spout_sdk.api.context import TaskContext, TaskId
 from spout_sdk.api.topology import Topology
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.errors import EmitError
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.names import tuples_topic
-from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.payloads import LocalCodec, PayloadCodec, payload_codec
 from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
 from tuple_tree.shuffle import SetShares
 from tuple_tree.streams import Stream
@@ -42,7 +43,9 @@ class EmitPlan:
 
     __slots__ = ("_component", "_width", "choose", "codec", "is_row", "routes", "stream")
 
-    def __init__(self, component: str, stream: Stream, codec: PayloadCodec, routes: Sequence[Route]) -> None:
+    def __init__(
+        self, component: str, stream: Stream, codec: PayloadCodec | LocalCodec, routes: Sequence[Route]
+    ) -> None:
         self._component = component
         self.stream = stream
         self.codec = codec
@@ -116,41 +119,50 @@ def _shown(values: Sequence[Any]) -> str:
     return shown if len(shown) <= 200 else shown[:200] + "…"
 
 
-def emit_plans(topology: Topology, component: str, next_id: Callable[[], int]) -> dict[str, EmitPlan]:
+def emit_plans(
+    topology: Topology, context: TaskContext, next_id: Callable[[], int], counters: Counters
+) -> dict[str, EmitPlan]:
     """The plans of a task, by stream; `next_id` returns random integers, for where shuffles begin."""
-    plans = {}
+    plans, component = {}, context.component
     for stream in topology.manifest.component(component).streams:
-        codec, source = payload_codec(stream), (SOURCE_HEADER, f"{component}/{stream.name}".encode())
+        receivers_of = [
+            (bolt, each)
+            for bolt in topology.manifest.bolts
+            for each in bolt.subscriptions
+            if (each.source, each.stream) == (component, stream.name)
+        ]
+        # What no receiver gets through Kafka is not encoded.
+        is_local = bool(receivers_of) and all(bolt.is_chained for bolt, _ in receivers_of)
+        codec: PayloadCodec | LocalCodec = LocalCodec(stream) if is_local else payload_codec(stream)
+        source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         routes = []
-        for bolt in topology.manifest.bolts:
+        for bolt, subscription in receivers_of:
             topic = tuples_topic(topology.name, bolt.name)
-            for subscription in bolt.subscriptions:
-                if (subscription.source, subscription.stream) != (component, stream.name):
-                    continue
-                numbers = range(bolt.tasks)
-                is_identified = topology.manifest.is_identified(bolt.name)
-                # Each task makes tuples of its own of a copy, so their paths differ by the task.
-                has_copies = subscription.grouping in ("all", "custom")
-                packs = tuple(
-                    OpenPack(
-                        *(topic, task, codec, source, topology.pack_tuples),
-                        is_identified=is_identified,
-                        copy=task if has_copies else 0,
-                    )
-                    for task in numbers
+            # A chained bolt runs in the task of this number.
+            numbers = (context.task,) if bolt.is_chained else range(bolt.tasks)
+            is_identified = topology.manifest.is_identified(bolt.name)
+            # Each task makes tuples of its own of a copy, so their paths differ by the task.
+            has_copies = subscription.grouping in ("all", "custom")
+            packs = tuple(
+                OpenPack(
+                    *(topic, task, codec, source, topology.pack_tuples, counters),
+                    is_identified=is_identified,
+                    copy=task if has_copies else 0,
                 )
-                ids = tuple(TaskId(bolt.name, task) for task in numbers)
-                custom = topology.groupings.get((component, stream.name, bolt.name))
+                for task in numbers
+            )
+            ids = tuple(TaskId(bolt.name, task) for task in numbers)
+            custom = topology.groupings.get((component, stream.name, bolt.name))
 
-                def receivers(tasks: Sequence[int], packs: Any = packs, ids: Any = ids) -> Targets:
-                    return _targets(packs, ids, tasks)
+            def receivers(tasks: Sequence[int], packs: Any = packs, ids: Any = ids) -> Targets:
+                return _targets(packs, ids, tasks)
 
-                begin = next_id()
-                made = chooser(subscription, bolt.tasks, stream.field_names, begin, custom, receivers)
-                has_key = made.key_of is not None and codec.max_rows == 1
-                choose = _with_key(made.choose, made.key_of) if has_key else made.choose  # type: ignore[arg-type]
-                is_even = (component, stream.name, bolt.name) in topology.even_shuffles
-                routes.append(Route(packs, ids, choose, made.choose_rows, None if is_even else made.set_shares))
+            begin = next_id()
+            made = chooser(subscription, len(numbers), stream.field_names, begin, custom, receivers)
+            has_key = made.key_of is not None and codec.max_rows == 1
+            choose = _with_key(made.choose, made.key_of) if has_key else made.choose  # type: ignore[arg-type]
+            is_even = (component, stream.name, bolt.name) in topology.even_shuffles
+            routes.append(Route(packs, ids, choose, made.choose_rows, None if is_even else made.set_shares))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 

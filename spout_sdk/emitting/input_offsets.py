@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from spout_sdk.api.tuples import InputPack
+from spout_sdk.api.tuples import DONE, InputPack
 from tuple_tree.anchors import Rows
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.ids import IdColumn
@@ -102,13 +102,13 @@ class InputOffsets(OffsetManager):
         """The done set, including acks that are part of an open transaction; None before the first record."""
         return self._done_set(self._tuples_done())
 
-    def expire(self, now: float, max_age: float) -> list[int]:
-        """Closes records that are open for longer than any tree: one forgotten ack would block all commits.
+    def expire(self, now: float, max_age: float) -> list[InputPack]:
+        """Closes records that are open for longer than any tree, and returns them: a forgotten ack would block commits.
 
-        All up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed. Returns their
-        offsets. Untracked tuples that a window holds are not replayed: their records stay open until it closes.
+        All up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed. Untracked
+        tuples that a window holds are not replayed: their records stay open until it closes.
         """
-        stale: list[int] = []
+        stale: list[InputPack] = []
         if now < self._mark_at:
             return stale
         self._mark_at = now + _MARK_SECONDS
@@ -122,9 +122,9 @@ class InputOffsets(OffsetManager):
             for offset in self.open_to(self._kept_to):
                 if offset <= kept_to or (self.folds and self._packs[offset].has_untracked):
                     continue
+                stale.append(self._packs[offset])
                 self._forget(offset)
                 self.done(offset)
-                stale.append(offset)
         return stale
 
     def open_seconds(self, now: float) -> float:
@@ -195,14 +195,14 @@ class InputOffsets(OffsetManager):
 
 
 def _runs(settled: bytearray) -> Runs:
-    """Runs of indices that are 1."""
-    bounds = np.flatnonzero(np.diff(np.frombuffer(b"\0" + settled + b"\0", np.int8)))
+    """Runs of indices of tuples that are done."""
+    bounds = np.flatnonzero(np.diff(np.frombuffer(b"\0" + settled + b"\0", np.uint8) == DONE))
     return [(begin, end) for begin, end in bounds.reshape(-1, 2).tolist()]
 
 
 def _open_places(pack: InputPack) -> Rows:
     """The places in its batch of the tuples that are open."""
-    is_open = np.frombuffer(pack.settled, np.uint8) == 0
+    is_open = np.frombuffer(pack.settled, np.uint8) != DONE
     if pack.starts is not None:
         is_open = np.repeat(is_open, np.diff(pack.starts))
     places: Rows = pack.first + np.flatnonzero(is_open)

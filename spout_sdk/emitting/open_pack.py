@@ -1,19 +1,49 @@
 """The tuples of one stream for one task that are not sent yet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spout_sdk.records import Headers
+from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import AnchorColumns, Columns
 from tuple_tree.edges import edge_column
 from tuple_tree.identities import IdentityColumns
+from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import NO_BATCH, NUMBER_SHIFT, PLACE_MASK, InputBatch, PlacedRuns, Places, as_column
-from tuple_tree.payloads import PayloadCodec
+from tuple_tree.payloads import LocalCodec, PayloadCodec
 
 _FIRST_LIMIT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Tuples and the places of their anchors.
+
+    Attributes:
+        rows: a list of rows, or a record batch.
+        runs: batch and places of the anchors, in order; without those that belong to no tree.
+        counts: shape `(n,)`: how many places each tuple has; None if each has one, or there are none.
+        identities: of each tuple; None if they have none.
+    """
+
+    rows: Any
+    runs: Sequence[tuple[InputBatch, NDArray[np.intp]]] = ()
+    counts: NDArray[np.intp] | None = None
+    identities: IdentityColumns | None = None
+
+    @property
+    def starts(self) -> NDArray[np.intp] | None:
+        """Shape `(n + 1,)`: where the places of each tuple begin; None if each has one."""
+        return None if self.counts is None else np.concatenate(([0], np.cumsum(self.counts)))
+
+    def spread(self, of_rows: IdColumn) -> IdColumn:
+        """What each tuple has, for each of its places."""
+        return of_rows if self.counts is None else np.repeat(of_rows, self.counts)
 
 
 class OpenPack(PlacedRuns):
@@ -30,20 +60,23 @@ class OpenPack(PlacedRuns):
         most: rows of a record.
         most_rows: rows that are buffered.
         keys: row → key of its record, where the codec has one tuple a record; the last may be of the row that follows.
+        counters: of the component that emits.
+        hand_over: takes its tuples to a chained bolt; None if they are sent.
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "copy", "is_identified", "keys", "limit", "most", "most_rows"),
-        *("odd", "rows", "source", "task", "topic", "trace_context"),
+        *("batched", "codec", "columns", "copy", "counters", "hand_over", "is_identified", "keys", "limit"),
+        *("most", "most_rows", "odd", "rows", "source", "task", "topic", "trace_context"),
     )
 
     def __init__(
         self,
         topic: str,
         task: int,
-        codec: PayloadCodec,
+        codec: PayloadCodec | LocalCodec,
         source: tuple[str, bytes],
         max_rows: int,
+        counters: Counters,
         *,
         is_identified: bool = False,
         copy: int = 0,
@@ -59,6 +92,8 @@ class OpenPack(PlacedRuns):
         self.odd: list[tuple[int, int]] = []
         self.keys: dict[int, bytes] = {}
         self.trace_context: Headers = []
+        self.counters = counters
+        self.hand_over: Callable[[OpenPack], None] | None = None
 
     @property
     def size(self) -> int:
@@ -85,26 +120,47 @@ class OpenPack(PlacedRuns):
 
         If that raises, as there is no memory, nothing is removed. Edges that have joined by then are never acked.
         """
-        sealed = self._sealed(new_seed)
-        self.rows, self.columns, self.batched = [], [], 0
-        self.runs, self.odd, self.batch = [], [], NO_BATCH
+        placed = self._placed()
+        sealed = Columns(placed.rows, AnchorColumns.none(len(placed.rows)))
+        if placed.runs:
+            seed = new_seed()
+            edges = placed.spread(edge_column(seed, 0, len(placed.rows)))
+            begin = 0
+            for batch, places in placed.runs:
+                batch.join(places, edges[begin : begin + len(places)])
+                begin += len(places)
+            roots = np.concatenate([batch.roots[places] for batch, places in placed.runs])
+            sealed = Columns(placed.rows, AnchorColumns(roots, placed.starts, seed), placed.identities)
+        self._clear()
         return sealed
 
-    def _sealed(self, new_seed: Callable[[], int]) -> Columns:
-        rows: Any = pa.concat_batches(self.columns) if self.columns else self.rows
+    def take_rows(self) -> "PlacedRows":
+        """Removes all tuples; their edges are neither drawn nor joined."""
+        placed = self._placed()
+        self._clear()
+        return placed
+
+    def _clear(self) -> None:
+        self.rows, self.columns, self.batched = [], [], 0
+        self.runs, self.odd, self.batch = [], [], NO_BATCH
+
+    def _placed(self) -> "PlacedRows":
+        """All tuples, and the places of their anchors, but for what belongs to no tree."""
+        rows: Any = self.rows
+        if self.columns:
+            rows = self.columns[0] if len(self.columns) == 1 else pa.concat_batches(self.columns)
         runs, odd = self.runs, self.odd
         if not any(batch.is_tracked for batch, _ in runs):
-            return Columns(rows, AnchorColumns.none(len(rows)))
-        seed = new_seed()
-        edges = edge_column(seed, 0, len(rows))
+            return PlacedRows(rows)
         counts: Any = None  # of the places of each tuple; None if each has one
+        places_of_rows = len(rows)
         if odd:
-            counts = np.ones(len(edges), np.intp)
+            counts = np.ones(len(rows), np.intp)
             counts[[row for row, _ in odd]] = [count for _, count in odd]
-            edges = np.repeat(edges, counts)
-        roots, begin = [], 0
+            places_of_rows = int(counts.sum())
+        tracked, begin = [], 0
         has_identities = self.is_identified and any(batch.is_identified for batch, _ in runs)
-        identities = IdentityColumns.none(len(edges)) if has_identities else None
+        identities = IdentityColumns.none(places_of_rows) if has_identities else None
         for batch, places in runs:
             end = begin + len(places)
             if batch.is_tracked:
@@ -114,8 +170,7 @@ class OpenPack(PlacedRuns):
                     if identities is not None:
                         of = batch.identities(column, numbers + np.uint64(self.copy << NUMBER_SHIFT))
                         identities.positions[begin:end], identities.paths[begin:end] = of.positions, of.paths
-                batch.join(column, edges[begin:end])
-                roots.append(batch.roots[column])
+                tracked.append((batch, column))
             begin = end
         if identities is not None and odd:
             identities = self._of_rows(identities, counts)
@@ -123,8 +178,7 @@ class OpenPack(PlacedRuns):
             is_anchor = np.repeat([batch.is_tracked for batch, _ in runs], [len(places) for _, places in runs])
             of_rows = np.repeat(np.arange(len(rows)), 1 if counts is None else counts)
             counts = np.bincount(of_rows[is_anchor], minlength=len(rows))
-        starts = None if counts is None else np.concatenate(([0], np.cumsum(counts)))
-        return Columns(rows, AnchorColumns(np.concatenate(roots), starts, seed), identities)
+        return PlacedRows(rows, tracked, counts, identities)
 
     def _of_rows(self, identities: IdentityColumns, counts: Any) -> IdentityColumns:
         """The identity of each row, of those of its places; the rows that are odd have none."""

@@ -14,13 +14,14 @@ import numpy as np
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.errors import DeliveryError, is_refused
 from spout_sdk.records import Headers, TaskEnvironment
 from tuple_tree.anchors import Columns
 from tuple_tree.entries import Entries
 from tuple_tree.ids import NO_IDS, IdColumn
-from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, InputBatch, PlacedRuns, Places
+from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, InputBatch, PlacedRuns, Places, as_column
 from tuple_tree.packs import Pack, packs
 from tuple_tree.payloads import MAX_BYTES
 
@@ -63,6 +64,8 @@ class Outbox:
         acked: places of inputs whose acks are not sent.
         parted: places of inputs that stay open, and whose children are acked ahead of them.
         covered: records all of whose tuples are acked or failed, by entries that are not sent.
+        settle: called first by each flush: hands tuples over to chained bolts, and notes what is settled of the inputs.
+        trees: of a spout with chained bolts; None for others, which send the inits of all trees.
     """
 
     def __init__(
@@ -89,11 +92,14 @@ class Outbox:
         self._open: dict[OpenPack, None] = {}  # those with tuples, in order
         self._unanchored = 0  # tuples that are sent
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # of tuples that were not delivered
+        self.settle: Callable[[], None] = self.hand_over
+        self.trees: ChainedTrees | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is buffered."""
-        entries = self.begun.runs or self.acked.runs or self.parted.runs or self._fails or self._resets
+        has_trees = self.trees is not None and self.trees.are_due
+        entries = has_trees or self.begun.runs or self.acked.runs or self.parted.runs or self._fails or self._resets
         return not (self._open or entries or self.covered or self._reports)
 
     @property
@@ -106,7 +112,7 @@ class Outbox:
 
         The caller appends the row, and the place or the last of the joined ones.
         """
-        self._prepare(pack, batch.trace_context)
+        self._prepare(pack, batch)
         if not isinstance(batch, Joined):
             pack.turn(batch)
             return
@@ -118,7 +124,7 @@ class Outbox:
 
     def add_columns(self, pack: OpenPack, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
         """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
-        self._prepare(pack, batch.trace_context)
+        self._prepare(pack, batch)
         pack.add_columns(part, batch, places, counts)
 
     def flush_before_trace(self) -> None:
@@ -128,12 +134,17 @@ class Outbox:
 
     def send_full(self, full: Sequence[OpenPack]) -> None:
         """Sends those of some packs that are full; called when all deliveries of a tuple are added."""
-        if self._inits_first:
+        if self._inits_first and not all(pack.hand_over for pack in full):
             self.flush()
             return
         for pack in full:
             if pack.size >= pack.limit:
                 self._send(pack)
+
+    def hand_over(self) -> None:
+        """Hands the tuples of chained bolts over."""
+        for pack in [pack for pack in self._open if pack.hand_over is not None]:
+            self._send(pack)
 
     def fail(self, root: int, message: str) -> None:
         """Buffers the fail of a tree."""
@@ -154,6 +165,7 @@ class Outbox:
     def flush(self) -> None:
         """Sends all that is buffered."""
         self.handle_reports()
+        self.settle()
         sealed = [(pack, self._seal(pack)) for pack in self._open]
         self._open.clear()
         inits, acks = self._inits(), self._acks()
@@ -188,17 +200,24 @@ class Outbox:
         while self._reports:
             self._undelivered(*self._reports.popleft())
 
-    def _prepare(self, pack: OpenPack, trace_context: Headers) -> None:
-        if pack.trace_context != trace_context:
+    def _prepare(self, pack: OpenPack, batch: InputBatch | Joined) -> None:
+        if pack.trace_context != (trace_context := batch.trace_context):
             if pack.size and self._inits_first:
-                raise AssertionError("a spout of another trace flushes before it emits")
-            if pack.size:
+                if batch.__class__ is InputBatch and batch.is_tracked:
+                    # Its init would not have the edges of all receivers.
+                    raise AssertionError("a spout of another trace flushes before it emits")
+                self.flush()
+            elif pack.size:
                 self._send(pack)
             pack.trace_context = trace_context
         self._open[pack] = None
 
     def _send(self, pack: OpenPack) -> None:
-        """Sends the tuples of a pack before all others."""
+        """Sends the tuples of a pack before all others, or hands them over."""
+        if pack.hand_over is not None:
+            del self._open[pack]
+            pack.hand_over(pack)
+            return
         columns = self._seal(pack)
         del self._open[pack]
         self._send_packs(pack, columns)
@@ -215,7 +234,10 @@ class Outbox:
         return _column(fails), messages
 
     def _inits(self) -> tuple[IdColumn, IdColumn]:
-        return _columns([(batch.roots[at], batch.vals(at)) for batch, at in self.begun.take()])
+        begun = self.begun.take()
+        if self.trees is not None:
+            return _columns(self.trees.inits([(batch, as_column(at)) for batch, at in begun]))
+        return _columns([(batch.roots[at], batch.vals(at)) for batch, at in begun])
 
     def _acks(self) -> tuple[IdColumn, IdColumn]:
         # An input may be in several windows that have closed.
@@ -226,7 +248,7 @@ class Outbox:
 
     def _send_packs(self, pack: OpenPack, columns: Columns) -> None:
         rows, size, place = len(columns.rows), 0, 0
-        self._counters.transferred += rows
+        pack.counters.transferred += rows
         keys = pack.take_keys(rows)
         for made in packs(columns, pack.codec.encode, pack.most):
             self._send_pack(pack, made, keys.get(place))

@@ -1,4 +1,4 @@
-"""The base of the tasks of bolts and spouts, and when they flush."""
+"""The bases of the tasks of spouts and bolts, and when they flush."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _SLICE_SECONDS: Final = 0.001
 
 
 class Task:
-    """Base of `BoltTask` and `SpoutTask`: what the parts of one task share.
+    """Base of the tasks of components: what runs the code of one.
 
     Attributes:
         outbox: all that it sends, but for dead letters and records of users.
@@ -37,64 +37,26 @@ class Task:
     """
 
     _logger: ClassVar[logging.Logger]
+    outbox: Outbox
 
-    def __init__(
-        self,
-        topology: Topology,
-        component: str,
-        task: int,
-        environment: TaskEnvironment,
-        inputs: InputOffsets,
-        spout: SpoutAddress | None = None,
-    ) -> None:
-        manifest = topology.manifest
+    def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         self.topology, self.environment = topology, environment
         self._component = component
         self._task = task
         self._counters = environment.counters
         self._clock = environment.clock
-        self.context = TaskContext(manifest, component, task, self._counters, self._clock, environment.kafka)
+        self.context = TaskContext(
+            *(topology.manifest, component, task, self._counters, self._clock, environment.kafka)
+        )
         self._hooks = self.context.hooks
-        writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
-        to = (acks_topic(manifest.topology), manifest.ack_partitions)
-        acks = AckLog(*to, writer, session, environment.sink, inputs, spout)
         self.next_id = random_ids(environment.entropy).__next__
-        inits_first = spout is not None and manifest.acking and topology.acks_ahead
-        self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
         self.dead_letters = DeadLetters(f"{component}/{task}", topology.name, environment)
-        self.plans = emit_plans(topology, component, self.next_id)
-        self._since: float | None = None  # when something was found buffered, since the last flush
-
-    def open_session(self) -> None:
-        """Opens a session as this task's writer; it must be delivered before anything else is sent."""
-        if self.context.manifest.acking:
-            self.outbox.acks.open()
+        self.plans = emit_plans(topology, self.context, self.next_id, self._counters)
 
     @property
-    def failure(self) -> DeliveryError | None:
-        """Why the task cannot continue; None as long as it can."""
-        return self.dead_letters.failure or self.outbox.acks.failure
-
-    def tick(self, now: float) -> None:
-        """Handles delivery reports, and sends what has lingered.
-
-        Raises:
-            DeliveryError: if an ack batch or a dead letter was not delivered.
-        """
-        self.outbox.handle_reports()
-        if (failure := self.failure) is not None:
-            raise failure
-        if self.outbox.is_empty:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since >= LINGER_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Sends all that is buffered, tuples before the acks of their inputs."""
-        self._since = None
-        self.outbox.flush()
+    def name(self) -> str:
+        """Component and task, as `split/0`."""
+        return f"{self._component}/{self._task}"
 
     def plan(self, stream: str) -> EmitPlan:
         """How it emits to a stream; raises `EmitError` if there is none of that name."""
@@ -165,7 +127,65 @@ class Task:
         return kind(self._component, self._task, method, error)
 
 
-def open_sessions(sink: Sink, tasks: Sequence[Task]) -> None:
+class HeadTask(Task):
+    """Base of `BoltTask` and `SpoutTask`: a task of a group, which flushes what it and its chained bolts send."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        task: int,
+        environment: TaskEnvironment,
+        inputs: InputOffsets,
+        spout: SpoutAddress | None = None,
+    ) -> None:
+        super().__init__(topology, component, task, environment)
+        manifest = topology.manifest
+        writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
+        to = (acks_topic(manifest.topology), manifest.ack_partitions)
+        acks = AckLog(*to, writer, session, environment.sink, inputs, spout)
+        inits_first = spout is not None and manifest.acking and topology.acks_ahead
+        self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
+        self._since: float | None = None  # when something was found buffered, since the last flush
+
+    def open_session(self) -> None:
+        """Opens a session as this task's writer; it must be delivered before anything else is sent."""
+        if self.context.manifest.acking:
+            self.outbox.acks.open()
+
+    @property
+    def failure(self) -> DeliveryError | None:
+        """Why the task cannot continue; None as long as it can."""
+        return self.dead_letters.failure or self.outbox.acks.failure
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a flush has nothing to do."""
+        return self.outbox.is_empty
+
+    def tick(self, now: float) -> None:
+        """Handles delivery reports, and sends what has lingered.
+
+        Raises:
+            DeliveryError: if an ack batch or a dead letter was not delivered.
+        """
+        self.outbox.handle_reports()
+        if (failure := self.failure) is not None:
+            raise failure
+        if self.is_empty:
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since >= LINGER_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all that is buffered, tuples before the acks of their inputs."""
+        self._since = None
+        self.outbox.flush()
+
+
+def open_sessions(sink: Sink, tasks: Sequence[HeadTask]) -> None:
     """Opens sessions, before tasks do anything else; raises `BrokerError` if that is not delivered in time."""
     for task in tasks:
         task.open_session()

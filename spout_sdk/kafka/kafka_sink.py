@@ -39,6 +39,11 @@ class KafkaSink:
         if self.error is not None:
             raise BrokerError(self.error)
 
+    def wait_reports(self, seconds: float) -> None:
+        """Waits for a delivery report of what `send_reported` took, `seconds` at most."""
+        self._acks.poll(seconds)
+        self.poll()
+
     def in_flight(self) -> int:
         self.poll()
         return len(self._tuples) + len(self._acks)

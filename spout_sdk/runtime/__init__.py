@@ -1,7 +1,7 @@
 """Loops, processes and supervisors that run tasks.
 
 - `spout_loop`, `bolt_loop`: the loops; `task_loop`: what they share.
-- `backlog`: what a bolt has yet to execute; `batch_size`: how many tuples a call gets; `read_size`: how many
+- `backlog`: what a bolt has yet to execute; `read_size`: how many
   records are read at once.
 - `execute_watch`: calls of `execute` that take long; `kept_trees`: when the trees are kept alive that wait for these
   and for tasks that pause; `timeout_resets`: keeps them alive.

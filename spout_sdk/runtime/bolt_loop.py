@@ -12,12 +12,12 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
+from spout_sdk.bolts.batch_size import BatchSize
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import first_offsets
 from spout_sdk.delivery.exactly_once import GUARANTEES
 from spout_sdk.errors import ComponentError, RolledBackError
 from spout_sdk.runtime.backlog import Backlog
-from spout_sdk.runtime.batch_size import BatchSize
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.read_size import ReadSize
 from spout_sdk.runtime.reading_pauses import ReadingPauses
@@ -83,7 +83,7 @@ class BoltLoop(TaskLoop[BoltTask]):
     @property
     def has_work(self) -> bool:
         # A restore, and tuples that wait for a task that pauses, are shown as such.
-        pauses = any(task.adapter.is_expected or task.pause is not None for task in self.tasks.values())
+        pauses = any(task.is_expected or task.pause is not None for task in self.tasks.values())
         is_expected = pauses or self._states.is_restoring
         return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
 
@@ -139,9 +139,9 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not self._backlog.partitions:
             self._read_size.fit(self._clock(), self._batch.tuples if self._takes_batches else 0)
         elif not tuples:
-            busy = next((task for task in self.tasks.values() if task.adapter.is_busy), None)
+            busy = next((task for task in self.tasks.values() if task.is_busy), None)
             if busy is not None:
-                busy.adapter.wait(_TICK_SECONDS)
+                busy.wait(_TICK_SECONDS)
         return True
 
     def _may_read(self) -> bool:
@@ -177,7 +177,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _next_partition(self) -> int | None:
         """A partition with tuples whose task can take some now."""
-        busy = {partition for partition, task in self.tasks.items() if task.adapter.is_busy}
+        busy = {partition for partition, task in self.tasks.items() if task.is_busy}
         return next((each for each in self._backlog.partitions if each not in busy), None)
 
     def _execute_records(self, task: BoltTask, partition: int) -> int:
@@ -224,7 +224,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return read
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
-        return self.tasks.get(partition) is task and not task.adapter.is_busy and not self._is_overdue(partition)
+        return self.tasks.get(partition) is task and not task.is_busy and not self._is_overdue(partition)
 
     def _execute_batch(self, task: BoltTask, partition: int, tuples: B) -> B:
         """Executes a batch of tuples, and returns the rest."""
@@ -232,6 +232,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         left, now = self._execute_one(task, tuples)
         self._backlog.begun[partition] = left
         self._between(now)
+        while self._may_execute(task, partition) and not task.chain.run(self._tick_at):
+            self._between(self._clock())
         if not left:
             self._backlog.begun.pop(partition, None)
         return left
@@ -267,16 +269,16 @@ class BoltLoop(TaskLoop[BoltTask]):
             if self._guarantee.commits_first:
                 self.tasks[partition].finish(deadline)
             else:
-                self.tasks[partition].adapter.forget_waiting()
-        running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
+                self.tasks[partition].forget_waiting()
+        running = [partition for partition in partitions if self.tasks[partition].running_inputs]
         may_execute = partitions if self._guarantee.commits_first else running
         begun = [partition for partition in may_execute if partition in self._backlog.begun]
         while (running or begun) and (now := self._clock()) < deadline:
             begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
             self._tick(now)  # what ends meanwhile is sent and committed, and statistics are published
-            running = [partition for partition in partitions if self.tasks[partition].adapter.running_inputs]
+            running = [partition for partition in partitions if self.tasks[partition].running_inputs]
             if running:
-                self.tasks[running[0]].adapter.wait(_TICK_SECONDS)
+                self.tasks[running[0]].wait(_TICK_SECONDS)
 
     def _execute_begun(self, partition: int, until: float) -> bool:
         """Executes what is left of a record that was begun, as far as its task can take it; whether more is left."""
@@ -302,7 +304,7 @@ class BoltLoop(TaskLoop[BoltTask]):
     @property
     def _stop_timeout(self) -> float:
         """How long a stop waits for the tuples of the records that were begun."""
-        return max((task.adapter.stop_timeout for task in self.tasks.values()), default=STOP_TIMEOUT)
+        return max((task.stop_timeout for task in self.tasks.values()), default=STOP_TIMEOUT)
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
@@ -385,6 +387,6 @@ class BoltLoop(TaskLoop[BoltTask]):
         """Forgets records of tasks that end: their next owner reads these again, unless they are committed."""
         records, tuples = self._backlog.drop(partitions)
         tasks = [self.tasks[each] for each in partitions if each in self.tasks]
-        tuples += sum(task.adapter.running_inputs + task.retrying for task in tasks)
+        tuples += sum(task.running_inputs + task.retrying for task in tasks)
         self._guarantee.discard(records, tuples, partitions)
         self._pauses.forget(partitions)

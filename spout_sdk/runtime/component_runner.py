@@ -15,6 +15,7 @@ from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import TopicWatch
 from spout_sdk.api.topology import Topology
 from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_checks import check_topics, topics_of
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked, watching_client
 from spout_sdk.kafka.kafka_sink import KafkaSink
@@ -42,8 +43,9 @@ class ComponentRunner:
         topology: whose.
         component: name of a spout or bolt.
         kafka: librdkafka properties; they override the SDK's, but for the group.
-        on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`; in another one
-            while an `execute` takes more than two seconds, but never in both at a time.
+        on_stats: called with a `Stats` of each component that it runs, the chained ones included, about every half
+            second and at the end, in the thread of `run`; in another one while an `execute` takes more than two
+            seconds, but never in both at a time.
         on_hanging: called with the reason before the process is ended because an `execute` takes longer than
             `max.poll.interval.ms`, 30 minutes unless set.
         slot: name of the place that this process fills, where another one follows when it has failed: its
@@ -75,6 +77,9 @@ class ComponentRunner:
         entropy: Entropy = os.urandom,
     ) -> None:
         topology.factory(component)
+        head = topology.manifest.head(component).name
+        if head != component:
+            raise TopologyError(f"{component!r} is chained: it runs in the tasks of {head!r}, so run {head!r}")
         self._slot = slot or entropy(_SLOT_BYTES).hex()
         self._runner = LoopRunner(on_stats or (lambda _stats: None), clock)
         self._process = ComponentProcess(
@@ -103,14 +108,16 @@ class ComponentRunner:
             uses = topics_of(topology, component)
             check_topics(kafka, topology, component, uses)
             admin = watching_client(kafka)
-            publisher = StatsPublisher(
-                *(topology.name, "component", component), *(Producer(producer_settings(kafka)), admin, process.clock())
-            )
+            producer = Producer(producer_settings(kafka))
+            publishers = [
+                StatsPublisher(topology.name, "component", name, producer, admin, process.clock())
+                for name in (component, *process.chained)
+            ]
             loop = component_loop(process, self._slot)
             self._shares = ShareWatch(topology, component, kafka, loop.set_shares)
             logger.info("%s of %s started", component, topology.name)
             with closing(self._shares), self._watched(loop):
-                self._runner.run(loop, TopicWatch(admin, list(uses)), publisher)
+                self._runner.run(loop, TopicWatch(admin, list(uses)), *publishers)
 
     def stop(self) -> None:
         """Asks `run` to end; from any thread or a signal handler, as often as you like."""
@@ -127,15 +134,16 @@ class ComponentRunner:
             self._shares.look(now)
 
     def _watched(self, loop: SpoutLoop | BoltLoop) -> AbstractContextManager[object]:
-        """Watches the calls of a bolt inside the block."""
-        if isinstance(loop, SpoutLoop):
-            return nullcontext()
+        """Watches the calls of bolts inside the block."""
         process, manifest, bolt = self._process, self._process.topology.manifest, self._process.component
+        is_spout = isinstance(loop, SpoutLoop)
+        if is_spout and not process.chained:
+            return nullcontext()
         return ExecuteWatch(
             bolt,
             Limits.of(manifest, bolt, process.kafka),
             loop.tasks,
-            TimeoutResets(manifest, bolt, process.kafka, process.entropy) if manifest.acking else None,
+            TimeoutResets(manifest, bolt, process.kafka, process.entropy) if manifest.acking and not is_spout else None,
             lambda seconds, what: self._runner.report((seconds, what)),
             self._end_hanging,
             process.clock,

@@ -19,7 +19,6 @@ from typing import Any, Final, NoReturn, Self
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts import adapters
-from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
 from spout_sdk.runtime.kept_trees import KeptTrees, Resets
@@ -73,7 +72,7 @@ class ExecuteWatch:
         self,
         component: str,
         limits: Limits,
-        tasks: Mapping[int, BoltTask],
+        tasks: Mapping[int, Any],
         resets: Resets | None,
         report: Callable[[float, str], None],
         end: Callable[[str], object],

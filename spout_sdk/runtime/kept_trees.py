@@ -53,7 +53,7 @@ class KeptTrees:
         return {
             number: task
             for number, task in list(tasks.items())
-            if task.pause is not None or ((since := task.adapter.busy_since) is not None and now - since >= self.every)
+            if task.pause is not None or ((since := task.busy_since) is not None and now - since >= self.every)
         }
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             topology,
             component,
             launch.kafka,
-            on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict()}),
+            on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict(), "name": stats.component}),
             on_hanging=lambda why: send_report(launch.reports, {"error": why}),
             slot=launch.slot,
             state_directory=launch.state_directory,

@@ -61,7 +61,7 @@ class ReadingPauses:
                 self._warn(partition)
             self._full = full
             self._set()
-        failing = {partition for partition, task in self._tasks.items() if task.adapter.failures.is_paused}
+        failing = {partition for partition, task in self._tasks.items() if task.is_paused}
         is_over = not failing.issuperset(self.failing)
         self.failing = failing
         if not self._held.issuperset(waiting := failing.intersection(behind)):

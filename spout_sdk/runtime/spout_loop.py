@@ -11,6 +11,7 @@ from spout_sdk.emitting.task import open_sessions
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.manifest import SpoutManifest
@@ -38,7 +39,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def __init__(self, process: ComponentProcess, sink: KafkaSink) -> None:
         notices = notices_topic(process.topology.name, process.component)
         # A new session holds no trees, so earlier outcomes concern no task.
-        super().__init__(process, sink, notices, process.kafka, from_end=True)
+        # Of the calls of chained bolts; what watches these ends the process.
+        kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka} if process.chained else process.kafka
+        super().__init__(process, sink, notices, kafka, from_end=True)
         self._environment = replace(
             self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member)
         )
@@ -92,6 +95,10 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if seconds := self._flush_timing.wait_seconds(self._emitted):
             return self._handle_notices(seconds)
         self.flush()
+        if any(task.is_chain_open for task in self.tasks.values()):
+            # What its bolts wait for are delivery reports, or each other.
+            self._sink.wait_reports(_SHORTEST_IDLE)
+            return self._handle_notices(0)
         throttled = all(task.is_throttled for task in self.tasks.values())
         handled = self._handle_notices(_THROTTLED_SECONDS if throttled else self._idle)
         self._idle = min(_LONGEST_IDLE, 2 * self._idle)
@@ -135,6 +142,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if not held:
             return
         released = {partition: self.tasks.pop(partition) for partition in held}
+        self._finish([*released.values()])
         for partition, task in released.items():
             task.release()
             task.close()
@@ -149,6 +157,19 @@ class SpoutLoop(TaskLoop[SpoutTask]):
                 )
         flush_tasks(self._sink, [*released.values()], self._component)
         logger.info("%s released tasks %s", self._component, held)
+
+    def _finish(self, tasks: Sequence[SpoutTask]) -> None:
+        """Has the chains of tasks that end execute what they have begun, and waits until it is delivered."""
+        chained = [task for task in tasks if task.chain]
+        if not chained:
+            return
+        deadline = self._clock() + max(task.stop_timeout for task in chained)
+        while any(task.chain.running_inputs for task in chained) and (now := self._clock()) < deadline:
+            self._sink.poll()
+            for task in chained:
+                task.tick(now)
+                task.chain.wait(_TICK_SECONDS)
+        flush_tasks(self._sink, chained, self._component)
 
     def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:

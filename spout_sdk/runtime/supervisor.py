@@ -126,6 +126,7 @@ class TopologyRunner(Supervisor[Stats]):
         ] = {}  # place → failed starts in a row, and tuples until then
         # External components run elsewhere, in Spark for instance.
         self._components = [component for component in self._manifest.components if not component.external]
+        self._heads = [component for component in self._manifest.heads if not component.external]
         self._plan(processes or {})
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -175,21 +176,22 @@ class TopologyRunner(Supervisor[Stats]):
         super().stop(self._stop_seconds if seconds is None else seconds)
 
     def pids(self) -> dict[str, list[int]]:
-        """Component → the ids of its running processes."""
+        """Component → the ids of its running processes; those of a chained bolt are those of its head."""
         pids: dict[str, list[int]] = {component.name: [] for component in self._components}
         for slot in self._slots:
             if (child := slot.running) is not None:
-                pids[slot.name].append(child.pid)
+                for name in slot.past:
+                    pids[name].append(child.pid)
         return pids
 
     def kill(self, component: str, number: Signals = SIGKILL) -> int:
-        """Sends a signal to one running process of a component, and returns its id; it is started again.
+        """Sends a signal to one running process that runs a component, and returns its id; it is started again.
 
         Raises:
             ProcessError: if none is running.
         """
         for slot in self._slots:
-            if slot.name == component and (child := slot.running) is not None:
+            if component in slot.past and (child := slot.running) is not None:
                 child.signal(number)
                 return child.pid
         raise ProcessError(component, "no process of it is running; wait for it to be started again")
@@ -205,7 +207,9 @@ class TopologyRunner(Supervisor[Stats]):
         for name in processes:
             if name not in known:
                 raise TopologyError(f"processes names {name!r}, but the topology has {', '.join(sorted(known))}")
-        for component in self._components:
+            if (head := self._manifest.head(name).name) != name:
+                raise TopologyError(f"{name!r} is chained: it runs in the processes of {head!r}, so name {head!r}")
+        for component in self._heads:
             count = processes.get(component.name, 1)
             if not 1 <= count <= component.tasks:
                 raise TopologyError(
@@ -220,7 +224,8 @@ class TopologyRunner(Supervisor[Stats]):
             launch = Launch(dict(self._kafka), name, self._state_directory)
             return start(self._reference, component, launch, self._environment)
 
-        return Slot(component, start_process, Stats(component))
+        names = (component, *(bolt.name for bolt in self._manifest.chained_to(component)))
+        return Slot(component, start_process, {name: Stats(name) for name in names})
 
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
         # A component that has run before may have met brokers that restart.
@@ -238,7 +243,8 @@ class TopologyRunner(Supervisor[Stats]):
 
     def _failed_starts(self, slot: Slot[Stats], code: int) -> int:
         """How many processes in a row could not prepare their component, the one that has ended included."""
-        done, (starts, done_before) = slot.past.executed + slot.past.emitted, self._failed_starts_of.get(slot, (0, 0))
+        done = sum(past.executed + past.emitted for past in slot.past.values())
+        starts, done_before = self._failed_starts_of.get(slot, (0, 0))
         if code != EXIT_NOT_PREPARED:
             starts = 0
         elif done > done_before:

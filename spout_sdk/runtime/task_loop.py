@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -12,6 +12,7 @@ from kafka_clients.loop_runner import NOT_STALLED, Loop, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.chains.chained_task import ChainedTask
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import FlushTiming
 from spout_sdk.errors import RolledBackError
@@ -46,11 +47,18 @@ class ComponentProcess:
     state_kafka: KafkaSettings | None = None  # of the clients that restore states; `kafka` unless given
     state_directory: Path | None = None  # of stores on disk; states are in memory unless given
     instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
+    chained: dict[str, Counters] = field(init=False)  # of the bolts that run in its tasks
+
+    def __post_init__(self) -> None:
+        chained = {bolt.name: Counters() for bolt in self.topology.manifest.chained_to(self.component)}
+        object.__setattr__(self, "chained", chained)
 
     def environment(self, sink: Sink) -> TaskEnvironment:
         """The environment of its tasks; a Kafka in memory is not for clients of users."""
         kafka = {} if CLIENT_CLASSES in self.kafka else self.kafka
-        return TaskEnvironment(sink, self.counters, self.clock, self.entropy, kafka=kafka, wall_ms=self.wall_ms)
+        return TaskEnvironment(
+            *(sink, self.counters, self.clock, self.entropy), kafka=kafka, wall_ms=self.wall_ms, chained=self.chained
+        )
 
 
 class TaskLoop(Loop, Generic[T]):
@@ -70,6 +78,7 @@ class TaskLoop(Loop, Generic[T]):
         self._group = component_group(process.topology.name, process.component)
         self._sink = sink
         self._environment = process.environment(sink)
+        self._chained = process.chained
         self.tasks: dict[int, T] = {}  # by partition, as long as the group assigns them
         self._tick_at = 0.0
         self._flush_timing = FlushTiming(process.clock, sink.in_flight)
@@ -128,6 +137,29 @@ class TaskLoop(Loop, Generic[T]):
             stalled_seconds=stalled[0],
             stalled_by=stalled[1],
             **self._environment.counters.snapshot(),
+        )
+
+    def chained_stats(self) -> list[Stats]:
+        tasks = [task for each in list(self.tasks.values()) for task in each.chain]
+        return [
+            self._chained_stats(name, [task for task in tasks if task.id.component == name]) for name in self._chained
+        ]
+
+    def _chained_stats(self, name: str, tasks: Sequence[ChainedTask]) -> Stats:
+        now = self._clock()
+        pauses = [
+            (now - pause.since, pause.why) for task in tasks if (pause := task.adapter.failures.pause) is not None
+        ]
+        seconds, why = max(pauses, default=(0.0, ""))
+        return Stats(
+            name,
+            (os.getpid(),),
+            tuple(sorted(task.id.task for task in tasks)),
+            pending=sum(task.inputs.open_tuples for task in tasks),
+            retrying=sum(task.outcomes.retries.waiting for task in tasks),
+            paused_seconds=seconds,
+            paused_by=why,
+            **self._chained[name].snapshot(),
         )
 
     @property

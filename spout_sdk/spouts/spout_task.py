@@ -8,8 +8,12 @@ from typing import Any, Final
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import Failure
 from spout_sdk.api.topology import Topology
+from spout_sdk.bolts.pause import Pause
+from spout_sdk.bolts.running_call import RunningCall
+from spout_sdk.chains.chain import Chain
+from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.emitting.task import Task
+from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.adapters import adapter_of
@@ -22,10 +26,11 @@ from tuple_tree.names import notices_topic
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
 LOST_MARGIN_TIMEOUTS: Final = 1
+RUN_SECONDS: Final = 0.0025  # for which chained bolts execute before the spout's process looks at other things
 
 
-class SpoutTask(Task):
-    """Calls a spout for tuples, and with the outcomes of their trees.
+class SpoutTask(HeadTask):
+    """Calls a spout for tuples, and with the outcomes of their trees; has its chained bolts execute the tuples.
 
     In order: `open_session`, wait until that is delivered, `open`, then `emit` and `tick` again and again, `handle` for
     each record of the notices topic, `flush` when there is nothing to emit, `close` at the end.
@@ -53,9 +58,15 @@ class SpoutTask(Task):
         self.collector = SpoutCollector(self, self.open_trees, self.untracked)
         self.spout = self._make()
         self.adapter = adapter_of(self.spout, self)
+        self.chain = Chain(self)
+        if self.chain and manifest.acking:
+            self.outbox.trees = ChainedTrees(self.outbox.acked, self.next_id, self._clock)
+        self._reset_every = manifest.reset_seconds
+        self._reset_at = 0.0
 
     def open(self) -> None:
-        """Opens the spout; raises `ComponentError` if it raised."""
+        """Opens the spout, after the bolts chained to it; raises `ComponentError` if one raised."""
+        self.chain.prepare()
         self._add_hooks()
         self._call("open", self.adapter.open)
         self.ack_untracked()
@@ -63,8 +74,15 @@ class SpoutTask(Task):
     def emit(self, calls: int) -> bool:
         """Calls the spout until it emits nothing, too much is pending, or it was called `calls` times.
 
-        Returns whether anything was emitted; raises `ComponentError` if the spout raised.
+        The chained bolts execute what it emits. Returns whether anything was emitted, or executed by them; raises
+        `ComponentError` if the spout or one of them raised.
         """
+        if self.chain:
+            until = self._clock() + RUN_SECONDS
+            if not self.chain.run(until):
+                return True
+            if self.chain.is_busy:
+                return False
         counters, trees, limit = self._counters, self.open_trees, self._limit.value
         before = counters.emitted
         self._count_throttled()
@@ -77,7 +95,11 @@ class SpoutTask(Task):
             raise self._broken("next_tuple", error) from error
         if len(trees) >= limit:
             self._throttled_since = self._clock()
-        return counters.emitted != before
+        if counters.emitted == before:
+            return False
+        if self.chain:
+            self.chain.run(until)
+        return True
 
     def handle(self, record: Record) -> None:
         """Calls the spout with the outcomes in a record of the notices topic; those of unknown roots are ignored.
@@ -120,6 +142,8 @@ class SpoutTask(Task):
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, and fails as lost the trees that had no outcome for too long."""
+        if self.chain:
+            self._tick_chain(now)
         super().tick(now)
         self.open_trees.tick(now)
         if self._limit.tick(now, len(self.open_trees), self.open_trees.begun):
@@ -130,13 +154,65 @@ class SpoutTask(Task):
             self._logger.warning(text, self._component, self._task, self._limit.most)
         self._call("tick", self.adapter.tick, now)
 
+    def _tick_chain(self, now: float) -> None:
+        self.chain.tick(now)
+        self.chain.execute_retries(now, now + RUN_SECONDS)
+        if (trees := self.outbox.trees) is not None and now >= self._reset_at and self.chain.holds_inputs:
+            # They are in no queue, so their time-outs would not mean that they are lost.
+            self._reset_at = now + self._reset_every
+            for root in trees.open_roots():
+                self.outbox.reset(root)
+
+    def flush(self) -> None:
+        """Sends all that is buffered, and acks the trees that have ended in the chain."""
+        self.chain.settle_written()
+        super().flush()
+        if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
+            found = [tree for tree in map(self.open_trees.pop, ended.tolist()) if tree is not None]
+            self._counters.acked += len(found)
+            self._call("ack", self._acked, found)
+            self._limit.acked(len(found))
+
+    @property
+    def is_empty(self) -> bool:
+        return super().is_empty and self.chain.is_settled
+
+    @property
+    def stop_timeout(self) -> float:
+        """For how many seconds a stop waits for what chained bolts have begun."""
+        return max((task.adapter.stop_timeout for task in self.chain), default=0.0)
+
+    @property
+    def busy_since(self) -> float | None:
+        """None: what waits for its chained bolts is its own, and is kept alive by its ticks."""
+        return None
+
+    @property
+    def is_chain_open(self) -> bool:
+        """Whether the chain has inputs that are not settled."""
+        return self.chain.has_open
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause of a chained bolt, if its calls raise; for another thread, too."""
+        return self.chain.pause
+
+    @property
+    def running(self) -> RunningCall | None:
+        """The call of a chained bolt that runs now, for another thread."""
+        return self.chain.running
+
     def release(self) -> None:
         """Commits what is done, while the group still accepts it; before `close`."""
         self.adapter.release()
 
     def close(self) -> None:
+        """Closes the spout, and cleans its chain up."""
         self._count_throttled()
-        self._end("close", self.adapter.close)
+        try:
+            self._end("close", self.adapter.close)
+        finally:
+            self.chain.cleanup()
 
     @property
     def pending_messages(self) -> list[Any]:

@@ -90,7 +90,7 @@ class SimulatedCluster(Readable):
         self._acker: SimulatedAcker | None = None
         self.kill_acker()
         # Bolts first, as a spout may emit when it is opened.
-        for one in sorted(manifest.components, key=lambda each: each.kind):
+        for one in sorted(manifest.heads, key=lambda each: each.kind):
             for number in range(one.tasks):
                 self._begin(one.name, number)
 
@@ -206,12 +206,14 @@ class SimulatedCluster(Readable):
         pending.
         """
         self._check_open()
+        component = self._head(component)
         self._retire(component, task)
         self._begin(component, task)
 
     def restart(self, component: str, task: int = 0) -> None:
         """Moves a task as a clean stop would: ended in order, and begun anew."""
         self._check_open()
+        component = self._head(component)
         self._task(component, task).end()
         self._retire(component, task)
         self._begin(component, task)
@@ -232,6 +234,11 @@ class SimulatedCluster(Readable):
         if component not in self._paused:
             raise SimulationError(f"{component!r} is not paused: {', '.join(sorted(self._paused)) or 'nothing'} is")
         self._paused.remove(component)
+
+    def _head(self, component: str) -> str:
+        """The component in whose tasks one runs."""
+        self._known(component)
+        return self.topology.manifest.head(component).name
 
     def _run(self, condition: Callable[[], object], limit: int, *, idle_is_enough: bool) -> None:
         self._check_open()
@@ -279,8 +286,9 @@ class SimulatedCluster(Readable):
         )
 
     def _retire(self, component: str, number: int) -> None:
-        retired = self._task(component, number).stats.retired()
-        self._retired[component] = self._retired[component].merge(retired)
+        running = self._task(component, number)
+        for name in (component, *(bolt.name for bolt in self.topology.manifest.chained_to(component))):
+            self._retired[name] = self._retired[name].merge(running.stats(name).retired())
 
     def _state(self) -> str:
         """Description of what is open, for an error."""

@@ -9,7 +9,6 @@ from spout_sdk.api.components import Failure
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
 from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import Clock
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Stats
@@ -194,8 +193,9 @@ class Readable:
     def stats(self, component: str) -> Stats:
         """Statistics of a component's tasks, including killed ones."""
         self._known(component)
-        running = [task for (name, _), task in self._tasks.items() if name == component]
-        return reduce(Stats.merge, (task.stats for task in running), self._retired[component])
+        head = self.topology.manifest.head(component).name
+        running = [task for (name, _), task in self._tasks.items() if name == head]
+        return reduce(Stats.merge, (task.stats(component) for task in running), self._retired[component])
 
     def committed(self, bolt: str) -> dict[int, int]:
         """Task → offset of its inbox that is committed; tasks that have committed nothing are left out."""
@@ -236,10 +236,10 @@ class Readable:
 
     def bolt(self, component: str, task: int = 0) -> Any:
         """The instance of a bolt's task, as your factory made it."""
-        running = self._task(component, task).task
-        if not isinstance(running, BoltTask):
+        bolt = self._task(component, task).bolt(component)
+        if bolt is None:
             raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
-        return running.bolt
+        return bolt
 
     def spout(self, component: str, task: int = 0) -> Any:
         """The instance of a spout's task, as your factory made it."""
@@ -262,7 +262,7 @@ class Readable:
 
     def _task(self, component: str, number: int) -> SimulatedProcess:
         self._known(component)
-        running = self._tasks.get((component, number))
+        running = self._tasks.get((self.topology.manifest.head(component).name, number))
         if running is None:
             tasks = self.topology.manifest.component(component).tasks
             raise SimulationError(f"{component!r} has no task {number}: it has {tasks}, numbered from 0")

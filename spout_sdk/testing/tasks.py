@@ -4,7 +4,7 @@ A process of a component runs one task; the acker has all partitions of the ack 
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from acker_worker.acker_loop import AckerLoop
 from kafka_clients.access import ACKER
@@ -67,9 +67,16 @@ class SimulatedProcess:
         self._task = self._loop.tasks.get(self._number, self._task)
         return self._task
 
-    @property
-    def stats(self) -> Stats:
-        return replace(self._loop.stats(), pids=(), tasks=(self._number,))
+    def stats(self, component: str) -> Stats:
+        """Statistics of its component, or of one that is chained to it."""
+        stats = next(each for each in (self._loop.stats(), *self._loop.chained_stats()) if each.component == component)
+        return replace(stats, pids=(), tasks=(self._number,))
+
+    def bolt(self, component: str) -> Any:
+        """The instance of a bolt that it runs."""
+        if component == self.name:
+            return self.task.bolt if isinstance(self.task, BoltTask) else None
+        return next(task.bolt for task in self.task.chain if task.id.component == component)
 
     def turn(self, limit: int) -> bool:
         """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""

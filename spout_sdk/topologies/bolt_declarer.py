@@ -61,8 +61,16 @@ class BoltDeclarer:
         """
         return self._subscribe(source, stream, "partial_key", fields)
 
+    def local_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Chains the bolt to its only source: it runs in the tasks of that, and its tuples do not pass through Kafka.
+
+        It has the tasks, the processes and the guarantee of its source. A bolt with a state or with windows cannot be
+        chained.
+        """
+        return self._subscribe(source, stream, "local")
+
     def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """As `shuffle_grouping`: all tuples pass through Kafka, so no task is nearer than another."""
+        """As `local_grouping` where the bolt can be chained and has as many tasks as its source; else a shuffle."""
         return self._subscribe(source, stream, "local_or_shuffle")
 
     def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":

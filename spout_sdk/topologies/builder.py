@@ -25,6 +25,7 @@ from spout_sdk.topologies.aggregate_checks import ResultsSpouts, check_aggregate
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries
+from spout_sdk.topologies.chaining import with_chains
 from spout_sdk.topologies.checks import (
     check_component,
     check_function,
@@ -278,6 +279,7 @@ class TopologyBuilder:
             bolts.append(bolt.model_copy(update={"subscriptions": results.subscriptions(declarer.subscriptions)}))
             groupings |= {results.key(key): grouping for key, grouping in declarer.groupings.items()}
             even_shuffles |= {*map(results.key, declarer.even_shuffles)}
+        bolts = with_chains(spouts, bolts, made)
         tick_ms = default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms
         age_ms = self._max_age_ms
         if age_ms is None:

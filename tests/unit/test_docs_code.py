@@ -20,6 +20,7 @@ from tests.pages import ROOT, blocks, names_of
 
 DOCS = ROOT / "docs"
 PAGES = (
+    "docs/chained-bolts.md",
     "docs/concepts.md",
     "docs/state.md",
     "docs/how-to/back-pressure.md",

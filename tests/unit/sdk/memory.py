@@ -156,7 +156,8 @@ class Bench:
         self.clock = ManualClock()
         self.counters = Counters()
         entropy = random.Random(seed).randbytes
-        self.environment = TaskEnvironment(self.sink, self.counters, self.clock, entropy, open_source)
+        chained = {bolt.name: Counters() for bolt in topology.manifest.bolts if bolt.is_chained}
+        self.environment = TaskEnvironment(self.sink, self.counters, self.clock, entropy, open_source, chained=chained)
         self._offsets: dict[tuple[str, int], int] = defaultdict(int)
         self.holds_back = holds_back
 

@@ -50,7 +50,9 @@ class OutboxRig:
         next_id = random_ids(entropy).__next__
         self.outbox = Outbox("split", environment, self.acks, next_id, sends_inits_first=sends_inits_first)
         self.stream, self.codec = stream, payload_codec(stream)
-        self.packs = [OpenPack("t.tuples.b", task, self.codec, SOURCE, pack_tuples) for task in range(tasks)]
+        self.packs = [
+            OpenPack("t.tuples.b", task, self.codec, SOURCE, pack_tuples, Counters()) for task in range(tasks)
+        ]
 
     def add_row(self, row: Any, places: Sequence[tuple[InputBatch, int]], task: int = 0) -> None:
         """Adds a tuple to a pack, anchored to places."""

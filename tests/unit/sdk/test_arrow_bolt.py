@@ -144,7 +144,7 @@ def batches(draw: Any) -> Any:
     return edges, [row for row, _ in rows], [anchor for _, anchor in rows]
 
 
-@given(batches(), st.sampled_from(sorted({*get_args(Grouping)} - {"direct"})), st.integers(1, 9))
+@given(batches(), st.sampled_from(sorted({*get_args(Grouping)} - {"direct", "local"})), st.integers(1, 9))
 def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grouping: str, size: int) -> None:
     edges, rows, anchors = batch
 

@@ -281,7 +281,7 @@ def test_an_input_is_open_for_as_long_as_it_runs_and_waits() -> None:
         for _ in range(5):
             rig.pass_time(LIMIT / 6)
         for _ in range(3):
-            rig.task.inputs.expire(rig.bench.clock.advance(1e6), rig.task._input_age)
+            rig.task.inputs.expire(rig.bench.clock.advance(1e6), rig.task.executor.input_age)
         assert (rig.task.committable, rig.task.open_inputs) == (0, 1)
 
 

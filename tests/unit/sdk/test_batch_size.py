@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH
-from spout_sdk.runtime.batch_size import BatchSize
+from spout_sdk.bolts.batch_size import LARGEST_BATCH, BatchSize
 
 
 def executed(size: BatchSize, seconds: Callable[[int], float], calls: int) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from spout_sdk import Tuple
-from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH
+from spout_sdk.bolts.batch_size import LARGEST_BATCH
 from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.emitting.task import Task, open_sessions
+from spout_sdk.emitting.task import HeadTask, open_sessions
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_settings import (
     TRANSACTION_MS,
@@ -119,7 +119,7 @@ def test_a_record_that_is_too_large_is_reported(use: Callable[[type[Fake]], None
     assert [str(error) for error, _ in undelivered] == [str(Refusing.refuses_with.args[0])] * 2
 
 
-class Silent(Task):
+class Silent(HeadTask):
     """Sends nothing."""
 
     failure = None

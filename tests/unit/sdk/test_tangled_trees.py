@@ -25,6 +25,7 @@ from spout_sdk import (
     Stream,
     TaskContext,
     TaskHook,
+    TaskId,
     TopologyBuilder,
     Tuple,
     Window,
@@ -48,12 +49,14 @@ STREAMS = {each.name: each for each in (CHILD, RAW, MOODY)}
 class World:
     """The history of the trees of one run, beside the log."""
 
-    def __init__(self, seed: int, bolt: Any) -> None:
+    def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.hooks_count_emits, self.hooks_count_acks = bolt in (Arrow, Windowed), bolt is Windowed
+        self.kinds: dict[str, Any] = {}  # of the bolts under test
         self.traces = 1  # how many a spout emits tuples of
         self.emitted: Counter[int] = Counter()  # deliveries of each tree
         self.open: Counter[int] = Counter()  # inputs of each tree
+        self.roots: dict[Any, int] = {}  # of messages
+        self.acked: set[int] = set()  # by the task of the spout
         self.endless: set[int] = set()  # trees that fail, or that a part of an emit is missing in
 
     def values(self) -> tuple[tuple[Any, ...], str]:
@@ -62,9 +65,12 @@ class World:
             return (b"%d" % self.chance.randrange(9),), stream
         return (self.chance.randrange(99),), stream
 
-    def emitted_to(self, roots: Iterable[int], deliveries: int) -> None:
+    def emitted_to(self, roots: Iterable[int], tasks: Sequence[TaskId]) -> None:
+        """Tuples were emitted; those for chained bolts are inputs at once."""
+        inputs = sum(1 for task in tasks if task.component in self.kinds)
         for root in set(roots):
-            self.emitted[root] += deliveries
+            self.emitted[root] += len(tasks) - inputs
+            self.open[root] += inputs
 
     def settled(self, roots: Iterable[int], *, failed: bool = False) -> None:
         for root in roots:
@@ -113,7 +119,7 @@ class Tangled(Bolt):
         except Exception:  # noqa: BLE001 - continues as if nothing were wrong
             return
         each = [anchors] if isinstance(anchors, Tuple) else anchors
-        Here.world.emitted_to([root for anchor in each for root in anchor.roots], len(tasks))
+        Here.world.emitted_to([root for anchor in each for root in anchor.roots], tasks)
 
     def emit_too_late(self, anchor: Tuple) -> None:
         with pytest.raises(Exception, match="acked or failed before"):
@@ -147,7 +153,7 @@ class Basic(BasicBolt):
                     world.settled(tuple_.roots, failed=True)
                     raise
                 continue
-            world.emitted_to(tuple_.roots, len(tasks))
+            world.emitted_to(tuple_.roots, tasks)
         if world.chance.random() < 0.05:
             world.settled(tuple_.roots, failed=True)
             raise RuntimeError("no")
@@ -193,12 +199,15 @@ class Windowed(WindowedBolt):
 class Watching(TaskHook):
     """Counts what bolts emit and ack that do not get to know it."""
 
+    def prepare(self, context: TaskContext) -> None:
+        self.kind = Here.world.kinds.get(context.component)
+
     def emit(self, info: Any) -> None:
-        if Here.world.hooks_count_emits:
-            Here.world.emitted_to([root for anchor in info.anchors for root in anchor.roots], len(info.tasks))
+        if self.kind in (Arrow, Windowed):
+            Here.world.emitted_to([root for anchor in info.anchors for root in anchor.roots], info.tasks)
 
     def bolt_ack(self, tuple_: Tuple) -> None:
-        if Here.world.hooks_count_acks:
+        if self.kind is Windowed:
             Here.world.settled(tuple_.roots)
 
 
@@ -230,27 +239,45 @@ class Lossy(MemorySink):
         return 0
 
 
-def topology(bolt: Any, chance: random.Random, **options: Any) -> Any:
+def topology(bolt: Any, chance: random.Random, *, is_chained: bool, **options: Any) -> Any:
     builder = TopologyBuilder("order", ack_partitions=2, **options)
     builder.set_spout("numbers", Numbers)
     builder.set_bolt("middle", bolt).shuffle_grouping("numbers")
+    Here.world.kinds["middle"] = bolt
     streams = {stream.name for stream in bolt.streams}
     receive(builder, "middle", streams, chance)
-    if issubclass(bolt, Arrow | Windowed) or chance.random() < 0.3:
+    if is_chained:
+        chain(builder, "middle", streams, chance)
+    if issubclass(bolt, Arrow | Windowed) or is_chained or chance.random() < 0.3:
         builder.add_hook(Watching)
     return builder.build()
 
 
-def receive(builder: TopologyBuilder, source: str, streams: set[str], chance: random.Random) -> None:
-    builder.set_bolt("every", Sink, tasks=2).all_grouping(source)
-    builder.set_bolt("one", Sink, tasks=3).shuffle_grouping(source)
-    builder.set_bolt("moody", Sink, tasks=3).custom_grouping(source, Moody, "moody")
+def chain(builder: TopologyBuilder, head: str, streams: set[str], chance: random.Random) -> None:
+    """Chains bolts to a component, and to each other; some also emit to others through Kafka."""
+    sources = [(head, stream) for stream in sorted(streams & {"default", "raw"})]
+    for number in range(chance.choice((1, 2, 4))):
+        source, stream = chance.choice(sources)
+        kind = chance.choice((Tangled, Basic) if stream == "raw" else (Tangled, Basic, Arrow))
+        name = f"chained-{number}"
+        builder.set_bolt(name, kind).local_grouping(source, stream)
+        Here.world.kinds[name] = kind
+        own = {each.name for each in kind.streams}
+        sources += [(name, each) for each in sorted(own & {"default", "raw"})]
+        if chance.random() < 0.6:
+            receive(builder, name, own, chance, f"{name}-")
+
+
+def receive(builder: TopologyBuilder, source: str, streams: set[str], chance: random.Random, prefix: str = "") -> None:
+    builder.set_bolt(f"{prefix}every", Sink, tasks=2).all_grouping(source)
+    builder.set_bolt(f"{prefix}one", Sink, tasks=3).shuffle_grouping(source)
+    builder.set_bolt(f"{prefix}moody", Sink, tasks=3).custom_grouping(source, Moody, "moody")
     if chance.random() < 0.7:
-        builder.set_bolt("other", Sink, tasks=2).custom_grouping(source, Moody, "moody")
+        builder.set_bolt(f"{prefix}other", Sink, tasks=2).custom_grouping(source, Moody, "moody")
     if "raw" in streams:
-        builder.set_bolt("raw", Sink, tasks=2).fields_grouping(source, "raw", stream="raw")
+        builder.set_bolt(f"{prefix}raw", Sink, tasks=2).fields_grouping(source, "raw", stream="raw")
         if chance.random() < 0.7:
-            builder.set_bolt("rawer", Sink, tasks=2).custom_grouping(source, Moody, "raw")
+            builder.set_bolt(f"{prefix}rawer", Sink, tasks=2).custom_grouping(source, Moody, "raw")
 
 
 def check(world: World, log: Sequence[Sent], sums: dict[int, int]) -> None:
@@ -285,12 +312,18 @@ def test_a_tree_completes_when_all_of_it_is_sent_and_acked(bolt: Any) -> None:
     each_seed(lambda seed: run_bolt(bolt, seed))
 
 
-def run_bolt(bolt: Any, seed: int) -> None:
-    Here.world = world = World(seed, bolt)
+@pytest.mark.parametrize("bolt", [Tangled, Basic, Arrow])
+def test_a_tree_completes_when_chained_bolts_have_acked_all_of_it(bolt: Any) -> None:
+    each_seed(lambda seed: run_bolt(bolt, seed, is_chained=True))
+
+
+def run_bolt(bolt: Any, seed: int, *, is_chained: bool = False) -> None:
+    Here.world = world = World(seed)
     chance = world.chance
     guarantee = chance.choice(("at_least_once", "exactly_once"))
     sink = Lossy(chance)
-    bench = Bench(topology(bolt, chance, guarantee=guarantee), sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
+    made = topology(bolt, chance, is_chained=is_chained, guarantee=guarantee)
+    bench = Bench(made, sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
     task = bench.bolt("middle")
     sums: dict[int, int] = {}
     trees = [chance.getrandbits(64) for _ in range(300)]
@@ -313,6 +346,7 @@ def run_bolt(bolt: Any, seed: int) -> None:
             while rows:
                 part = rows[: chance.choice((1, 7, 1_000))]
                 task.execute_batch(part)
+                assert task.chain.run(math.inf)
                 rows = rows[len(part) :]
         else:
             assert task.execute(iter(task.read(record)), math.inf)
@@ -346,11 +380,17 @@ class Source(Spout):
             tasks = self.collector.emit(
                 values, message_id=message_id, stream=stream, trace_context=chance.choice(traces[: Here.world.traces])
             )
-            if self.collector.last_root is not None:
-                Here.world.emitted_to([self.collector.last_root], len(tasks))
+            if (root := self.collector.last_root) is not None:
+                Here.world.emitted_to([root], tasks)
+                Here.world.roots[message_id] = root
 
     def ack(self, message_id: Any) -> None:
-        """Is not called."""
+        """Is called by the task itself, for a tree that never left the chain."""
+        root = Here.world.roots[message_id]
+        assert not Here.world.open[root], f"tree {root} is acked, and a chained input of it is open"
+        assert not Here.world.emitted[root], f"tree {root} is acked without an acker, and a tuple of it was sent"
+        assert root not in Here.world.endless, f"tree {root} is acked, and it has failed"
+        Here.world.acked.add(root)
 
 
 @pytest.mark.parametrize("inits_first", [False, True])
@@ -358,8 +398,13 @@ def test_a_message_is_complete_when_all_of_it_is_sent(inits_first: bool) -> None
     each_seed(lambda seed: run_spout(inits_first, seed))
 
 
-def run_spout(inits_first: bool, seed: int) -> None:
-    Here.world = world = World(seed, Source)
+@pytest.mark.parametrize("inits_first", [False, True])
+def test_a_message_is_complete_when_chained_bolts_have_acked_it(inits_first: bool) -> None:
+    each_seed(lambda seed: run_spout(inits_first, seed, is_chained=True))
+
+
+def run_spout(inits_first: bool, seed: int, *, is_chained: bool = False) -> None:
+    Here.world = world = World(seed)
     chance = world.chance
     world.traces = chance.choice((1, 4))
     builder = TopologyBuilder("order", ack_partitions=2, max_spout_pending=10_000)
@@ -367,6 +412,9 @@ def run_spout(inits_first: bool, seed: int) -> None:
     receive(builder, "numbers", {"raw"}, chance)
     if inits_first:
         builder.set_bolt("spark", lambda rows: rows, external=True).shuffle_grouping("numbers")
+    if is_chained:
+        chain(builder, "numbers", {"default", "raw"}, chance)
+        builder.add_hook(Watching)
     sink = Lossy(chance)
     bench = Bench(builder.build(), sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
     task = bench.spout("numbers")
@@ -375,15 +423,18 @@ def run_spout(inits_first: bool, seed: int) -> None:
         if chance.random() < 0.2:
             task.flush()
         elif chance.random() < 0.2:
-            task.tick(bench.clock.advance(0.004))
+            task.tick(bench.clock.advance(chance.choice((0.004, 0.7))))
+    if is_chained:
+        task.close()
     for _ in range(3):
         sink.serve(10_000)
         task.flush()
     sums: dict[int, int] = {}
     check(world, sink.log, sums)
-    failed = set(fails(sink.log))
-    assert world.emitted.keys() <= sums.keys() | failed
-    assert len(sums) > 50
+    failed = set(fails(sink.log)) | world.endless
+    assert world.emitted.keys() <= sums.keys() | failed | world.acked
+    assert not world.acked & sums.keys(), "an acker has to know nothing of these"
+    assert len(sums) + len(world.acked) > 50
     if inits_first:
         begun: set[int] = set()
         for sent in sink.log:

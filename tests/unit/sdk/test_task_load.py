@@ -94,5 +94,5 @@ def test_what_runs_between_calls_is_busy_for_its_part_of_the_concurrency() -> No
     for running, waiting, seconds in ((0, 0, 100.0), (1, 0, 8.0), (4, 0, 3.0), (1, 4, 1.0)):
         bench.clock.advance(seconds)
         adapter._slots, adapter._waiting = [SimpleNamespace(since=math.inf)] * running, waiting
-        task._executor.tick()
+        task.executor._tick()
     assert math.isclose(bench.counters.load(0).busy_seconds, 8.0 / 4 + 3.0 + 1.0)

@@ -243,7 +243,7 @@ def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str
 
 
 @pytest.mark.parametrize("stream", [WORDS, SINGLE], ids=["packs", "single records"])
-@pytest.mark.parametrize("grouping", sorted({*get_args(Grouping)} - {"direct", "custom"}))
+@pytest.mark.parametrize("grouping", sorted({*get_args(Grouping)} - {"direct", "custom", "local"}))
 def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
     rng = random.Random(7)
     lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(400)]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH
+LARGEST_BATCH: Final = 500  # tuples that a `BatchBolt` is given at once, at most
 
 _SLOW_SECONDS: Final = 1.0  # a batch that takes longer is made smaller, unless a tuple takes much longer then
 _FAST_SECONDS: Final = _SLOW_SECONDS / 4

@@ -1,0 +1,234 @@
+"""Outcomes in a task with chained bolts: acks and fails are noted, and settled when the task flushes.
+
+An input of the task is done when it and all chained inputs that go back to it are acked. Which are open is counted for
+each input (`InputBatch.count_open`), for those only that are not settled yet when the task flushes: what chained bolts
+ack at once is never counted.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
+from spout_sdk.bolts.arrow_collector import ArrowInput
+from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.errors import TupleAlreadyDoneError
+from tuple_tree.anchors import Rows
+from tuple_tree.chained_batch import ChainedBatch
+
+
+class Noted(NamedTuple):
+    """Tuples of a record that were acked or failed: their indices."""
+
+    pack: InputPack
+    rows: Sequence[int] | Rows
+
+    @property
+    def indices(self) -> Rows:
+        return np.asarray(self.rows, np.intp)
+
+
+class NotedOutcomes(Outcomes):
+    """Outcomes of inputs, which are noted until `settle`."""
+
+    _noted: list[Noted]
+
+    def ack(self, tuple_: Tuple) -> None:
+        pack, index = tuple_.pack, tuple_.index
+        if pack.settled[index]:
+            raise pack.already_done("ack")
+        if self._unwritten and self._ack_waits(tuple_):
+            return
+        if pack.offset == NO_OFFSET:
+            return
+        pack.settled[index] = ACKED
+        self._note(pack, index)
+        self._counters.acked += 1
+        if self._timed and tuple_ in self._timed:
+            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
+        if self._hooks:
+            self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
+
+    def ack_together(self, tuples: Sequence[Tuple]) -> None:
+        pack = tuples[0].pack if tuples else None
+        if pack is None or self._unwritten or pack.offset == NO_OFFSET:
+            for tuple_ in tuples:
+                self.ack(tuple_)
+            return
+        first, behind = tuples[0].index, tuples[-1].index + 1
+        rows: Sequence[int] = range(first, behind)
+        if len(rows) == len(tuples):
+            pack.settled[first:behind] = bytes([ACKED]) * len(tuples)
+        else:
+            rows = [tuple_.index for tuple_ in tuples]
+            for row in rows:
+                pack.settled[row] = ACKED
+        self._noted.append(Noted(pack, rows))
+        self._counters.acked += len(tuples)
+        for tuple_ in tuples if self._hooks else ():
+            self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
+
+    def ack_rows(self, input_: ArrowInput, rows: Rows) -> None:
+        input_.settle(rows, ACKED)
+        self._noted.append(Noted(input_.pack, input_.indices[rows]))
+        self._counters.acked += len(rows)
+
+    def too_late(self, action: str, tuple_: Tuple) -> TupleAlreadyDoneError:
+        if not tuple_.settled:
+            return super().too_late(action, tuple_)
+        error = tuple_.pack.already_done(action)
+        self._fail_trees(tuple_, f"{self._component}: {error}")
+        return error
+
+    @property
+    def has_noted(self) -> bool:
+        """Whether anything waits for `settle`."""
+        return bool(self._noted)
+
+    def settle(self) -> None:
+        """Settles what was noted; called when nothing is on its way to a chained bolt."""
+        raise NotImplementedError
+
+    def _note(self, pack: InputPack, index: int) -> None:
+        noted = self._noted
+        if noted and noted[-1].pack is pack and noted[-1].rows.__class__ is list:
+            noted[-1].rows.append(index)
+        else:
+            noted.append(Noted(pack, [index]))
+
+    def _fail_trees(self, tuple_: Tuple, message: str) -> None:
+        """Fails the trees of a tuple; an edge that no tuple carries keeps each from completing before."""
+        pack = tuple_.pack
+        self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+        for root in tuple_.roots:
+            self._outbox.fail(root, message)
+
+    def _settle(self, tuple_: Tuple) -> None:
+        if not tuple_.settled:
+            tuple_.pack.settled[tuple_.index] = FAILED
+            self._note(tuple_.pack, tuple_.index)
+
+
+class HeadOutcomes(NotedOutcomes):
+    """Outcomes of the inputs of a task that has chained bolts: they wait for those."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._noted: list[Noted] = []
+
+    def settle(self) -> None:
+        noted, self._noted = self._noted, []
+        for each in noted:
+            pack, rows = each
+            waiting = _waiting(each)
+            if waiting is not None:
+                indices = each.indices
+                self._noted.append(Noted(pack, indices[waiting]))
+                rows = indices[~waiting]
+                if not len(rows):
+                    continue
+            self._done(pack, rows)
+
+    def _done(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        """No chained input that goes back to these tuples is open."""
+        if pack.batch.is_tracked:
+            self._acked_places(pack, rows)
+        if isinstance(rows, range):
+            pack.settled[rows.start : rows.stop] = bytes([DONE]) * len(rows)
+        else:
+            np.frombuffer(pack.settled, np.uint8)[rows] = DONE
+        self._close(pack, len(rows))
+
+    def _acked_places(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        """Notes the places of those that were acked, for the next flush; the trees of others have failed."""
+        states = np.frombuffer(pack.settled, np.uint8)[np.asarray(rows, np.intp)]
+        is_acked = states == ACKED
+        if isinstance(rows, range) and pack.starts is None and is_acked.all():
+            self._acked.add_range(pack.batch, range(pack.first + rows.start, pack.first + rows.stop))
+            return
+        places = [place for row in np.asarray(rows, np.intp)[is_acked].tolist() for place in pack.places(row)]
+        self._acked.add_all(pack.batch, places)
+
+
+class ChainedOutcomes(NotedOutcomes):
+    """Outcomes of the inputs of a chained bolt: they count at the head inputs, as long as they are open."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._noted: list[Noted] = []
+        self._new: list[InputPack] = []
+
+    def opened(self, pack: InputPack) -> None:
+        """Tuples were handed over."""
+        self._new.append(pack)
+        self._inputs.start(pack.offset)
+        self._inputs.open(pack)
+
+    def settle(self) -> None:
+        noted, self._noted = self._noted, []
+        ended = []
+        for each in noted:
+            pack, rows = each
+            if isinstance(pack.batch, ChainedBatch) and pack.batch.is_counted:
+                pack.batch.count_open(_places(pack, each.indices), -1)
+            np.frombuffer(pack.settled, np.uint8)[each.indices] = DONE
+            pack.left -= len(rows)
+            if not pack.left:
+                ended.append(pack)
+        if ended:
+            self._inputs.settle(ended)
+        new, self._new = self._new, []
+        for pack in new:
+            if pack.left and isinstance(pack.batch, ChainedBatch):
+                is_open = np.frombuffer(pack.settled, np.uint8) != DONE
+                pack.batch.count_open(_places(pack, np.flatnonzero(is_open)), 1)
+                pack.batch.is_counted = True
+
+    def expire(self, packs: Sequence[InputPack]) -> None:
+        """Records were open for longer than any tree: their trees must not complete any more."""
+        for pack in packs:
+            for index in np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0).tolist():
+                self._outbox.keep_open((pack.batch, place) for place in pack.places(index))
+                pack.settled[index] = FAILED
+                self._note(pack, index)
+
+    def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
+        if tuple_.offset != NO_OFFSET and not self.is_done(tuple_):
+            # Its head input will be acked, as soon as nothing of it is open.
+            pack = tuple_.pack
+            self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+        super().fail(tuple_, message)
+
+    def write(self, tuple_: Tuple, *record: object) -> None:
+        written = self.written
+        super().write(tuple_, *record)  # type: ignore[arg-type]
+        pack = tuple_.pack
+        if not self._inputs.has_no_effects and pack.batch.is_tracked:
+            # An effect of its head input, not of all that are open.
+            self.written = written
+            pack.batch.note_effects(pack.places(tuple_.index))
+
+
+def _places(pack: InputPack, indices: Rows) -> Rows:
+    """The places in its batch of tuples of a record that is tracked."""
+    if pack.starts is None:
+        return indices + pack.first
+    places: Rows = pack.first + np.concatenate(
+        [np.arange(pack.starts[index], pack.starts[index + 1]) for index in indices.tolist()] or [indices[:0]]
+    )
+    return places
+
+
+def _waiting(noted: Noted) -> NDArray[np.bool_] | None:
+    """Which of the tuples have a chained input that goes back to them and is open; None if none has."""
+    pack = noted.pack
+    if not pack.batch.is_tracked:
+        return None
+    indices = noted.indices
+    is_open = pack.batch.has_open(_places(pack, indices))
+    if is_open is None or pack.starts is None:
+        return is_open
+    counts = np.diff(pack.starts)[indices]
+    return np.bincount(np.repeat(np.arange(len(indices)), counts)[is_open], minlength=len(indices)) > 0

@@ -1,0 +1,101 @@
+"""The trees of a spout with chained bolts: those that never leave their chain need no acker."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spout_sdk.records import Clock
+from tuple_tree.ids import IdColumn
+from tuple_tree.input_batch import InputBatch, PlacedRuns
+
+HELD_SECONDS: Final = 1.0
+"""A tree whose chain has not ended after this time is begun at the acker, whose time-out applies from then on."""
+
+_Placed = tuple[InputBatch, NDArray[np.intp]]
+
+
+class ChainedTrees:
+    """Trees whose inits are not sent yet, and those with an edge of the spout's own.
+
+    A tree whose chain has ended, and of which nothing was sent, is acked by the spout's task itself: `take_ended`. Of
+    others the init has the edges of all that was sent. While a chain is open, the init of its tree waits, unless a
+    tuple has left it or a second has passed; then it has an edge of its own, too, which is acked when the chain ends.
+
+    Args:
+        acked: where places are noted whose acks are sent with the same flush.
+        next_id: returns random ids, as edges.
+        clock: that of the task.
+    """
+
+    def __init__(self, acked: PlacedRuns, next_id: Callable[[], int], clock: Clock) -> None:
+        self._acked = acked
+        self._next_id = next_id
+        self._clock = clock
+        self._held: list[tuple[float, _Placed]] = []
+        self._open: list[_Placed] = []  # with an edge of their own
+        self._ended: list[IdColumn] = []
+
+    @property
+    def are_due(self) -> bool:
+        """Whether a flush has to look at the trees that wait for their chains, or some have ended."""
+        return bool(self._held or self._open or self._ended)
+
+    def open_roots(self) -> list[int]:
+        """The roots of trees that the acker knows, whose chain is open."""
+        return [root for batch, places in self._open for root in batch.roots[places].tolist()]
+
+    def inits(self, begun: Sequence[_Placed]) -> list[tuple[IdColumn, IdColumn]]:
+        """The roots and vals of the inits to be sent now; called when the edges of all that was emitted have joined.
+
+        Args:
+            begun: the trees that begin.
+        """
+        now = self._clock()
+        held, self._held = [*self._held, *((now, each) for each in begun)], []
+        inits: list[tuple[IdColumn, IdColumn]] = []
+        for since, (batch, places) in held:
+            is_open, has_left = batch.has_open(places), batch.children(places) != 0
+            if is_open is None:
+                self._end(batch, places[~has_left])
+                self._begin(batch, places[has_left], inits)
+                continue
+            self._end(batch, places[~(is_open | has_left)])
+            self._begin(batch, places[~is_open & has_left], inits)
+            begins = is_open & (has_left | (now - since >= HELD_SECONDS))
+            self._begin_open(batch, places[begins], inits)
+            if len(rest := places[is_open & ~begins]):
+                self._held.append((since, (batch, rest)))
+        still_open, self._open = self._open, []
+        for batch, places in still_open:
+            is_open = batch.has_open(places)
+            if is_open is None:
+                self._acked.add_all(batch, places)
+                continue
+            self._acked.add_all(batch, places[~is_open])
+            self._open.append((batch, places[is_open]))
+        return inits
+
+    def take_ended(self) -> IdColumn:
+        """The roots of trees that have ended without an acker, since the last call."""
+        ended, self._ended = self._ended, []
+        return np.concatenate(ended) if ended else np.empty(0, np.uint64)
+
+    def _end(self, batch: InputBatch, places: NDArray[np.intp]) -> None:
+        if len(places):
+            self._ended.append(batch.roots[places])
+
+    @staticmethod
+    def _begin(batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
+        if len(places):
+            inits.append((batch.roots[places], batch.vals(places)))
+
+    def _begin_open(self, batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
+        """Begins trees whose chain is open, as if the spout had sent each to itself, and acked it at the end."""
+        if not len(places):
+            return
+        batch.set_edges(places, np.array([self._next_id() for _ in places], np.uint64))
+        self._begin(batch, places, inits)
+        batch.part_children(places)
+        self._open.append((batch, places))

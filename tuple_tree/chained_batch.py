@@ -1,0 +1,83 @@
+"""Batches of the inputs of chained bolts: rows that were handed over in a task, instead of being sent.
+
+A chained input has no edge. What is emitted for it joins the *head input* that it goes back to: the input that the task
+has read, or the tree that its spout begins. That is done when no chained input that goes back to it is open.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuple_tree.anchors import Rows
+from tuple_tree.identities import IdentityColumns
+from tuple_tree.ids import IdColumn
+from tuple_tree.input_batch import InputBatch, Places, as_column
+
+_ALL: Final = slice(None)
+
+
+class ChainedBatch(InputBatch):
+    """The anchors of chained inputs that were handed over together.
+
+    Args:
+        runs: batch and places of the inputs that they were emitted for, in order: a place for each anchor.
+        trace_context: as of an `InputBatch`.
+        identities: of each place, with the paths at the bolt that receives them; None if it needs none.
+
+    Attributes:
+        is_counted: whether those that are open are counted at their head inputs.
+    """
+
+    __slots__ = ("_at", "_heads", "_which", "is_counted")
+
+    def __init__(
+        self,
+        runs: Sequence[tuple[InputBatch, NDArray[np.intp]]],
+        trace_context: Any = (),
+        identities: IdentityColumns | None = None,
+    ) -> None:
+        super().__init__(trace_context, is_identified=identities is not None)
+        roots = np.concatenate([batch.roots[places] for batch, places in runs])
+        self.add(roots, np.zeros(len(roots), np.uint64), identities)
+        self.is_counted = False
+        numbers: dict[InputBatch, int] = {}  # of the heads, in order
+        self._at = np.empty(len(roots), np.intp)
+        which = np.zeros(len(roots), np.intp)
+        begin = 0
+        for batch, places in runs:
+            end = begin + len(places)
+            for head, at, rows in _at_heads(batch, places):
+                which[begin:end][rows] = numbers.setdefault(head, len(numbers))
+                self._at[begin:end][rows] = at
+            begin = end
+        self._heads = [*numbers]
+        self._which = None if len(numbers) == 1 else which  # of the heads, for each place; None if there is one
+
+    def join(self, places: Places, edges: IdColumn) -> None:
+        """Children are anchored to places: their edges are those of children of the head inputs."""
+        for head, at, rows in _at_heads(self, as_column(places)):
+            head.join(at, edges[rows])
+
+    def count_open(self, places: Places, change: int) -> None:
+        """Counts chained inputs at their head inputs."""
+        for head, at, _ in _at_heads(self, as_column(places)):
+            head.count_open(at, change)
+
+    def note_effects(self, places: Places) -> None:
+        """Notes that something was written for inputs."""
+        for head, at, _ in _at_heads(self, as_column(places)):
+            head.note_effects(at)
+
+
+def _at_heads(batch: InputBatch, places: NDArray[np.intp]) -> list[tuple[InputBatch, NDArray[np.intp], Rows | slice]]:
+    """The head inputs of places of a batch: their batch and places, and which of the given places these are of."""
+    if not isinstance(batch, ChainedBatch):
+        return [(batch, places, _ALL)]
+    at = batch._at[places]
+    if batch._which is None:
+        return [(batch._heads[0], at, _ALL)]
+    which = batch._which[places]
+    rows = [(head, np.flatnonzero(which == number)) for number, head in enumerate(batch._heads)]
+    return [(head, at[of], of) for head, of in rows if len(of)]
