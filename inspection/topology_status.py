@@ -125,21 +125,24 @@ class TopologyStatus:
     @property
     def waiting(self) -> int | None:
         """The lag of the inboxes of bolts; that of external ones only if their groups have committed."""
-        return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.bolts})
+        return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.inboxes})
 
     def of_component(self, name: str) -> tuple[int | None, int | None]:
-        """The processes of a component, and its lag; None for what is not known."""
+        """The processes of a component, and its lag; None for what is not known.
+
+        A chained bolt has the processes of its head, and no lag.
+        """
         topology = self.manifest.topology
         lag = self._lag({tuples_topic(topology, name), notices_topic(topology, name)})
-        return self.members.get(component_group(topology, name)), lag
+        return self.members.get(component_group(topology, self.manifest.head(name).name)), lag
 
     def _lag(self, topics: set[str]) -> int | None:
         return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
 
 
-# Bolt, `KafkaSpout` → the lag of its group, None where that may not be read, and for an external bolt without commits;
-# the begin and the end of the dead letters, None without their topic; bolt → task → its lag; and, like the first, the
-# offsets behind the committed ones that are done.
+# Bolt with an inbox, `KafkaSpout` → the lag of its group, None where that may not be read, and for an external bolt
+# without commits; the begin and the end of the dead letters, None without their topic; bolt → task → its lag; and, like
+# the first, the offsets behind the committed ones that are done.
 Waiting = tuple[dict[str, int | None], tuple[int, int] | None, dict[str, dict[int, int | None]], dict[str, int]]
 
 
@@ -245,8 +248,8 @@ class ClusterStatus:
         """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
         existing, topology = self.catalogue.topics(), manifest.topology
         (status,) = self.of([manifest], existing, with_members=False)
-        inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.bolts}
-        lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.bolts}
+        inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.inboxes}
+        lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.inboxes}
         done = {inboxes[topic.name]: topic.done_behind for topic in status.topics if topic.name in inboxes}
         for spout, topics in sources.items():
             read = [(topic, number) for topic in topics for number in range(existing.get(topic, 0))]
@@ -342,7 +345,7 @@ def _own_topics(manifest: Manifest) -> dict[str, tuple[int, str | None]]:
     """Topic → its partitions, and the consumer group that reads it."""
     topology = manifest.topology
     readers = {acks_topic(topology): acker_group(topology)} if manifest.acking else {}
-    for component in manifest.components:
+    for component in manifest.heads:
         topic = notices_topic if component.kind == "spout" else tuples_topic
         readers[topic(topology, component.name)] = component_group(topology, component.name)
     specs = [spec for spec in topic_specs(manifest) if spec.name != TOPOLOGIES_TOPIC]

@@ -77,6 +77,7 @@ class Role:
     permissions: tuple[Permission, ...]
     is_component: bool = False  # whether it is a spout or a bolt; one may be called `operator`
     note: str = ""  # what cannot be known from the topology
+    chained: tuple[str, ...] = ()  # the bolts that run in the tasks of the component, as this role
 
     @property
     def needed_topics(self) -> dict[str, Operations]:
@@ -94,14 +95,14 @@ def roles(
 ) -> list[Role]:
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
-    Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Brokers before 2.8 want
-    a permission of its own for idempotent producers.
+    Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Chained bolts have
+    no role of their own. Brokers before 2.8 want a permission of its own for idempotent producers.
     """
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
     producers += [
-        component_role(manifest, each.name, reads.get(each.name), writes.get(each.name), reads)
-        for each in manifest.components
+        component_role(manifest, each.name, reads.get(each.name), targets_of(manifest, each.name, writes), reads)
+        for each in manifest.heads
     ]
     if before_2_8:
         idempotent = Permission("cluster", CLUSTER, (Operation.IDEMPOTENT_WRITE,))
@@ -161,15 +162,22 @@ def component_role(
     manifest: Manifest,
     name: str,
     source: Source = None,
-    target: str | None = None,
+    targets: Sequence[str] = (),
     upstream: Mapping[str, Source] = MappingProxyType({}),
 ) -> Role:
-    """The role of a component, by the topics that it reads and writes beside the topology's, if any.
+    """The role of a component and of the bolts that are chained to it, which run in its processes.
 
-    `upstream` are the topics of spouts: a bolt with a state reads how far those upstream of it have committed.
+    Args:
+        manifest: of the topology.
+        name: of the component, which is not chained itself.
+        source: the topics that it reads beside the topology's, if any.
+        targets: those that it and its chained bolts write to beside the topology's, as `targets_of` returns them.
+        upstream: the topics of spouts: a bolt with a state reads how far those upstream of it have committed.
     """
     sources = _names(source)
     component, topology = manifest.component(name), manifest.topology
+    chained = tuple(bolt.name for bolt in manifest.chained_to(name))
+    emitters = (name, *chained)
     is_spout = isinstance(component, SpoutManifest)
     note = ""
     uses: defaultdict[str, list[Operation]] = defaultdict(list)
@@ -179,8 +187,8 @@ def component_role(
         uses[notices_topic(topology, name)] += _READS
     if manifest.acking:
         uses[acks_topic(topology)] += _WRITES
-    for receiver in manifest.bolts:
-        if any(subscription.source == name for subscription in receiver.subscriptions):
+    for receiver in manifest.inboxes:
+        if any(subscription.source in emitters for subscription in receiver.subscriptions):
             uses[tuples_topic(topology, receiver.name)] += _WRITES
     uses[dead_letters_topic(topology)] += _WRITES
     if (state := getattr(component, "state", None)) is not None:
@@ -197,10 +205,10 @@ def component_role(
         uses[TOPOLOGIES_TOPIC] += _READS
     for topic in sources:
         uses[topic] += _READS
-    if target is not None:
-        uses[target] += _WRITES
+    for topic in targets:
+        uses[topic] += _WRITES
     permissions = [Permission("topic", topic, tuple(dict.fromkeys(each))) for topic, each in uses.items()]
-    shuffles = bool(manifest.shuffled_to(name)) and not component.external
+    shuffles = any(manifest.shuffled_to(each) for each in emitters) and not component.external
     permissions.append(_stats(topology, *(_READS if shuffles else ())))
     permissions.append(Permission("group", component_group(topology, name), _READS))
     if getattr(component, "state", None) is not None or getattr(component, "recognises_replays", False):
@@ -212,7 +220,15 @@ def component_role(
         # Each of its processes has an id of its own.
         permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))
     title = f"{'external ' if component.external else ''}{component.kind} {name}"
-    return Role(name, title, tuple(permissions), is_component=True, note=note)
+    if chained:
+        title += f", to which {', '.join(chained)} {'is' if len(chained) == 1 else 'are'} chained"
+    return Role(name, title, tuple(permissions), is_component=True, note=note, chained=chained)
+
+
+def targets_of(manifest: Manifest, name: str, targets: Mapping[str, str]) -> tuple[str, ...]:
+    """The topics that a component and the bolts chained to it write to, of those of all `KafkaBolt`s by component."""
+    names = (name, *(bolt.name for bolt in manifest.chained_to(name)))
+    return tuple(dict.fromkeys(targets[each] for each in names if each in targets))
 
 
 def _names(source: Source) -> tuple[str, ...]:

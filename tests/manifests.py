@@ -25,6 +25,12 @@ def bolt(name: str, *sources: str, **settings: Any) -> BoltManifest:
     return BoltManifest(name=name, subscriptions=tuple(received), **settings)
 
 
+def chained(name: str, source: str, **settings: Any) -> BoltManifest:
+    """A bolt that is chained to a component, which has as many tasks."""
+    subscription = Subscription(source=source, stream="default", grouping="local")
+    return BoltManifest(name=name, subscriptions=(subscription,), **settings)
+
+
 def counting(
     name: str,
     source: str,

@@ -282,6 +282,11 @@ class Manifest(_Frozen):
         return tuple(bolt for bolt in self.bolts if not bolt.is_chained)
 
     @property
+    def has_chained_spouts(self) -> bool:
+        """Whether bolts are chained to a spout: trees that do not leave its tasks need no acker."""
+        return any(self.chained_to(spout.name) for spout in self.spouts)
+
+    @property
     def reset_seconds(self) -> float:
         """How often the clocks of trees whose tuples are held are restarted: a third of the least message timeout."""
         least_ms = min((spout.timeout_ms for spout in self.spouts), default=DEFAULT_TIMEOUT_MS)

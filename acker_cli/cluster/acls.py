@@ -42,7 +42,10 @@ class Principals:
 def chosen_roles(roles: Sequence[Role], names: Sequence[str]) -> list[Role]:
     """The roles of these names, or all if there are none."""
     known = {role.name for role in roles}
+    heads = {bolt: role.name for role in roles for bolt in role.chained}
     for name in names:
+        if name in heads and name not in known:
+            raise SettingsError(f"{name!r} is chained, and runs as {heads[name]!r}: give --role {heads[name]}")
         if name not in known:
             raise SettingsError(f"there is no role {name!r}: the topology has {', '.join(sorted(known))}")
     return [role for role in roles if not names or role.name in names]

@@ -29,6 +29,7 @@ def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
         old_state = states.get(bolt.name, bolt.state)
         if old_state != bolt.state:
             changes.append(f"the state of {bolt.name!r} is {_state(bolt.state)}, and was {_state(old_state)}")
+    changes += _changed_chains(published, manifest)
     before = {(each.name, stream.name): stream for each in published.components for stream in each.streams}
     for component in manifest.components:
         for stream in component.streams:
@@ -37,6 +38,19 @@ def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
                 changes.append(
                     f"stream {stream.name!r} of {component.name!r} has {_shown(stream)}, and had {_shown(old)}"
                 )
+    return changes
+
+
+def _changed_chains(published: Manifest, manifest: Manifest) -> list[str]:
+    """Bolts that have an inbox in one of the manifests, and none in the other: tuples would wait in it unread."""
+    heads = {bolt.name: published.head(bolt.name).name for bolt in published.bolts}
+    changes = []
+    for bolt in manifest.bolts:
+        head, was = manifest.head(bolt.name).name, heads.get(bolt.name)
+        if was is not None and bolt.is_chained and was == bolt.name:
+            changes.append(f"{bolt.name!r} is chained to {head!r}, and had an inbox")
+        elif was is not None and not bolt.is_chained and was != bolt.name:
+            changes.append(f"{bolt.name!r} has an inbox, and was chained to {was!r}")
     return changes
 
 
@@ -77,7 +91,8 @@ def check_publishable(kafka: KafkaSettings, catalogue: Catalogue, manifest: Mani
         )
     logger.warning(
         "the manifest of %s changes: %s. Tuples from before that are still in an inbox become dead letters "
-        "(bad-payload), and processes with the earlier code must not run any more; see %s",
+        "(bad-payload), or are not read any more where their bolt is chained now, and processes with the earlier code "
+        "must not run any more; see %s",
         topology,
         what,
         _HOW_TO,

@@ -42,7 +42,7 @@ class Remains:
 def remains_of(topology: str, manifests: Mapping[str, Manifest | ManifestError], existing: Collection[str]) -> Remains:
     """Finds what of a topology is left, by its manifest if there is one, and by names of the existing topics."""
     manifest = manifests.get(topology)
-    components = {part.name for part in manifest.components} if isinstance(manifest, Manifest) else set()
+    components = {part.name for part in manifest.heads} if isinstance(manifest, Manifest) else set()
     own = (acks_topic(topology), dead_letters_topic(topology), stats_topic(topology))
     topics = [name for name in own if name in existing]
     for name in sorted(existing):

@@ -219,7 +219,7 @@ def _print_status(
     components = [
         (
             component.name,
-            f"external {component.kind}" if component.external else component.kind,
+            _kind(manifest, component),
             str(component.tasks),
             *map(_known, status.of_component(component.name)),
             "\n".join(_received(component)) or "-",
@@ -257,7 +257,13 @@ def _as_json(
         "manifest": manifest.model_dump(mode="json"),
         "ackers": status.ackers,
         "components": [
-            {"name": component.name, "members": members, "waiting": lag, "state": states.get(component.name)}
+            {
+                "name": component.name,
+                "head": manifest.head(component.name).name,
+                "members": members,
+                "waiting": lag,
+                "state": states.get(component.name),
+            }
             for component in manifest.components
             for members, lag in [status.of_component(component.name)]
         ],
@@ -289,6 +295,12 @@ def _to_be_deleted(remains: "Remains", *, keep_topics: bool) -> Iterator[str]:
         yield f"  group  {group}"
     for topic in remains.topics:
         yield f"  topic  {topic}, with all that is in it"
+
+
+def _kind(manifest: "Manifest", component: "Component") -> str:
+    if (head := manifest.head(component.name).name) != component.name:
+        return f"{component.kind} in {head}"
+    return f"external {component.kind}" if component.external else component.kind
 
 
 def _received(component: "Component") -> Iterator[str]:

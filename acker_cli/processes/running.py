@@ -66,7 +66,7 @@ class RunPlan:
     def start_early(self) -> None:
         """Starts the processes of `TopologyProcesses`, which import what they need while a broker starts."""
         start_early(ARGUMENTS, self.ackers)
-        for component in self.topology.manifest.components:
+        for component in self.topology.manifest.heads:
             if not component.external:
                 start_component_early(self.reference, component.name, self.processes.get(component.name, 1))
 
@@ -77,6 +77,10 @@ class RunPlan:
         """The plan of a command line; an error if it does not fit the topology."""
         if component is not None:
             topology.factory(component)
+            if head := _head_of(topology.manifest, component):
+                raise SettingsError(
+                    f"--component {component} is chained, and runs in the tasks of {head}: give --component {head}"
+                )
             if processes:
                 raise SettingsError("--component runs in this process: remove --processes, or run it several times")
         if ackers and not topology.manifest.acking:
@@ -89,6 +93,11 @@ class RunPlan:
             if name not in tasks:
                 raise SettingsError(
                     f"--processes names {name!r}, which is no component: {topology.name} has {', '.join(tasks)}"
+                )
+            if head := _head_of(topology.manifest, name):
+                raise SettingsError(
+                    f"--processes {name}={count} names a chained bolt, which runs in the processes of {head}: give "
+                    f"--processes {head}={count}"
                 )
             if not 1 <= count <= tasks[name]:
                 raise SettingsError(
@@ -103,6 +112,12 @@ def _process_count(given: str) -> tuple[str, int]:
     if not (name and count.isdigit()):
         raise SettingsError(f"--processes takes NAME=N, such as --processes split=2, not {given!r}")
     return name, int(count)
+
+
+def _head_of(manifest: Manifest, component: str) -> str:
+    """The component in whose tasks a chained bolt runs; empty for one that is not chained."""
+    head = manifest.head(component).name
+    return "" if head == component else head
 
 
 def check_cluster(kafka: KafkaSettings, manifest: Manifest, component: str | None = None) -> None:
@@ -213,19 +228,20 @@ def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: 
 
 
 def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:
-    """Runs one component in this process until a signal stops it, and raises `Interrupted` then."""
+    """Runs one component with its chained bolts in this process until a signal; raises `Interrupted` then."""
     assert plan.component is not None  # noqa: S101 - for the type checker
     manifest = plan.topology.manifest
     loop = Loop(plan.component)
     ackers = AckerPool(manifest.topology, kafka, plan.ackers, settings.worker.model_dump(), settings.log_level)
     snapshots = _Snapshots(manifest, ackers)
-    latest = {plan.component: Stats(plan.component)}
+    names = (plan.component, *(bolt.name for bolt in manifest.chained_to(plan.component)))
+    latest = {name: Stats(name) for name in names}
 
     def on_stats(stats: Stats) -> None:
         nonlocal latest
         loop.turned()
         ackers.check()
-        latest = {stats.component: stats}
+        latest = {**latest, stats.component: stats}
         view.show(snapshots.of(latest))
 
     with _metrics_served(plan, settings, lambda: latest, loop.heartbeat_ages, ackers), ackers:
@@ -270,6 +286,7 @@ def warned_without_ackers(
     away meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.
     """
     group = acker_group(manifest.topology)
+    but_for = ", but for those that do not leave the chain of their spout" if manifest.has_chained_spouts else ""
 
     def look() -> None:
         try:
@@ -280,9 +297,9 @@ def warned_without_ackers(
         if members == 0 and not timer.finished.is_set():  # which it is if it was cancelled meanwhile
             logger.warning(
                 "no acker worker is running for topology %s (consumer group %s has no members): its trees are neither "
-                "acked nor failed until there is one. Start one: acker worker --topology %s, or add --ackers 1 to "
+                "acked nor failed until there is one%s. Start one: acker worker --topology %s, or add --ackers 1 to "
                 "acker run",
-                *(manifest.topology, group, manifest.topology),
+                *(manifest.topology, group, but_for, manifest.topology),
             )
 
     timer = threading.Timer(after_s, look)

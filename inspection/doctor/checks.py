@@ -9,7 +9,7 @@ from typing import Final
 from inspection.doctor.facts import Backlog, Check, ComponentReport, Facts, Finding, Severity, TopologyFacts, timeout_s
 from inspection.doctor.state_checks import check_identities, check_restores
 from inspection.doctor.topic_checks import OF_TOPICS, check_single_copies
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Component, Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 from tuple_tree.timing import EXECUTING
 
@@ -124,27 +124,30 @@ def check_idle(facts: TopologyFacts) -> Iterator[Finding]:
 def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
     """There is an acker worker if there are spouts or bolts."""
     topology, group = facts.manifest.topology, acker_group(facts.manifest.topology)
+    no_tree = "no tree completes"
+    if facts.manifest.has_chained_spouts:
+        no_tree = "no tree completes that leaves the chain of its spout"
     if not facts.manifest.acking or facts.members.get(group) != 0:
         return
     remedy = f"Start one: acker worker, or acker worker --topology {topology}."
     if _is_running(facts):
         yield Check("ackers", topology).problem(
-            f"Topology {topology} has running spouts or bolts, but no acker worker: no tree completes, and spouts "
-            "stop at max_spout_pending.",
+            f"Topology {topology} has running spouts or bolts, but no acker worker: {no_tree}, and spouts stop at "
+            "max_spout_pending.",
             remedy,
         )
     elif any(component.external for component in facts.manifest.components):
         yield Check("ackers", topology).warning(
-            f"Topology {topology} has no acker worker: if its Spark jobs run, which the doctor cannot check, no tree "
-            "completes.",
+            f"Topology {topology} has no acker worker: if its Spark jobs run, which the doctor cannot check, "
+            f"{no_tree}.",
             remedy,
         )
 
 
 def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
-    """Every component has a process, if the topology runs at all."""
+    """Every component has a process, if the topology runs at all; chained bolts have those of their head."""
     manifest = facts.manifest
-    for component in manifest.components:
+    for component in manifest.heads:
         group = component_group(manifest.topology, component.name)
         # External components, such as Spark jobs, join no group.
         if component.external or group not in facts.members:
@@ -157,24 +160,25 @@ def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
             )
         elif members == 0 and _is_running(facts) and not facts.reports.get(component.name, _NOTHING).executes_since:
             waiting = sum(each.after for each in facts.backlogs if each.group == group and each.is_waiting)
+            runs = _with_chained(manifest, component)
             yield Check("groups", group).problem(
-                f"Group {group} has no members: no process runs {component.kind} {component.name}, while others of "
-                f"the topology run; lag {waiting:,} records.",
+                f"Group {group} has no members: no process runs {runs}, while others of the topology run; lag "
+                f"{waiting:,} records.",
                 f"Start it: acker run MODULE:TOPOLOGY --component {component.name}.",
             )
 
 
 def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
-    """Bolts ack or fail their inputs within a message timeout."""
-    for bolt in facts.manifest.bolts:
+    """Bolts ack or fail their inputs within a message timeout; chained bolts report none of their own."""
+    for bolt in facts.manifest.inboxes:
         if (found := _forgotten(facts, bolt.name)) is not None:
             place, seconds = found
+            topology = facts.manifest.topology
             inbox, _, offset = place.rpartition(" offset ")
             task = inbox.rpartition("[")[2].removesuffix("]")
-            topology = facts.manifest.topology
             yield Check("inputs", bolt.name).warning(
-                f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. The offset of its group "
-                "stays there; what is done behind it is in the metadata of the commit.",
+                f"{_begin(facts.manifest, bolt)} has neither acked nor failed {place} for {seconds:,.0f} s. The offset of "
+                "its group stays there; what is done behind it is in the metadata of the commit.",
                 "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
                 "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "
                 f"--tuple {bolt.name}/{task}@{offset} --topology {topology}.",
@@ -193,6 +197,18 @@ def check_held(facts: TopologyFacts) -> Iterator[Finding]:
         )
 
 
+def _with_chained(manifest: Manifest, head: Component) -> str:
+    """A component and the bolts that run in its tasks, as a part of a sentence."""
+    chained = [bolt.name for bolt in manifest.chained_to(head.name)]
+    named = f"{head.kind} {head.name}"
+    return f"{named} with {', '.join(chained)}, chained to it" if chained else named
+
+
+def _begin(manifest: Manifest, head: Component) -> str:
+    words = _with_chained(manifest, head)
+    return words[0].upper() + words[1:]
+
+
 def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
     """The oldest open input of a bolt, if it is open for longer than a message timeout."""
     report = facts.reports.get(bolt, _NOTHING)
@@ -204,13 +220,13 @@ def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
 
 def check_executes(facts: TopologyFacts) -> Iterator[Finding]:
     """No call of `execute` takes longer than a message timeout."""
-    for bolt in facts.manifest.bolts:
-        report = facts.reports.get(bolt.name, _NOTHING)
-        if report.executes_since > timeout_s(facts.manifest, bolt.name):
+    for head in facts.manifest.heads:
+        report = facts.reports.get(head.name, _NOTHING)
+        if report.executes_since > timeout_s(facts.manifest, head.name):
             where = report.stalled_by.removeprefix(EXECUTING).lstrip(", ")
-            yield Check("execute", bolt.name).problem(
-                f"Bolt {bolt.name}: one execute has been running for {report.executes_since:,.0f} s, {where}. Its "
-                "process executes nothing else, and the trees that wait for it fail at max_tree_age.",
+            yield Check("execute", head.name).problem(
+                f"{_begin(facts.manifest, head)}: one execute has been running for {report.executes_since:,.0f} s, {where}. "
+                "Its process executes nothing else, and the trees that wait for it fail at max_tree_age.",
                 "See what it waits for: py-spy dump --pid PID on its host, and its log. It ends by itself at "
                 "max.poll.interval.ms. Emit smaller pieces of work, wait in an AsyncBolt, or raise message_timeout.",
             )
@@ -241,7 +257,7 @@ def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
     manifest = facts.manifest
     spouts = {component_group(manifest.topology, spout.name) for spout in manifest.spouts}
     explained = {
-        component_group(manifest.topology, bolt.name)
+        component_group(manifest.topology, manifest.head(bolt.name).name)
         for bolt in manifest.bolts
         for report in [facts.reports.get(bolt.name, _NOTHING)]
         if _forgotten(facts, bolt.name) or report.executes_since or report.restores
@@ -265,7 +281,7 @@ def _unread(facts: TopologyFacts) -> Iterator[Backlog]:
         component = next(
             (
                 one
-                for one in facts.manifest.components
+                for one in facts.manifest.heads
                 if one.name in facts.reports and component_group(facts.manifest.topology, one.name) == each.group
             ),
             None,
@@ -303,7 +319,7 @@ def _standing(manifest: Manifest, backlogs: list[Backlog]) -> Finding:
 def _slow(manifest: Manifest, slowest: Backlog, *, of_source: bool) -> Iterator[Finding]:
     """A lag that takes longer than the shortest message timeout of the spouts whose trees reach the topic."""
     topic, check = slowest.topic, Check("lag", slowest.group)
-    bolts = [bolt.name for bolt in manifest.bolts if tuples_topic(manifest.topology, bolt.name) == topic]
+    bolts = [bolt.name for bolt in manifest.inboxes if tuples_topic(manifest.topology, bolt.name) == topic]
     spouts = manifest.spouts_upstream(bolts[0]) if bolts else []
     timeout_s = min(spout.timeout_ms for spout in spouts or manifest.spouts) / 1000
     needs_s = slowest.after / slowest.rate
@@ -341,7 +357,7 @@ def _rate(rate: float) -> str:
 def _is_running(facts: TopologyFacts) -> bool:
     """Whether any component has a process; acker workers may serve other topologies, so they do not count."""
     topology = facts.manifest.topology
-    groups = [component_group(topology, component.name) for component in facts.manifest.components]
+    groups = [component_group(topology, component.name) for component in facts.manifest.heads]
     return any(facts.members.get(group) for group in groups)
 
 

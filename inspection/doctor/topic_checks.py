@@ -11,7 +11,7 @@ from inspection.doctor.facts import Check, Finding, Severity, TopologyFacts
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic, state_topic
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic, state_topic, tuples_topic
 from tuple_tree.state_records import About
 from tuple_tree.topics import TopicSpec, is_compacted, least_retention_ms, topic_specs
 
@@ -176,9 +176,16 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
     """There are no topics of components that the manifest does not have."""
     topology = facts.manifest.topology
     wanted = {spec.name for spec in topic_specs(facts.manifest)}
+    chained = {tuples_topic(topology, bolt.name): bolt.name for bolt in facts.manifest.bolts if bolt.is_chained}
     for name in sorted(facts.topics):
         kind = name.removeprefix(f"{topology}.").partition(".")[0]
-        if name not in wanted and name.startswith(f"{topology}.") and kind in _KINDS:
+        if name in chained:
+            yield _check("leftovers", name).warning(
+                f"is the inbox that bolt {chained[name]} had before it was chained to "
+                f"{facts.manifest.head(chained[name]).name}: its records are not read.",
+                "Delete it when no process with the earlier code runs any more.",
+            )
+        elif name not in wanted and name.startswith(f"{topology}.") and kind in _KINDS:
             yield _check("leftovers", name).warning(
                 f"belongs to no component of the manifest of {topology}: its records are not read.",
                 "Delete it if its component was removed or renamed; else publish the manifest that has it.",

@@ -7,7 +7,7 @@ needs. Its user may lack a DESCRIBE ACL for other topics.
 from collections.abc import Mapping
 from typing import Final
 
-from kafka_clients.access import Operation, component_role, remedy, shortfall
+from kafka_clients.access import Operation, component_role, remedy, shortfall, targets_of
 from kafka_clients.catalogue import Catalogue
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import TopicsError
@@ -24,12 +24,15 @@ Uses = Mapping[str, tuple[Operation, ...]]
 
 
 def topics_of(topology: Topology, component: str) -> Uses:
-    """The topics of a component, including sources of a `KafkaSpout` and targets of a `KafkaBolt`."""
-    sources, target = topology.kafka_sources.get(component, ()), topology.kafka_targets.get(component)
+    """The topics of a component and its chained bolts, with sources of a `KafkaSpout` and targets of `KafkaBolt`s."""
+    sources = topology.kafka_sources.get(component, ())
+    role = component_role(
+        topology.manifest, component, sources, targets_of(topology.manifest, component, topology.kafka_targets)
+    )
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     return {
         topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(topology.manifest, component, sources, target).needed_topics.items()
+        for topic, operations in role.needed_topics.items()
         if topic != TOPOLOGIES_TOPIC
     }
 
@@ -49,8 +52,7 @@ def check_topics(kafka: KafkaSettings, topology: Topology, component: str, uses:
             raise TopicsError(topic, f"{lacking}: {remedy(component)}")
         found, wanted = existing.get(topic), partitions.get(topic)
         if found is None and wanted is None:
-            does = "writes to" if topic == topology.kafka_targets.get(component) else "reads"
-            raise TopicsError(topic, f"does not exist, and {component!r} {does} it: create it")
+            raise TopicsError(topic, f"does not exist, and {_user(topology, component, topic)} it: create it")
         if found is not None and wanted not in (None, found):
             raise TopicsError(
                 topic,
@@ -60,3 +62,10 @@ def check_topics(kafka: KafkaSettings, topology: Topology, component: str, uses:
     for topic in uses:
         if topic not in existing:
             raise TopicsError.missing(topic)
+
+
+def _user(topology: Topology, component: str, topic: str) -> str:
+    """Who uses a topic that is not the topology's, and how: as `'publish' writes to`."""
+    names = (component, *(bolt.name for bolt in topology.manifest.chained_to(component)))
+    writer = next((name for name in names if topology.kafka_targets.get(name) == topic), None)
+    return f"{component!r} reads" if writer is None else f"{writer!r} writes to"

@@ -7,8 +7,8 @@ import pytest
 from acker_cli.cluster.acls import Principals, as_json, chosen_roles, commands
 from acker_cli.errors import SettingsError
 from kafka_clients.access import component_role, operator_role, roles
+from tests.manifests import chained, spout
 from tests.manifests import manifest as manifest_of
-from tests.manifests import spout
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
 from tests.unit.kafka_clients.test_access import manifest
@@ -46,6 +46,8 @@ def test_invalid_principals_and_roles_are_rejected() -> None:
     assert [role.name for role in chosen_roles(roles(manifest()), ["d", "acker"])] == ["acker", "d"]
     with pytest.raises(SettingsError, match="no role 'x': the topology has a, acker, b, c, d, operator"):
         chosen_roles(roles(manifest()), ["x"])
+    with pytest.raises(SettingsError, match="'p' is chained, and runs as 'a': give --role a"):
+        chosen_roles(roles(manifest_of(spout("a"), chained("p", "a"), topology="t")), ["p"])
     named = roles(manifest_of(spout("operator"), topology="t"))
     with pytest.raises(SettingsError, match="--operator PRINCIPAL"):
         Principals("t").checked(named)

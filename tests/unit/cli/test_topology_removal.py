@@ -1,6 +1,7 @@
 """The topics and groups of a topology on a cluster are found by its manifest, and by names."""
 
 from acker_cli.cluster.removal import Remains, remains_of
+from tests.manifests import chained, manifest, spout
 from tests.unit.acker_worker.test_served import manifest_of
 from tuple_tree.errors import ManifestError
 
@@ -29,3 +30,10 @@ def test_a_removal_covers_one_topology_only() -> None:
     older = remains_of("words", {"words": manifest_of()}, {*TOPICS, "words.tuples.old", "words.replay.lines"})
     assert set(older.topics) == {*TOPICS, "words.tuples.old", "words.replay.lines"}
     assert older.groups == (*GROUPS, "words.old")
+
+
+def test_chained_bolts_have_neither_group_nor_inbox() -> None:
+    made = manifest(spout("lines"), chained("parse", "lines"))
+    assert remains_of("words", {"words": made}, TOPICS[:4]).groups == ("words.acker", "words.lines")
+    # An inbox that it had before it was chained.
+    assert "words.parse" in remains_of("words", {"words": made}, {"words.tuples.parse"}).groups

@@ -1,9 +1,10 @@
-"""The status of a partition: what is done behind the committed offset is no lag."""
+"""The status of a partition: what is done behind the committed offset is no lag. And that of a component."""
 
 import pytest
 from confluent_kafka import TopicPartition
 
-from inspection.topology_status import PartitionStatus
+from inspection.topology_status import PartitionStatus, TopicStatus, TopologyStatus
+from tests.manifests import bolt, chained, manifest, spout
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.done_sets import DoneSet
 
@@ -28,3 +29,11 @@ def test_metadata_of_others_and_of_other_versions_has_nothing_behind_the_offset(
 def test_a_group_without_commits_may_begin_at_the_beginning() -> None:
     assert PartitionStatus.of(0, 5, 320, None, 5) == PartitionStatus(0, 5, 320, None, 315)
     assert PartitionStatus.of(0, 5, 320, None, None) == PartitionStatus(0, 5, 320, None, None)
+
+
+def test_a_chained_bolt_has_the_processes_of_its_head_and_no_lag() -> None:
+    inbox = TopicStatus("words.tuples.b", 1, "words.b", (PartitionStatus(0, 0, 9, 2, 7),))
+    made = manifest(spout("a"), bolt("b", "a", streams=spout("a").streams), chained("c", "b"))
+    status = TopologyStatus(made, (inbox,), {"words.a": 1, "words.b": 3})
+    assert [status.of_component(name) for name in "abc"] == [(1, None), (3, 7), (3, None)]
+    assert status.waiting == 7

@@ -10,9 +10,10 @@ from kafka_clients.access import (
     remedy,
     roles,
     shortfall,
+    targets_of,
     viewer_role,
 )
-from tests.manifests import bolt, counting, spout
+from tests.manifests import bolt, chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import BoltManifest, Grouping, Guarantee, Manifest, Subscription
 from tuple_tree.names import transactional_id
@@ -179,3 +180,20 @@ def test_a_component_of_the_sdk_reads_the_statistics_of_the_tasks_that_share_a_s
         assert uses(role)["topic:t.stats"] == uses_of_stats
         assert "t.stats" not in role.needed_topics
         assert uses(component_role(made, "b"))["topic:t.stats"] == "w"
+
+
+def test_a_component_has_the_permissions_of_its_chained_bolts_which_have_no_role() -> None:
+    words = (declare("word"),)
+    chain = (chained("p", "a", tasks=2, streams=words), chained("f", "p", tasks=2, streams=words))
+    writer = chained("w", "f", tasks=2)
+    made = manifest_of(
+        spout("a", tasks=2), *chain, writer, bolt("c", "p", "f", streams=words), bolt("d", "c"), topology="t"
+    )
+    head, *_ = of_components = roles(made, {"a": "lines"}, {"w": "out", "d": "other"})[2:]
+    assert [role.name for role in of_components] == ["a", "c", "d"]
+    assert (head.title, head.chained) == ("spout a, to which p, f, w are chained", ("p", "f", "w"))
+    assert uses(head) == {
+        "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
+        "topic:t.stats": "w", "group:t.a": "r", "topic:lines": "r", "topic:out": "w",
+    }  # fmt: skip
+    assert targets_of(made, "a", {"w": "out", "d": "other"}) == ("out",)

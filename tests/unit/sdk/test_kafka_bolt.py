@@ -140,7 +140,7 @@ def test_the_topics_of_kafka_bolts_are_in_the_topology() -> None:
     made = topology(partial(KafkaBolt, "out"))
     assert made.kafka_targets == {"publish": "out"}
     assert topology(lambda: KafkaBolt(lambda tuple_: tuple_["word"])).kafka_targets == {}
-    permissions = component_role(made.manifest, "publish", target="out").permissions
+    permissions = component_role(made.manifest, "publish", targets=["out"]).permissions
     assert [each.operations for each in permissions if each.name == "out"] == [(Operation.WRITE,)]
 
 

@@ -23,6 +23,8 @@ from inspection.doctor.facts import (
     component_of,
     exit_code,
 )
+from tests.manifests import chained, spout
+from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import backlog, healthy, manifest, summaries, topology
 
 
@@ -43,6 +45,29 @@ def reporting(component: str = "split", **report: Any) -> TopologyFacts:
 def source(**changed: Any) -> Backlog:
     """Of a topic that the spout reads."""
     return replace(backlog("lines"), topic="orders", **changed)
+
+
+def test_chained_bolts_have_the_processes_of_their_head() -> None:
+    words = spout("lines").streams
+    made = manifest_of(spout("lines"), chained("parse", "lines", streams=words), chained("keep", "parse"))
+    facts = replace(topology(made), members={"words.lines": 1, "words.acker": 1}, backlogs=())
+    assert [*check_groups(facts), *check_ackers(facts), *check_idle(facts)] == []
+    (ackers,) = check_ackers(with_members(facts, acker=0))
+    assert "no tree completes that leaves the chain of its spout" in ackers.found
+    hung = ComponentReport(stalled_seconds=40, stalled_by="execute has not returned, at chain of lines[0] offset 7")
+    (finding,) = check_executes(replace(facts, reports={"lines": hung, "keep": ComponentReport()}))
+    assert finding.found.startswith(
+        "Spout lines with parse, keep, chained to it: one execute has been running for 40 s"
+    )
+    assert component_of(finding, made) == "lines"
+
+
+def test_a_head_without_a_process_is_one_finding() -> None:
+    made = manifest_of(spout("lines"), chained("parse", "lines"), spout("words"))
+    facts = replace(topology(made), members={"words.lines": 0, "words.acker": 1, "words.words": 1})
+    (finding,) = check_groups(facts)
+    assert finding.subject == "words.lines"
+    assert "no process runs spout lines with parse, chained to it, while others" in finding.found
 
 
 def test_a_component_without_a_process() -> None:

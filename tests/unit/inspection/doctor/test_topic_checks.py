@@ -12,7 +12,7 @@ from inspection.doctor.topic_checks import (
     check_states,
     check_topics,
 )
-from tests.manifests import counting, spout
+from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import manifest, partitions, summaries, topology, with_setting, with_topic
 from tuple_tree.state_records import About
@@ -82,6 +82,14 @@ def test_topics_of_removed_components_are_a_warning() -> None:
         ("warning", "leftovers", "words.notices.old"),
         ("warning", "leftovers", "words.tuples.count"),
     ]
+
+
+def test_the_inbox_that_a_bolt_had_before_it_was_chained_is_a_warning() -> None:
+    facts = topology(manifest_of(spout("lines"), chained("parse", "lines")))
+    assert [*check_topics(facts), *check_leftovers(facts)] == []
+    (finding,) = check_leftovers(with_topic(facts, "words.tuples.parse", []))
+    assert summaries([finding]) == [("warning", "leftovers", "words.tuples.parse")]
+    assert "the inbox that bolt parse had before it was chained to lines" in finding.found
 
 
 def test_a_changelog_that_is_of_another_state_or_was_deleted_is_a_problem() -> None:
