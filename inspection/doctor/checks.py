@@ -177,8 +177,8 @@ def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
             inbox, _, offset = place.rpartition(" offset ")
             task = inbox.rpartition("[")[2].removesuffix("]")
             yield Check("inputs", bolt.name).warning(
-                f"{_begin(facts.manifest, bolt)} has neither acked nor failed {place} for {seconds:,.0f} s. The offset of "
-                "its group stays there; what is done behind it is in the metadata of the commit.",
+                f"{_begin(facts.manifest, bolt)} has neither acked nor failed {place} for {seconds:,.0f} s. The "
+                "offset of its group stays there; what is done behind it is in the metadata of the commit.",
                 "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
                 "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "
                 f"--tuple {bolt.name}/{task}@{offset} --topology {topology}.",
@@ -225,8 +225,8 @@ def check_executes(facts: TopologyFacts) -> Iterator[Finding]:
         if report.executes_since > timeout_s(facts.manifest, head.name):
             where = report.stalled_by.removeprefix(EXECUTING).lstrip(", ")
             yield Check("execute", head.name).problem(
-                f"{_begin(facts.manifest, head)}: one execute has been running for {report.executes_since:,.0f} s, {where}. "
-                "Its process executes nothing else, and the trees that wait for it fail at max_tree_age.",
+                f"{_begin(facts.manifest, head)}: one execute has been running for {report.executes_since:,.0f} s, "
+                f"{where}. Its process executes nothing else, and the trees that wait for it fail at max_tree_age.",
                 "See what it waits for: py-spy dump --pid PID on its host, and its log. It ends by itself at "
                 "max.poll.interval.ms. Emit smaller pieces of work, wait in an AsyncBolt, or raise message_timeout.",
             )
