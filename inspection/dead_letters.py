@@ -17,7 +17,7 @@ from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.errors import ManifestError
 from tuple_tree.headers import PREFIX, REPLAYED
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import dead_letters_topic, tuples_topic
+from tuple_tree.names import CHAIN_OF, dead_letters_topic, tuples_topic
 
 Header = tuple[str, bytes | None]
 
@@ -37,7 +37,7 @@ class DeadLetter:
     key: bytes | None  # as it was
     value: bytes | None  # as it was; None if it had none, or left no room for the headers of a dead letter
     headers: tuple[Header, ...]  # its own, as they were
-    topic: str  # the original one; empty if the headers lack it
+    topic: str  # the original one, or `chain of HEAD` of a tuple of a chained bolt; empty if the headers lack it
     partition: int  # of that topic; -1 if the headers lack it
     position: int  # its offset there; -1 if the headers lack it
     reason: str  # a short, stable word
@@ -156,14 +156,14 @@ class Selection:
 class LetterPreviews:
     def __init__(self, manifest: Manifest | None) -> None:
         self._tuples: Final = None if manifest is None else Previews(manifest)
-        self._inboxes: Final = "" if manifest is None else tuples_topic(manifest.topology, "")
+        self._of_tuples: Final = () if manifest is None else (tuples_topic(manifest.topology, ""), CHAIN_OF)
 
     def of(self, letter: DeadLetter, width: int = PREVIEW_CHARACTERS) -> str:
         return self.values(letter, width) or preview(letter.value, width)
 
     def values(self, letter: DeadLetter, width: int) -> str | None:
         """The values by field, at most `width` characters; None if it was no tuple, or cannot be decoded."""
-        if self._tuples is None or letter.value is None or not letter.topic.startswith(self._inboxes):
+        if self._tuples is None or letter.value is None or not letter.topic.startswith(self._of_tuples):
             return None
         # As for a bolt, the last of a name counts.
         source = dict(letter.headers).get(SOURCE_HEADER) or b""

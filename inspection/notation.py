@@ -58,11 +58,19 @@ def show_root(root: int) -> str:
 def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int, int | None]:
     """Bolt, task and offset of a record in an inbox, and the index of one of its tuples; None for all of them."""
     match = _TUPLE.fullmatch(text)
-    tasks = {bolt.name: bolt.tasks for bolt in manifest.bolts}
+    tasks = {bolt.name: bolt.tasks for bolt in manifest.inboxes}
+    if match is not None and any(bolt.is_chained and bolt.name == match[1] for bolt in manifest.bolts):
+        head = manifest.head(match[1])
+        instead = "SPOUT/PARTITION/OFFSET of its message" if head.kind == "spout" else f"a tuple of {head.name}"
+        raise RootFormError(
+            f"{text!r} is in no inbox: {match[1]} is chained, and its tuples stay in the tasks of {head.name}; give "
+            f"{instead}, or --oldest"
+        )
     if match is None or int(match[2]) >= tasks.get(match[1], 0):
         known = ", ".join(f"{name} with {count} tasks" for name, count in tasks.items())
         raise RootFormError(
-            f"{text!r} is no tuple: give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts are {known or 'none'}"
+            f"{text!r} is no tuple: give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts with an inbox "
+            f"are {known or 'none'}"
         )
     return match[1], int(match[2]), int(match[3]), None if match[4] is None else int(match[4])
 

@@ -26,6 +26,7 @@ from tuple_tree.anchors import OF_TUPLES
 from tuple_tree.headers import replay_marker
 from tuple_tree.identities import IDENTITIES_HEADER
 from tuple_tree.names import (
+    CHAIN_OF,
     TOPOLOGIES_TOPIC,
     acks_topic,
     dead_letters_topic,
@@ -216,6 +217,12 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
     topic = letter.topic
     if not topic or letter.partition < 0:
         return "its headers lack the original topic and partition, so it cannot be replayed"
+    if topic.startswith(CHAIN_OF):
+        head = topic.removeprefix(CHAIN_OF)
+        return (
+            f"bolt {letter.component} is chained to {head}, and has no inbox to which it could be written: send the "
+            "message again to the topic that the spout reads"
+        )
     if topic == acks_topic(topology):
         return "it is of the ack log, and the trees of an old ack batch have ended: the spouts have replayed them"
     if topic.startswith(notices_topic(topology, "")):

@@ -41,6 +41,8 @@ class TraceReader:
         self._log = LogReader(kafka, progress)
         self._cluster = ClusterStatus(kafka)
         self._acks = acks_topic(manifest.topology)
+        chains = {head.name: [bolt.name for bolt in manifest.chained_to(head.name)] for head in manifest.heads}
+        self._chains = {head: chained for head, chained in chains.items() if chained}
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +191,7 @@ class TraceReader:
         )
         self._read_inboxes(sightings, found, begins)
         spouts = [spout.name for spout in self._manifest.spouts]
-        return [build_tree(records, committed, spouts) for records in found]
+        return [build_tree(records, committed, spouts, self._chains) for records in found]
 
     def _read_inboxes(self, sightings: Sightings, found: list[RootRecords], since_ms: int) -> None:
         bolts = {tuples_topic(self._topology, bolt.name): bolt for bolt in self._reachable(found)}
@@ -207,12 +209,12 @@ class TraceReader:
         self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
 
     def _reachable(self, found: list[RootRecords]) -> list[BoltManifest]:
-        """The bolts that tuples of the trees' spouts can reach; all of them if an init is not there."""
+        """The bolts with inboxes that tuples of the trees' spouts can reach; all of them if an init is not there."""
         begun_by = [{entry.spout.topic for entry in records.entries if entry.spout is not None} for records in found]
         notices = set[str]().union(*begun_by) if all(begun_by) else {topic for topic, _ in self._notice_places()}
         spouts = {spout.name for spout in self._manifest.spouts if notices_topic(self._topology, spout.name) in notices}
         upstream = self._manifest.spouts_upstream
-        return [bolt for bolt in self._manifest.bolts if spouts & {spout.name for spout in upstream(bolt.name)}]
+        return [bolt for bolt in self._manifest.inboxes if spouts & {spout.name for spout in upstream(bolt.name)}]
 
     def _notice_places(self) -> list[Place]:
         return [
@@ -224,7 +226,7 @@ class TraceReader:
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
         """Bolt and task → committed offset, or the beginning; except components that keep their offsets elsewhere."""
         (status,) = self._cluster.of([self._manifest], self._cluster.catalogue.topics(), with_members=False)
-        bolts = {tuples_topic(self._topology, bolt.name): bolt.name for bolt in self._manifest.bolts}
+        bolts = {tuples_topic(self._topology, bolt.name): bolt.name for bolt in self._manifest.inboxes}
         return {
             (bolts[topic.name], each.partition): each.begin if each.committed is None else each.committed
             for topic in status.topics
@@ -240,10 +242,13 @@ class TraceReader:
             else f"{topic}[{partition}], which is empty"
             for (topic, partition), stretch in sorted(log.items())
         )
+        in_chain = ""
+        if self._manifest.has_chained_spouts:
+            in_chain = " A tree that has not left the chain of its spout, and was acked within a second, has none."
         return RootNotFoundError(
             f"the ack log of {self._topology} has no entry of {what} since {show_time(since_ms)} "
-            f"(searched: {searched}). If it is older, search further back: --since 1d; if it is of another topology, "
-            "name that: --topology NAME"
+            f"(searched: {searched}).{in_chain} If it is older, search further back: --since 1d; if it is of another "
+            "topology, name that: --topology NAME"
         )
 
 

@@ -256,10 +256,14 @@ class Manifest(_Frozen):
 
     def head(self, component: str) -> Component:
         """The component in whose tasks a component runs: itself, or that which it is chained to, maybe over others."""
-        found = self.component(component)
-        while isinstance(found, BoltManifest) and found.is_chained:
-            found = self.component(found.subscriptions[0].source)
-        return found
+        return self.component(self.chain(component)[0])
+
+    def chain(self, component: str) -> tuple[str, ...]:
+        """The components that a tuple goes through in the task of a component: from its head to itself."""
+        found = [component]
+        while isinstance(last := self.component(found[-1]), BoltManifest) and last.is_chained:
+            found.append(last.subscriptions[0].source)
+        return tuple(reversed(found))
 
     def chained_to(self, head: str) -> tuple[BoltManifest, ...]:
         """The bolts that run in the tasks of a component, each after that which it receives from."""

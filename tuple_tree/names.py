@@ -40,6 +40,15 @@ def tuples_topic(topology: str, bolt: str) -> str:
     return f"{topology}.tuples.{bolt}"
 
 
+CHAIN_OF: Final = "chain of "
+"""How the names begin that stand for topics of the inputs of chained bolts: no topic may have a space in its name."""
+
+
+def chain_of(head: str) -> str:
+    """The name that stands for the topic of the inputs of bolts that are chained to a component."""
+    return f"{CHAIN_OF}{head}"
+
+
 def acks_topic(topology: str) -> str:
     return f"{topology}.acks"
 

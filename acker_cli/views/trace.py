@@ -39,11 +39,11 @@ def _drawn(topology: str, tree: Tree) -> Drawing:
     children = tree.children
     drawn: set[Node] = set()
     tops = children.get(None, [])
-    certain = [node for node in tops if node.source == tree.spout]
+    certain = [node for node in tops if node.emitter == tree.spout]
     _branch(drawing, tree, certain, children, drawn)
-    for source in sorted({node.source for node in tops if node.source != tree.spout}):
-        several = [node for node in tops if node.source == source]
-        group = drawing.add(Text(f"of `{source}`, but of which of its tuples is not known", "yellow"))
+    for emitter in sorted({node.emitter for node in tops if node.emitter != tree.spout}):
+        several = [node for node in tops if node.emitter == emitter]
+        group = drawing.add(Text(f"of `{emitter}`, but of which of its tuples is not known", "yellow"))
         _branch(group, tree, several, children, drawn)
     return drawing
 
@@ -73,6 +73,8 @@ def _label(tree: Tree, node: Node) -> Text:
     if node.stream != "default":
         text.append(f" {node.stream}")
     text.append(f"  {node.preview}")
+    if len(node.chain) > 1:
+        text.append(f"  through {', '.join(node.chain[1:])}", "cyan")
     text.append(f"  edge {show_root(node.edge)}, emitted {_at(tree, node.emitted_ms)}", "dim")
     text.append(f"  {_state(tree, node)}", _STYLES[node.state])
     if len(node.parents) > 1:
@@ -107,7 +109,10 @@ def _remarks(tree: Tree) -> list[str]:
     resets = sum(entry.kind == "reset" for entry in tree.entries)
     if resets:
         lines.append(f"its time-out was reset {resets:,} times")
-    lines += [f"{_entry(tree, entry)} is of tuples that were not found" for entry in tree.unexplained]
+    own = [tree.init] if tree.is_in_chain else []
+    lines += [
+        f"{_entry(tree, entry)} is of tuples that were not found" for entry in tree.unexplained if entry not in own
+    ]
     lines += [
         f"{_entry(tree, entry)} was dropped by the acker: {entry.dropped}" for entry in tree.entries if entry.dropped
     ]

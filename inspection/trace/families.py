@@ -1,7 +1,8 @@
 """Which acks belong to which tuples, and which tuples are whose children: solved for over GF(2), see ADR 14.
 
-An ack of a task is the XOR of one edge of its inbox and of some edges whose source is its component; an init is the
-XOR of the edges of the spout tuple's recipients. Three ways to find them, the cheap ones first:
+An ack of a task is the XOR of one edge of its inbox and of some edges whose source is its component, or a bolt chained
+to it; an init is the XOR of the edges of the spout tuple's recipients. While the chain of a spout's task is open, the init
+has an edge of the spout's own, too, which it acks later. Three ways to find them, the cheap ones first:
 
 - *direct*: the ack is an edge of the task's inbox as it is: a tuple without children.
 - *basis*: among few tuples, elimination finds the one subset whose XOR the ack is. It also finds acks that only add up
@@ -36,7 +37,8 @@ def find_families(nodes: Sequence[Node], entries: Iterable[LogEntry], spout: str
     by_component: dict[str, list[LogEntry]] = defaultdict(list)
     for entry in entries:
         if entry.kind in ("init", "ack"):
-            by_component["" if entry.kind == "init" else entry.component].append(entry)
+            is_of_spout = entry.kind == "init" or entry.component == spout
+            by_component["" if is_of_spout else entry.component].append(entry)
     searches = [_Search(nodes, component, of, spout) for component, of in by_component.items()]
     return tuple(entry for search in searches for entry in search.left.values())
 
@@ -68,7 +70,10 @@ class Basis:
 
 
 class _Search:
-    """Explains the acks of one component, or the init, whose component is empty. `left` is what is unexplained."""
+    """Explains the acks of one component, or the init and the spout's acks, whose component is empty.
+
+    `left` is what is unexplained.
+    """
 
     def __init__(self, nodes: Sequence[Node], component: str, entries: list[LogEntry], spout: str) -> None:
         self._component = component
@@ -77,7 +82,7 @@ class _Search:
         self._open: defaultdict[int | None, OrderedDict[Node, None]] = defaultdict(OrderedDict)  # None: of all tasks
         for node in self._inbox:
             self._open[None][node] = self._open[node.task][node] = None
-        self._unclaimed = OrderedDict.fromkeys(node for node in nodes if node.source == (component or spout))
+        self._unclaimed = OrderedDict.fromkeys(node for node in nodes if node.emitter == (component or spout))
         self._steps = 0
         # By identity: a batch may have equal entries.
         self.left = {id(entry): entry for entry in entries}
@@ -128,6 +133,12 @@ class _Search:
         return all_ if len(all_) <= most else candidates
 
     def _by_runs(self) -> None:
+        if not self._component and len(together := tuple(self.left.values())) > 1:
+            # The init with the edge of the spout's own, and the ack of that.
+            run = self._run(reduce(xor, (entry.val for entry in together)))
+            if run is not None:
+                self._know(together, (), run)
+                return
         for entry in [*self.left.values()]:
             if self._steps > MOST_STEPS:
                 return
@@ -158,7 +169,7 @@ class _Search:
     def _roles(self, tuples: list[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """Which of the tuples were acked, and which are their children."""
         received = [node for node in tuples if node in self._inbox]
-        acked = [node for node in received if node.source != self._component]
+        acked = [node for node in received if node.emitter != self._component]
         if received and not acked:
             # The bolt receives what it emits itself: the earliest of a chain is the parent.
             acked = [min(received, key=lambda node: node.emitted_ms)]

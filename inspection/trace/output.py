@@ -3,6 +3,7 @@
 In JSON, ids are 16 hexadecimal digits, times milliseconds since the epoch.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from inspection.notation import show_root
@@ -34,6 +35,8 @@ def _standing(tree: Tree, node: Node) -> str:
     this tree that are later take precedence over it.
     """
     behind, where = node.behind, f"`{node.bolt}` task {node.task}"
+    if chained := tree.chains.get(node.bolt):
+        where += f" with {_names(chained)}, chained to it,"
     if node.state is State.FAILED:
         behind = None  # it commits what it failed
     if behind is not None and behind > 0:
@@ -56,6 +59,8 @@ def _acked(tree: Tree) -> str:
     if tree.init is not None and tree.ended_ms is not None:
         took = f" after {max(0, tree.ended_ms - tree.init.at_ms):,} ms"
     if not tree.nodes:
+        if tree.spout in tree.chains:
+            return f"acked{took}: no tuple of it has left the chain of `{tree.spout}`"
         return f"acked{took}: its tuples are not in the inboxes"
     strays = tree.having(State.OPEN, State.FAILED)
     acked = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
@@ -77,6 +82,14 @@ def _why(tree: Tree) -> str:
 def _what_is_open(tree: Tree) -> str:
     open_, unclear = tree.having(State.OPEN, State.FAILED), tree.having(State.UNCLEAR)
     total = _count(len(tree.nodes))
+    if tree.is_in_chain:
+        held = f"it is in the chain of `{tree.spout}` with {_names(tree.chains[tree.spout or ''])}"
+        if not tree.nodes:
+            return f"{held}, which no tuple of it has left"
+        if not open_ and not unclear:
+            return f"{held}; all of {total} that have left it were acked"
+    if not tree.nodes and tree.spout in tree.chains:
+        return f"no tuple of it has left the chain of `{tree.spout}`"
     if not tree.nodes:
         return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"
     if open_:
@@ -107,6 +120,10 @@ def _standings(tree: Tree, nodes: list[Node]) -> str:
         named += f" ({nodes[0].preview})"
     more = len(ordered) - _PLACES
     return f"{named}, and {more:,} tasks more" if more > 0 else named
+
+
+def _names(components: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in components)
 
 
 def _count(tuples: int) -> str:
@@ -144,6 +161,7 @@ def _tuple(node: Node) -> dict[str, Any]:
         **_members(node, "bolt", "task", "offset", "index"),
         "offsets": list(node.offsets),
         **_members(node, "source", "stream"),
+        "chain": list(node.chain or (node.source,)),
         "edge": show_root(node.edge),
         **_members(node, "roots", "preview"),
         "traceparent": node.traceparent or None,

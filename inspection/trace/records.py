@@ -84,6 +84,7 @@ class Node:
     traceparent: str = ""
     index: int = 0  # which of the tuples of the record
     size: int = 1  # how many tuples the record has
+    chain: tuple[str, ...] = ()  # from the component in whose task it was emitted to its source, chained bolts
 
     offsets: tuple[int, ...] = ()  # of all copies in the inbox; more than one if it was sent again
     state: State = State.OPEN
@@ -93,6 +94,11 @@ class Node:
     # Empty if it comes from the spout, or that is not known. A chain of them may be too long for `repr`.
     parents: "tuple[Node, ...]" = field(default=(), repr=False)
     committed: int | None = None  # of its bolt's consumer group in this inbox; None if that is not known
+
+    @property
+    def emitter(self) -> str:
+        """The component in whose task it was emitted: its source, or what that is chained to."""
+        return self.chain[0] if self.chain else self.source
 
     @property
     def order(self) -> tuple[int, str, int, int, int]:
@@ -145,6 +151,7 @@ class Sightings:
     def __init__(self, roots: Iterable[int], manifest: Manifest) -> None:
         self.found = {root: RootRecords(root) for root in roots}
         self._partitions = manifest.ack_partitions
+        self._chains = {each.name: manifest.chain(each.name) for each in manifest.components}
         self._previews = Previews(manifest)
         self._bytes = {root.to_bytes(ID_BYTES, "big") for root in self.found}
         self._wanted = np.array(sorted(self.found), dtype=np.uint64)
@@ -204,7 +211,8 @@ class Sightings:
             preview = self._previews.of(component, stream, payload, index)
             where = bolt, task, offset, at_ms, component, stream
             also = int(edges[place]), int(counts[index]), preview, traceparent, index, columns.tuples
-            self.found[root].nodes.append(Node(*where, *also))
+            chain = self._chains.get(component, (component,))
+            self.found[root].nodes.append(Node(*where, *also, chain))
 
     def _mentions(self, value: bytes) -> bool:
         return any(root in value for root in self._bytes)

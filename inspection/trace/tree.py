@@ -3,8 +3,9 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from inspection.trace.families import MOST_DIMENSIONS, Basis, checksum, find_families
@@ -40,6 +41,16 @@ class Tree:
     unexplained: tuple[LogEntry, ...]  # the init or acks that contain tuples which were not found
     outcomes: tuple[Outcome, ...]  # notices, in their order
     status: Status
+    chains: Mapping[str, Sequence[str]] = field(default_factory=dict)  # spouts and bolts with the bolts chained to them
+
+    @property
+    def is_in_chain(self) -> bool:
+        """Whether its message is in the chain of the spout's task, as far as the log has it.
+
+        Its init has an edge then that is of no tuple, and that the spout has not acked.
+        """
+        acked = any(entry.kind == "ack" and entry.component == self.spout for entry in self.entries)
+        return self.spout in self.chains and self.init in self.unexplained and not acked
 
     def having(self, *states: State) -> list[Node]:
         return [node for node in self.nodes if node.state in states]
@@ -73,7 +84,12 @@ class Tree:
         return self.outcomes[0].at_ms if self.outcomes else None
 
 
-def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Collection[str] = ()) -> Tree:
+def build_tree(
+    records: RootRecords,
+    committed: Committed | None = None,
+    spouts: Collection[str] = (),
+    chains: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Tree:
     """Computes the tree of these records, whose nodes it completes."""
     entries = tuple(sorted(records.entries, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
     outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
@@ -89,14 +105,14 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
         # No part of a name holds a dot: {topology}.notices.{spout}.
         spout: str | None = init.spout.topic.rpartition(".")[2]
     else:
-        spout = next((node.source for node in nodes if node.source in spouts), None)
+        spout = next((node.emitter for node in nodes if node.emitter in spouts), None)
     unexplained = find_families(nodes, applied, spout or "")
     status, counted = _decided(applied)
     if outcomes:
         status = Status.ACKED if outcomes[0].reason is None else Status.FAILED
     elif init is None:
         status = Status.NO_INIT
-    tree = Tree(records.root, spout, init, nodes, entries, unexplained, outcomes, status)
+    tree = Tree(records.root, spout, init, nodes, entries, unexplained, outcomes, status, chains)
     unclear = Counter((entry.component, entry.task) for entry in unexplained if entry.kind == "ack")
     for node in nodes:
         node.committed = (committed or {}).get((node.bolt, node.task))
@@ -193,20 +209,20 @@ def _infer_parents(tree: Tree) -> None:
 
     def before(inbox: list[Node], child: Node) -> int:
         """How many of an inbox may be parents of a tuple: the first ones, as they are in order of time."""
-        if child.bolt == child.source:
+        if child.bolt == child.emitter:
             return bisect_left(inbox, child.order, key=lambda node: node.order)
         return bisect_right(inbox, child.emitted_ms + _CLOCK_MS, key=lambda node: node.emitted_ms)
 
     for node in tree.nodes:
         if node.reported:
             continue
-        if node.source == tree.spout:
+        if node.emitter == tree.spout:
             node.origin = Origin.UNREPORTED if init_is_explained else Origin.INFERRED
             continue
-        received, waiting = before(inboxes[node.source], node), before(open_[node.source], node)
+        received, waiting = before(inboxes[node.emitter], node), before(open_[node.emitter], node)
         # A tuple whose ack was explained has all its children already.
         if waiting == 1:
-            node.origin, node.parents = Origin.INFERRED, (open_[node.source][0],)
-        elif received and not waiting and node.source not in unclear:
+            node.origin, node.parents = Origin.INFERRED, (open_[node.emitter][0],)
+        elif received and not waiting and node.emitter not in unclear:
             node.origin = Origin.UNREPORTED
-            node.parents = (inboxes[node.source][0],) if received == 1 else ()
+            node.parents = (inboxes[node.emitter][0],) if received == 1 else ()

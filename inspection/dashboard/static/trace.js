@@ -80,6 +80,7 @@ function standing(tuple, at) {
 
 function remarks(tuple) {
   const notes = [];
+  if (tuple.chain.length > 1) notes.push(`through ${tuple.chain.slice(1).join(", ")}`);
   if (tuple.parents.length > 1) notes.push(`child of one or more of ${tuple.parents.join(", ")}`);
   if (tuple.parents_are === "inferred" && tuple.parents.length) notes.push("its parent is not acked");
   if (tuple.parents_are === "unreported") notes.push("no ack holds it: the execution that emitted it was interrupted");
@@ -130,14 +131,15 @@ function draw(tree) {
   const list = find("tree");
   list.replaceChildren();
   const tops = children.get(null) ?? [];
-  branch(list, tops.filter(({ source }) => source === tree.spout));
-  const others = tops.filter(({ source }) => source !== tree.spout);
-  for (const source of [...new Set(others.map((tuple) => tuple.source))].sort()) {
-    const item = html("li", { class: "more" }, `of ${source || "an unknown component"}, but of which of its tuples is not known`, html("ul"));
-    branch(item.lastChild, others.filter((tuple) => tuple.source === source));
+  // Of a tuple that a chained bolt has emitted, the component in whose task that runs.
+  branch(list, tops.filter(({ chain }) => chain[0] === tree.spout));
+  const others = tops.filter(({ chain }) => chain[0] !== tree.spout);
+  for (const emitter of [...new Set(others.map((tuple) => tuple.chain[0]))].sort()) {
+    const item = html("li", { class: "more" }, `of ${emitter || "an unknown component"}, but of which of its tuples is not known`, html("ul"));
+    branch(item.lastChild, others.filter((tuple) => tuple.chain[0] === emitter));
     list.append(item);
   }
-  if (!tree.tuples.length) list.append(html("li", { class: "more" }, "None is in the inboxes."));
+  if (!tree.tuples.length) list.append(html("li", { class: "more" }, "None is in an inbox."));
 }
 
 function show(tree) {

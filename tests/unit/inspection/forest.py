@@ -24,6 +24,7 @@ class Grown(AnchoredTuple):
     source: str
     parents: tuple[int, ...]
     acked: bool = False
+    chain: tuple[str, ...] = ()
 
     def node(self, root: int) -> Node:
         return Node(
@@ -31,6 +32,7 @@ class Grown(AnchoredTuple):
             self.edges[root],
             len(self.edges),
             f"offset {self.offset}",
+            chain=self.chain,
         )
 
 
@@ -68,9 +70,11 @@ class Forest:
         self.add_entry(root, "init", "lines/0", val, SPOUT)
         return born
 
-    def emit(self, parents: tuple[int, ...], bolt: str, task: int) -> int:
+    def emit(self, parents: tuple[int, ...], bolt: str, task: int, *chained: str) -> int:
+        """A child, emitted by the bolt of the first parent, or by the last of the bolts chained to it."""
         anchors = [self.tuples[at] for at in parents]
-        return self._grow(bolt, task, anchors[0].bolt, new_child(anchors, self.id()), parents)
+        chain = (anchors[0].bolt, *chained)
+        return self._grow(bolt, task, chain[-1], new_child(anchors, self.id()), parents, chain)
 
     def ack(self, at: int) -> None:
         grown = self.tuples[at]
@@ -99,11 +103,23 @@ class Forest:
     def of(self, root: int) -> list[Grown]:
         return [grown for grown in self.tuples if root in grown.edges]
 
-    def _grow(self, bolt: str, task: int, source: str, edges: Edges, parents: tuple[int, ...]) -> int:
+    def leave(self, bolt: str, *chained: str) -> int:
+        """A tuple of the root that leaves the chain of the spout; the entries of its edge are the caller's."""
+        return self._grow(bolt, 0, chained[-1], {self.roots[0]: self.id()}, (), ("lines", *chained))
+
+    def _grow(
+        self,
+        bolt: str,
+        task: int,
+        source: str,
+        edges: Edges,
+        parents: tuple[int, ...],
+        chain: tuple[str, ...] = (),
+    ) -> int:
         self.now += self.random.choice((0, 0, 1, 7))
         offset = self.offsets.get((bolt, task), 0) + self.random.choice((1, 1, 5))
         self.offsets[bolt, task] = offset
-        self.tuples.append(Grown(edges, bolt, task, offset, self.now, source, parents))
+        self.tuples.append(Grown(edges, bolt, task, offset, self.now, source, parents, chain=chain))
         return len(self.tuples) - 1
 
 

@@ -9,7 +9,7 @@ from inspection.replay import why_not
 from spout_sdk.records import MadeRecord
 from tests.manifests import bolt, manifest, spout
 from tuple_tree.headers import dead_letter_headers, replay_marker
-from tuple_tree.names import tuples_topic
+from tuple_tree.names import chain_of, tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.streams import declare
 
@@ -60,8 +60,10 @@ def test_previews_fit_and_disturb_no_terminal() -> None:
 def test_a_tuple_is_shown_by_its_fields_and_other_values_as_bytes() -> None:
     previews = LetterPreviews(MANIFEST)
     assert previews.of(letter(value=TUPLE)) == r"line='a\x1b', number=7"
+    assert previews.of(letter(value=TUPLE, topic=chain_of("lines"))) == r"line='a\x1b', number=7"
     headers: tuple[tuple[Header, ...], ...] = ((), (("source", None),), (("source", b"\xff"),))
     for other in (
+        letter(value=TUPLE + b"!", topic=chain_of("lines")),
         letter(value=TUPLE + b"!"),
         letter(value=b""),
         letter(value=None),
@@ -78,6 +80,7 @@ def test_which_dead_letters_can_be_replayed() -> None:
         (letter(topic="words.acks"), "trees of an old ack batch"),
         (letter(topic="words.notices.lines"), "it is a notice"),
         (letter(value=None), "its value was not kept"),
+        (letter(topic=chain_of("lines"), by="keep/1"), "bolt keep is chained to lines, and has no inbox"),
         (letter(topic="words.tuples.gone"), "does not exist any more"),
         (replace(letter(), partition=2), "has only 2 partitions: it is from 2"),
         (replace(letter(), topic=""), "headers lack the original topic"),
