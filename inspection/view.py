@@ -38,6 +38,7 @@ class ComponentView(TypedDict):
 
     name: str
     kind: str
+    head: str  # the component in whose tasks it runs: of a chained bolt another one, with the same processes
     tasks: int
     owned_tasks: int  # tasks that a process has
     processes: int
@@ -60,7 +61,9 @@ class ComponentView(TypedDict):
     retrying: int  # tuples of a bolt that wait to be executed again
     failing: bool  # whether a bolt acks nothing, and fails
     max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
-    lag: int | None  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known
+    lag: (
+        int | None
+    )  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known, or there is none
     done_behind: int  # offsets of these behind the committed ones that are done
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
     skew: float | None  # the rate of a bolt's busiest task, over the mean; None where that means nothing
@@ -209,6 +212,7 @@ class TopologyView:
         total, held = (reduce(Stats.merge, (track.last for track in of), Stats("")) for of in (tracks, alive))
         is_known = bool(tracks) or not component.external
         is_bolt = isinstance(component, BoltManifest)
+        has_inbox = isinstance(component, BoltManifest) and not component.is_chained
 
         def is_reported(name: str, by: Iterable[Track[Stats]]) -> bool:
             return is_known and all(name in track.record.stats for track in by)
@@ -227,6 +231,7 @@ class TopologyView:
         view: dict[str, Any] = {
             "name": component.name,
             "kind": component.kind,
+            "head": self._manifest.head(component.name).name,
             "tasks": component.tasks,
             "owned_tasks": owned,
             "processes": len(alive),
@@ -237,7 +242,7 @@ class TopologyView:
             "pending": held.pending if is_reported("pending", alive) else None,
             "oldest_input": held.oldest_input,
             "oldest_input_seconds": round(held.oldest_input_seconds, 1),
-            "unread": held.unread if is_bolt and is_reported("unread", alive) else None,
+            "unread": held.unread if has_inbox and is_reported("unread", alive) else None,
             "stalled_seconds": round(held.stalled_seconds, 1),
             "stalled_by": held.stalled_by,
             "paused_seconds": round(held.paused_seconds, 1),

@@ -154,24 +154,30 @@ def _components(components: "list[ComponentView]", width: int) -> RenderableType
     headings = ["tasks", "emit/s", "exec/s", "ack/s", "fail/s", "pending", "lag"]
     # The last: of a spout from emit to ack, of a bolt from execute to ack; how long its part takes.
     table = _table(width, "component", [*headings, *(["execute ms"] if is_wide else []), "p50/p99 ms"])
-    for component in components:
-        is_spout = component["kind"] == "spout"
+    for component in _with_heads(components):
+        is_spout, is_chained = component["kind"] == "spout", component["head"] != component["name"]
         lag, failed = component["lag"], component["failed_per_second"]
         cells: list[RenderableType] = [
-            component["name"],
+            f"└ {component['name']}" if is_chained else component["name"],
             _tasks(component),
             short(component["emitted_per_second"]),
             "" if is_spout else short(component["executed_per_second"]),
             short(component["acked_per_second"]),
             Text(short(failed), "red" if failed else ""),
             short(component["pending"]),
-            "" if is_spout and lag is None else short(lag),
+            "" if (is_spout or is_chained) and lag is None else short(lag),
         ]
         if is_wide:
             cells.append("" if is_spout else _latency(component["execute_latency"]))
         cells.append(_latency(component["complete_latency"] if is_spout else component["process_latency"]))
         table.add_row(*cells)
     return table
+
+
+def _with_heads(components: "list[ComponentView]") -> "list[ComponentView]":
+    """The components, chained bolts below the component in whose tasks they run."""
+    order = {each["name"]: number for number, each in enumerate(components)}
+    return sorted(components, key=lambda each: (order[each["head"]], each["head"] != each["name"], order[each["name"]]))
 
 
 def _table(width: int, name: str, headings: Iterable[str]) -> Table:

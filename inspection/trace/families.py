@@ -1,8 +1,8 @@
 """Which acks belong to which tuples, and which tuples are whose children: solved for over GF(2), see ADR 14.
 
 An ack of a task is the XOR of one edge of its inbox and of some edges whose source is its component, or a bolt chained
-to it; an init is the XOR of the edges of the spout tuple's recipients. While the chain of a spout's task is open, the init
-has an edge of the spout's own, too, which it acks later. Three ways to find them, the cheap ones first:
+to it; an init is the XOR of the edges of the spout tuple's recipients. While the chain of a spout's task is open, the
+init has an edge of the spout's own, too, which it acks later. Three ways to find them, the cheap ones first:
 
 - *direct*: the ack is an edge of the task's inbox as it is: a tuple without children.
 - *basis*: among few tuples, elimination finds the one subset whose XOR the ack is. It also finds acks that only add up

@@ -45,12 +45,13 @@ class Tree:
 
     @property
     def is_in_chain(self) -> bool:
-        """Whether its message is in the chain of the spout's task, as far as the log has it.
+        """Whether it is open, and its message in the chain of the spout's task, as far as the log has it.
 
         Its init has an edge then that is of no tuple, and that the spout has not acked.
         """
         acked = any(entry.kind == "ack" and entry.component == self.spout for entry in self.entries)
-        return self.spout in self.chains and self.init in self.unexplained and not acked
+        is_open = self.status is Status.OPEN and self.spout in self.chains
+        return is_open and self.init in self.unexplained and not acked
 
     def having(self, *states: State) -> list[Node]:
         return [node for node in self.nodes if node.state in states]

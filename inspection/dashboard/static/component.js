@@ -21,6 +21,7 @@ const FIGURES = [
   ["size", "Size", ({ state }) => bytes(state?.bytes)],
   ["identities", "Identities", ({ state }) => count(state?.identities)],
   ["restore", "Restore", ({ state }) => (state?.restore ? restore(state.restore) : "")],
+  ["head", "Chained", ({ name, head }) => (name === head ? "" : `runs in the tasks of ${head}`)],
   ["transferred", "Transferred/s", ({ transferred_per_second: value }) => rate(value)],
   ["failed", "Failed", ({ failed }) => reasons(failed)],
   ["sources", "Reads", ({ sources }) => (sources ?? []).join(", ")],

@@ -1,4 +1,5 @@
-// The topology as a graph: spouts first, with the rates on the edges.
+// The topology as a graph: spouts first, with the rates on the edges. A component and the bolts that are chained to it
+// have a frame around them.
 
 import { Graph as Plan, layout } from "./dagre.js";
 import { setAttribute, setText, svg } from "./elements.js";
@@ -25,7 +26,8 @@ export class Graph {
     const links = new Map(snapshot.edges.map((edge) => [pair(edge), edge]));
     const names = snapshot.components.map(({ name }) => name);
     const known = [...links.values()].filter(({ source, target }) => names.includes(source) && names.includes(target));
-    const shape = JSON.stringify([narrow, snapshot.components.map(({ name, kind }) => [name, kind]), [...links.keys()]]);
+    const boxes = snapshot.components.map(({ name, kind, head }) => [name, kind, head]);
+    const shape = JSON.stringify([narrow, boxes, [...links.keys()]]);
     if (shape !== this.drawn) {
       this.drawn = shape;
       this.#draw(snapshot.components, names, known, narrow);
@@ -34,10 +36,13 @@ export class Graph {
   }
 
   #draw(components, names, links, narrow) {
-    const plan = new Plan();
+    const plan = new Plan({ compound: true });
     const rankdir = narrow ? "TB" : "LR";
     plan.setGraph({ rankdir, nodesep: 20, edgesep: 16, ranksep: narrow ? 40 : 60, marginx: MARGIN, marginy: MARGIN });
     for (const name of names) plan.setNode(name, { ...NODE });
+    const heads = new Set(components.filter(({ name, head }) => name !== head).map(({ head }) => head));
+    for (const head of heads) plan.setNode(frame(head), {});
+    for (const { name, head } of components) if (heads.has(head)) plan.setParent(name, frame(head));
     for (const { source, target } of links) plan.setEdge(source, target, { ...LABEL, labelpos: "c" });
     layout(plan);
     const { width, height } = plan.graph();
@@ -58,12 +63,14 @@ export class Graph {
     this.nodes = new Map();
     const boxes = components.map((component) => this.#node(component, plan.node(component.name)));
     const arrow = svg("path", { d: "M0 0 8 4 0 8z" });
+    const frames = [...heads].map((head) => chain(head, plan.node(frame(head))));
     const marker = { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8 };
-    const head = svg("marker", { ...marker, markerUnits: "userSpaceOnUse", orient: "auto" }, arrow);
+    const tip = svg("marker", { ...marker, markerUnits: "userSpaceOnUse", orient: "auto" }, arrow);
     const drawing = svg(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Components, and what flows between them" },
-      svg("defs", {}, head),
+      svg("defs", {}, tip),
+      svg("g", { class: "chains" }, ...frames),
       edges,
       svg("g", { class: "nodes" }, ...boxes),
       labels,
@@ -115,7 +122,8 @@ export class Graph {
       const parts = [`${rate(rated)}/s ${verb}`, ...(lag ? [lag] : [])];
       if (component.busy != null) parts.push(`busy ${share(component.busy)}`);
       if (component.findings) parts.push(`findings of the doctor: ${component.findings}`);
-      setAttribute(link, "aria-label", `${component.kind} ${component.name}: ${parts.join(", ")}`);
+      const where = component.head === component.name ? "" : ` in the tasks of ${component.head}`;
+      setAttribute(link, "aria-label", `${component.kind} ${component.name}${where}: ${parts.join(", ")}`);
       setAttribute(busy, "width", String(Math.round((component.busy ?? 0) * (NODE.width - 28))));
       busy.classList.toggle("warns", isBusy(component.busy ?? 0));
       setText(badge.lastChild, component.findings ? String(component.findings) : "");
@@ -137,6 +145,15 @@ export class Graph {
       setAttribute(line, "stroke-width", (1.5 + 3 * Math.sqrt((value ?? 0) / most)).toFixed(1));
     }
   }
+}
+
+// The name of a frame in the plan, which no component has.
+const frame = (head) => `tasks of ${head}`;
+
+// Around a component and the bolts that run in its tasks.
+function chain(head, { x, y, width, height }) {
+  const box = { x: x - width / 2, y: y - height / 2, width, height, rx: 14 };
+  return svg("rect", { ...box, class: "chain", "data-head": head }, svg("title", {}, `one task: ${head} and the bolts chained to it`));
 }
 
 // A curve through the points of an edge, which leaves and reaches the boxes in the direction of the flow. A bolt that

@@ -54,7 +54,7 @@ export const tables = (find) => ({
     find("components-table"),
     [
       { name: "name", title: "Component", value: componentLink },
-      word("kind", "Kind"),
+      { name: "kind", title: "Kind", kind: "", value: ({ kind, name, head }) => (name === head ? kind : `${kind} in ${head}`) },
       {
         name: "tasks",
         title: "Tasks",

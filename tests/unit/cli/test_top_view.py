@@ -16,7 +16,7 @@ from inspection.view import TopologyView
 from kafka_clients.errors import UnknownTopologyError
 from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
-from tests.manifests import counting, spout
+from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
@@ -45,6 +45,21 @@ def busy() -> TopologyView:
         view.feed([acker(WorkerStats(entries=many, by_partition=(partition,)), 100 + number, at_ms)])
     view.feed_lags({"split": 4_812_345, LONG: 0}, 7)
     return view
+
+
+def test_chained_bolts_are_below_their_head() -> None:
+    view = TopologyView(
+        manifest_of(spout("a"), spout("b"), chained("c", "a", streams=spout("a").streams), chained("d", "c"))
+    )
+    view.feed_lags({"a": 7}, 0)
+    lines = [line.split() for line in drawn(view)]
+    begin = next(at for at, line in enumerate(lines) if line[:1] == ["component"])
+    assert [line[:2] if line[0] == "└" else line[0] for line in lines[begin + 1 : begin + 5]] == [
+        "a",
+        ["└", "c"],
+        ["└", "d"],
+        "b",
+    ]
 
 
 def test_the_view_fits_the_terminal() -> None:

@@ -26,7 +26,7 @@ _COUNTED = ("emitted", "transferred", "executed", "acked")
 
 def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
     return {
-        "name": name, "kind": kind, "tasks": 2, "owned_tasks": 2, "processes": 1,
+        "name": name, "kind": kind, "head": name, "tasks": 2, "owned_tasks": 2, "processes": 1,
         **{f"{each}_per_second": 0.0 for each in (*_COUNTED, "failed")},
         "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "max_pending": None, "lag": None,
         "execute_latency": None, "process_latency": None, "complete_latency": None,

@@ -1,7 +1,7 @@
 """The page in a browser, over figures of the tests' own."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -194,6 +194,29 @@ def test_a_stall_is_shown(context: BrowserContext, served: DashboardServer, figu
     page.wait_for_selector("#failures-table td.text")
     assert page.locator("#failures-table [data-figure=reason]").all_inner_texts() == [*["timeout"] * 5, "failed"]
     assert page.locator("#failures-table [data-figure=by]").first.inner_text() == "see its tree"
+
+
+def test_a_frame_is_drawn_around_a_chain(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
+    figures.shown["components"][1]["head"] = "lines"
+    page = context.new_page()
+    page.goto(served.address)
+    assert state(page, "live") == "live"
+    frame = page.locator("#drawing rect.chain")
+    assert frame.get_attribute("data-head") == "lines"
+    around = frame.bounding_box()
+    inside = [box for box in (node.bounding_box() for node in page.locator("#drawing a.node").all()) if box and around]
+    assert [is_within(box, around) for box in inside if around] == [True, True, False]
+    assert (page.locator("#drawing a.node").nth(1).get_attribute("aria-label") or "").startswith(
+        "bolt split in the tas"
+    )
+    assert page.locator("#component-split [data-figure=kind]").inner_text() == "bolt in lines"
+
+
+def is_within(box: Mapping[str, float], around: Mapping[str, float]) -> bool:
+    return all(
+        around[at] < box[at] and box[at] + box[size] < around[at] + around[size]
+        for at, size in (("x", "width"), ("y", "height"))
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ def test_a_tree_that_fails_in_its_chain_has_no_tuples() -> None:
     forest = Forest(1, (ROOT,))
     forest.add_entry(ROOT, "init", "lines/0", forest.id(), SPOUT)
     forest.add_entry(ROOT, "fail", "lines/0")
-    assert "which no tuple of it has left" in verdict(built(forest, FailReason.FAILED))
+    failed = verdict(built(forest, FailReason.FAILED))
+    assert failed == "failed, by lines/0 (no): no tuple of it has left the chain of `lines`"
 
 
 def test_a_tuple_of_a_chained_bolt_is_in_no_inbox() -> None:

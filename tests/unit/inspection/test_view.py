@@ -11,7 +11,7 @@ from inspection.observer import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
-from tests.manifests import counting, spout
+from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
@@ -156,6 +156,17 @@ def in_spark(uptime_s: float, at_ms: int, pid: int = 1, **counts: int) -> StatsR
     empty: dict[str, Any] = {f"{each}_latency": {} for each in ("complete", "execute", "process")}
     stats = {"component": "split", "pids": [pid], "tasks": [0], **empty, **counts}
     return StatsRecord("component", "split", "host", pid, "a", int(uptime_s * 1000), stats=stats, at_ms=at_ms)
+
+
+def test_a_chained_bolt_has_figures_of_its_own_but_no_inbox() -> None:
+    of = manifest_of(spout("lines"), chained("parse", "lines"))
+    parse = Stats("parse", (1,), (0,), executed=50, acked=40, pending=10)
+    view = fed([*each_second(TEN_A_SECOND), stats_record(parse, 2.0, NOW)], of)
+    view.feed_lags({"lines": 7}, 0)
+    found = component(view, "parse")
+    assert (found["head"], found["processes"], found["executed_per_second"]) == ("lines", 1, 25.0)
+    assert (found["pending"], found["lag"], found["unread"]) == (10, None, None)
+    assert component(view)["head"] == "lines"
 
 
 def test_figures_that_an_external_component_does_not_count_are_null() -> None:
