@@ -214,9 +214,11 @@ class InThreads:
     def __init__(self, topology: Topology, users: Mapping[str, Mapping[str, Any]]) -> None:
         # No member may lose its place in its group because the machine is busy.
         patient = {"log_level": 2, "session.timeout.ms": 45_000}
-        self.stats = {name: Stats(name) for name in users if name != ACKER}
+        heads = [name for name in users if name != ACKER]
+        chained = [bolt.name for head in heads for bolt in topology.manifest.chained_to(head)]
+        self.stats = {name: Stats(name) for name in (*heads, *chained)}
         services: list[Service] = [
-            ComponentRunner(topology, name, {**users[name], **patient}, on_stats=self._keep) for name in self.stats
+            ComponentRunner(topology, name, {**users[name], **patient}, on_stats=self._keep) for name in heads
         ]
         if ACKER in users:
             quick = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
@@ -251,7 +253,7 @@ def in_threads(
         users: component, or `acker` → settings, if each runs as a user of its own.
     """
     Catalogue(dict(kafka)).publish(topology.manifest)
-    chosen = [each.name for each in topology.manifest.components] if components is None else components
+    chosen = [each.name for each in topology.manifest.heads] if components is None else components
     running = InThreads(topology, users or dict.fromkeys([*chosen, ACKER], kafka))
     try:
         yield running

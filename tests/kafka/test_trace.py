@@ -89,7 +89,7 @@ def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acke
         (same,) = trees_of(acker("--tuple", f"count/{task}@{place}", "--topology", name, "--json"))
         assert same["root"] == show_root(root)
         for wrong, message in {
-            "count/9@0": "give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts are split with 2 tasks, count",
+            "count/9@0": "give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts with an inbox are split",
             f"count/{task}@999": f"[{task}] holds no record at offset 999: its offsets are 0 to",
         }.items():
             assert message in one_line(acker("--tuple", wrong, "--topology", name))
