@@ -88,6 +88,12 @@ class MadeRecord(Record):
         return self.timestamp_
 
 
+class HandedOver(MadeRecord):
+    """Stands for the record that tuples of a chained bolt would have come in."""
+
+    __slots__ = ()
+
+
 class Sink(Protocol):
     """Where tasks send records. Sending never blocks for the network, and keeps the order within a partition."""
 

@@ -18,7 +18,7 @@ from spout_sdk.chains.noted_outcomes import ChainedOutcomes
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.task import HeadTask, Task
-from spout_sdk.records import MadeRecord
+from spout_sdk.records import HandedOver
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.chained_batch import ChainedBatch
 from tuple_tree.errors import WireError
@@ -93,7 +93,7 @@ class ChainedTask(Task):
             batch: InputBatch = ChainedBatch(placed.runs, pack.trace_context, identities)
         else:
             batch = InputBatch(pack.trace_context, is_tracked=False)
-        made = MadeRecord(
+        made = HandedOver(
             *(f"chain of {self._head.context.component}", self._task, next(self._numbers)),
             headers_=[self._source],
             timestamp_=(1, self.environment.wall_ms()),

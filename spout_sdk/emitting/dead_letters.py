@@ -1,6 +1,8 @@
 """Dead letters: records that a task could not use, as they were."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -8,12 +10,13 @@ from confluent_kafka import KafkaError
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import MadeRecord, Record, TaskEnvironment
+from spout_sdk.records import HandedOver, MadeRecord, Record, TaskEnvironment
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, OF_TUPLES, AnchorColumns
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns
 from tuple_tree.names import dead_letters_topic
+from tuple_tree.payloads import encode_tuples
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -70,10 +73,21 @@ class DeadLetters:
 
     def send_tuple(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
         """Makes a dead letter of a tuple, and calls `delivered` once it is delivered."""
-        if tuple_.pack.size == 1:
+        if isinstance(tuple_.record, HandedOver):
+            self.send_record(_encoded(tuple_), error, delivered)
+        elif tuple_.pack.size == 1:
             self.send_record(tuple_.record, error, delivered)
         else:
             self.send_record(_alone(tuple_), error, delivered, tuple_.index)
+
+
+def _encoded(tuple_: Tuple) -> MadeRecord:
+    """A tuple of a chained bolt, as the record that it would have come in; without a value if that cannot be made."""
+    value: bytes | None = None
+    if (codec := tuple_.pack.stream.codec) is not None:
+        with suppress(Exception):  # what did not fit is why there is a dead letter
+            value = encode_tuples(codec, [tuple_.values])
+    return replace(tuple_.record, value_=value)  # type: ignore[type-var]
 
 
 def _alone(tuple_: Tuple) -> MadeRecord:
