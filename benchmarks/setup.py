@@ -72,13 +72,13 @@ class Environment:
 
 
 PLOTS: Final = Environment("plots", "matplotlib")
-FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "bytewax", "pystorm")}
+FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "bytewax", "pystorm", "faust-streaming")}
 
 
 def peer_program(name: str, *arguments: str) -> list[str]:
     """The command that runs the program of a framework in its environment, or the `plain` loop in ours."""
     python = str(FRAMEWORKS[name].python()) if name in FRAMEWORKS else sys.executable
-    return [python, "-m", f"benchmarks.peers.{name}_peer", *arguments]
+    return [python, "-m", f"benchmarks.peers.{name.partition('-')[0]}_peer", *arguments]
 
 
 def fetch_storm() -> None:

@@ -46,7 +46,8 @@ class ServedProducer:
         """
         while True:
             try:
-                self._produce(topic, value, key, partition, on_delivery, None, 0, headers)
+                # None, as an empty list costs a third of a record.
+                self._produce(topic, value, key, partition, on_delivery, None, 0, headers or None)
                 return None
             except BufferError:
                 self.poll(_ROOM_SECONDS)

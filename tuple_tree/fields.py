@@ -113,9 +113,11 @@ class Column:
             error, text = flaw
             raise error(f"field {self.field.name!r} {text}")
 
-    def fits(self, value: str) -> str:
-        """An expression: whether the column takes a value as it is."""
+    def fits(self, value: str, *, by_class: bool = False) -> str:
+        """An expression: whether the column takes a value as it is; by its class alone, or by its size, too."""
         fits = self._type.fits.format(value)
+        if by_class:
+            fits = fits.partition(" and ")[0]
         return f"({value} is None or {fits})" if self._nullable else fits
 
     def cast(self, column: Any) -> Any:
@@ -166,10 +168,13 @@ def is_text(value: str) -> bool:
     return True
 
 
-def all_fit(columns: Sequence[Column]) -> Callable[[Values], bool]:
-    """A check whether a tuple is a row as it is: its source is made for the columns, as it is called for each tuple."""
+def all_fit(columns: Sequence[Column], *, by_class: bool = False) -> Callable[[Values], bool]:
+    """A check whether a tuple is a row as it is: its source is made for the columns, as it is called for each tuple.
+
+    By the classes of the values alone where nothing is encoded.
+    """
     values = [f"value_{at}" for at in range(len(columns))]
-    tests = [column.fits(value) for column, value in zip(columns, values, strict=True)]
+    tests = [column.fits(value, by_class=by_class) for column, value in zip(columns, values, strict=True)]
     source = f"""
 def fits(row):
     try:

@@ -74,6 +74,19 @@ class OffsetManager:
         self._close(read_to or 0, offset)
         return self._is_open(offset)
 
+    def start_run(self, begin: int, end: int) -> bool:
+        """Opens consecutive offsets, as `start` each; False, and nothing changes, if one of them may be done."""
+        read_to, known_to = self.read_to, self._known_to
+        if read_to is None or known_to != read_to or begin < known_to:
+            return False
+        if self._ends and self._ends[-1] == begin and self._first < len(self._ends):
+            self._ends[-1] = end
+            self.open_count += end - begin
+        else:
+            self._open(begin, end)
+        self.read_to = self._known_to = end
+        return True
+
     def skip_to(self, offset: int) -> None:
         """Nothing is between the last offset that was started and this one: markers of transactions, for instance."""
         read_to, known_to = self.read_to, self._known_to

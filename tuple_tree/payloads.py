@@ -186,7 +186,7 @@ class _SingleCodec(ABC):
 
 
 class LocalCodec:
-    """For a stream that only chained bolts receive: values go from bolt to bolt as they are, if they fit the stream.
+    """For a stream that only chained bolts receive: values of the fields' types go from bolt to bolt as they are.
 
     `PackCodec` describes what it has.
     """
@@ -195,7 +195,8 @@ class LocalCodec:
 
     def __init__(self, stream: Stream) -> None:
         self._codec = payload_codec(stream)
-        self.is_row = all_fit([Column(name, type_) for name, type_ in stream.field_types.items()])
+        columns = [Column(name, type_) for name, type_ in stream.field_types.items()]
+        self.is_row = all_fit(columns, by_class=True)
 
     def row(self, values: Sequence[Any]) -> Values:
         """The values as a bolt would receive them through Kafka; raises as the stream's codec."""

@@ -6,7 +6,7 @@ between `b - 1` and `b` rotation periods later. There is no clock inside: the ow
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -43,6 +43,28 @@ class RotatingMap(Generic[K, V]):
         self._buckets[0][key] = value
         self._size += 1
         return True
+
+    def add_all(self, entries: dict[K, V]) -> bool:
+        """Puts keys into the nursery; False, and nothing changes, if one of them is in the map."""
+        if any(not entries.keys().isdisjoint(bucket) for bucket in self._buckets):
+            return False
+        self._buckets[0].update(entries)
+        self._size += len(entries)
+        return True
+
+    def remove_all(self, keys: Iterable[K]) -> list[V]:
+        """Removes keys, and returns the values of those that were in the map, in order."""
+        removed: list[V] = []
+        nursery = self._buckets[0]
+        for key in keys:
+            value = nursery.pop(key, None)
+            if value is None:
+                value = self.remove(key)
+            else:
+                self._size -= 1
+            if value is not None:
+                removed.append(value)
+        return removed
 
     def get(self, key: K) -> V | None:
         for bucket in self._buckets:

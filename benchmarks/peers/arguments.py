@@ -1,6 +1,10 @@
 """The command line of the peers, of which none imports anything of ours."""
 
 import argparse
+from typing import Final
+
+COUNTRIES: Final = {user: f"country-{user % 40}" for user in range(1_000)}
+"""Of the users of the pipeline's clicks."""
 
 
 def given() -> argparse.Namespace:
@@ -9,7 +13,8 @@ def given() -> argparse.Namespace:
         parser.add_argument(name)
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--words", metavar="DIRECTORY")
+    parser.add_argument("--clicks", metavar="DIRECTORY")
     arguments = parser.parse_args()
-    # The word count is always tuned.
-    arguments.tuned |= bool(arguments.words)
+    # The word count and the pipeline are always tuned.
+    arguments.tuned |= bool(arguments.words or arguments.clicks)
     return arguments

@@ -10,7 +10,8 @@
   with what calls it.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
 - `async_bolt`: `AsyncBolt`; `async_settings`: its settings, checked; `async_adapter`: its event loop, registered here.
-- `kafka_bolt`: `KafkaBolt`.
+- `kafka_bolt`: `KafkaBolt`; `kafka_adapter`: writes its records, registered here.
 """
 
-import spout_sdk.bolts.async_adapter  # noqa: F401 - registers itself
+import spout_sdk.bolts.async_adapter
+import spout_sdk.bolts.kafka_adapter  # noqa: F401 - both register themselves

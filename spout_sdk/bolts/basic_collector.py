@@ -31,6 +31,9 @@ class BasicCollector(Emitter):
         # The place in a batch that the next tuples are anchored to.
         self._batch: InputBatch | Joined = NO_TREES
         self._place = 0
+        # Of the default stream, if one task receives all of it.
+        plan = self._plans.get(DEFAULT_STREAM)
+        self._only = plan if plan is not None and plan.only is not None and not self._is_numbered else None
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
@@ -45,6 +48,15 @@ class BasicCollector(Emitter):
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
+        plan = self._only
+        if plan is not None and stream is DEFAULT_STREAM and values.__class__ is tuple and not self._hooks:
+            # The common case, spelled out.
+            (pack,), is_row = plan.only, plan.is_row  # type: ignore[misc]
+            if pack.batch is self._batch and is_row(values) and len(rows := pack.rows) < pack.limit:
+                rows.append(values)
+                pack.places.append(self._place)
+                self._counters.emitted += 1
+                return plan.receivers
         tasks = self._emit(values, stream, self._batch, self._place)
         if self._hooks:
             self._emitted(values, stream, tasks)

@@ -20,7 +20,9 @@ from spout_sdk.statistics.stats import SAMPLE
 
 _MOST_RETRIES: Final = 100  # that are executed before other tuples have a turn
 _MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
-_FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for many tuples
+_FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for several tuples
+_FASTEST_SECONDS: Final = 0.00001  # below, for many
+_MANY: Final = 5 * SAMPLE
 
 
 class Executor:
@@ -85,7 +87,7 @@ class Executor:
             return False
         # Each call is timed by itself for hooks, and a bolt that may be busy is asked after each.
         most = 1 if self._hooks or adapter.may_be_busy or adapter.failures.tries_one else SAMPLE
-        several = list(islice(tuples, min(self._stride, most)))
+        several = list(islice(tuples, min(self._stride, _MANY if most > 1 else 1)))
         started = began = clock()
         try:
             while several:
@@ -95,7 +97,10 @@ class Executor:
                 seconds = (now - began) / len(several)
                 self._executed(several, seconds)
                 # A clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks.
-                self._stride = most if seconds < _FAST_SECONDS else 1
+                if seconds >= _FAST_SECONDS:
+                    self._stride = 1
+                else:
+                    self._stride = most if seconds >= _FASTEST_SECONDS or most == 1 else _MANY
                 if now >= until or adapter.is_busy:
                     return False
                 began = now

@@ -1,16 +1,17 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
-from spout_sdk.bolts.pending_writes import PendingWrites, Report
+from spout_sdk.bolts.pending_writes import PendingWrites, Report, Sent
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from spout_sdk.records import Headers
 from tuple_tree.anchors import Rows
 from tuple_tree.errors import WireError
 from tuple_tree.input_batch import InputBatch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = get_logger("spout_sdk.bolt")
 
+WriteRecord = Callable[[Tuple, str, bytes | None, bytes | None, Headers], None]
 _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
 
 
@@ -49,7 +51,7 @@ class Outcomes:
         self._dead_letters = task.dead_letters
         self._is_tracked = task.topology.manifest.acking
         self._timed: dict[Tuple, float] = {}
-        self._writes = PendingWrites(self._ack_written, self._not_written)
+        self._writes = PendingWrites(self._ack_written, self._not_written, self._ack_all_written)
         self._unwritten = self._writes.undelivered
         self.written = self.untraced = 0
         self.retries = Retries(task, self)
@@ -220,6 +222,46 @@ class Outcomes:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
             writes.report(tuple_, topic)
 
+    def begin_writes(self) -> tuple[WriteRecord, Callable[[], None]]:
+        """Begins to write one record each for tuples of one record, which are acked together when all are delivered.
+
+        Returns a function that writes the record of a tuple: topic, key, value, headers; and one to be called at the
+        end. A tuple may be left out.
+        """
+        group, is_tracked = self._writes.group(), self._is_tracked
+        send = self._sink.send_reported if is_tracked else self._sink.send
+        tuples, sent = group.tuples, group.sent
+        report = group.report if is_tracked else partial(self._lost, tuples, sent)
+        before = self.written
+
+        def write(tuple_: Tuple, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+            tuples.append(tuple_)
+            sent.append((topic, key, value))
+            try:
+                send(topic, -1, key, value, headers, report)
+            except BaseException:
+                del tuples[-1], sent[-1]
+                raise
+
+        def end() -> None:
+            self.written = before + len(tuples)
+            self._wrote(tuples)
+            if is_tracked:
+                group.end()
+            else:
+                # The inputs were committed before: what is not delivered is lost, and must not be sent twice.
+                self.ack_together(tuples)
+
+        return write, end
+
+    def _lost(self, tuples: Sequence[Tuple], sent: Sequence[Sent], error: Any, _message: Any) -> None:
+        """A record was not delivered for one of some tuples, which are acked whether it was or not."""
+        if error is not None:
+            self._not_written((tuples[0], sent[-1][0], error, None), is_pending=False)
+
+    def _wrote(self, tuples: Sequence[Tuple]) -> None:
+        """Records were written for tuples."""
+
     def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
         """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` has a place by root.
 
@@ -307,6 +349,9 @@ class Outcomes:
     def _ack_written(self, tuple_: Tuple) -> None:
         if not tuple_.settled:
             self.ack(tuple_)
+
+    def _ack_all_written(self, tuples: Sequence[Tuple]) -> None:
+        self.ack_together([tuple_ for tuple_ in tuples if self._inputs.is_open(tuple_.offset)])
 
     def _not_written(self, report: Report, is_pending: bool) -> None:
         tuple_, topic, error, message = report

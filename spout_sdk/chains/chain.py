@@ -10,6 +10,7 @@ from spout_sdk.chains.chained_task import ChainedTask
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import ComponentError
+from tuple_tree.payloads import MAX_ROWS
 
 _MOST_WAITING: Final = 10_000  # tuples of one call of a bolt that wait for the next bolts; more are executed meanwhile
 
@@ -38,7 +39,7 @@ class Chain:
             for route in tasks[subscription.source][subscription.stream].routes:
                 if route.tasks == (task.id,):
                     (pack,) = route.packs
-                    pack.hand_over = self._taker(task)
+                    pack.hand_over, pack.limit = self._taker(task), MAX_ROWS
             tasks[bolt.name] = task.plans
             self._tasks.append(task)
         if self._tasks:

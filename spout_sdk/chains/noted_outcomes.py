@@ -202,13 +202,14 @@ class ChainedOutcomes(NotedOutcomes):
         super().fail(tuple_, message)
 
     def write(self, tuple_: Tuple, *record: object) -> None:
-        written = self.written
         super().write(tuple_, *record)  # type: ignore[arg-type]
-        pack = tuple_.pack
-        if not self._inputs.has_no_effects and pack.batch.is_tracked:
-            # An effect of its head input, not of all that are open.
-            self.written = written
-            pack.batch.note_effects(pack.places(tuple_.index))
+        self._wrote((tuple_,))
+
+    def _wrote(self, tuples: Sequence[Tuple]) -> None:
+        # With `exactly_once`: an effect of their head inputs, not of all that are open.
+        if tuples and not self._inputs.has_no_effects and (pack := tuples[0].pack).batch.is_tracked:
+            self.written -= len(tuples)
+            pack.batch.note_effects(_places(pack, np.array([tuple_.index for tuple_ in tuples], np.intp)))
 
 
 def _places(pack: InputPack, indices: Rows) -> Rows:

@@ -81,7 +81,7 @@ class DeadLetters:
             self.send_record(_alone(tuple_), error, delivered, tuple_.index)
 
 
-def _encoded(tuple_: Tuple) -> MadeRecord:
+def _encoded(tuple_: Tuple) -> Record:
     """A tuple of a chained bolt, as the record that it would have come in; without a value if that cannot be made."""
     value: bytes | None = None
     if (codec := tuple_.pack.stream.codec) is not None:

@@ -27,6 +27,7 @@ class Route(NamedTuple):
     choose: Choose
     choose_rows: ChooseRows
     set_shares: SetShares | None  # of a shuffle that follows the load of the tasks
+    is_by_values: bool = False  # whether the values decide, which may not be grouped by
 
     def targets(self, tasks: Sequence[int]) -> Targets:
         """The receivers with these numbers."""
@@ -39,9 +40,11 @@ class EmitPlan:
     Attributes:
         choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if these cannot be grouped by.
         is_row: whether the codec takes values as they are.
+        only: the open pack of the one receiver, in a tuple, if there is one task that receives all; else None.
+        receivers: that task, then.
     """
 
-    __slots__ = ("_component", "_width", "choose", "codec", "is_row", "routes", "stream")
+    __slots__ = ("_component", "_width", "choose", "codec", "is_row", "only", "receivers", "routes", "stream")
 
     def __init__(
         self, component: str, stream: Stream, codec: PayloadCodec | LocalCodec, routes: Sequence[Route]
@@ -52,6 +55,10 @@ class EmitPlan:
         self._width = len(stream.fields)
         self.routes = tuple(routes)
         self.is_row = codec.is_row
+        packs = [pack for route in routes for pack in route.packs]
+        is_only = len(packs) == 1 and not stream.direct and not routes[0].is_by_values
+        self.only: tuple[OpenPack] | None = (packs[0],) if is_only else None
+        self.receivers: tuple[TaskId, ...] = routes[0].tasks if is_only else ()
         self.choose: Callable[[Sequence[Any]], Targets] = routes[0].choose if len(routes) == 1 else self._choose_all
 
     def row(self, values: Sequence[Any]) -> Any:
@@ -162,7 +169,9 @@ def emit_plans(
             has_key = made.key_of is not None and codec.max_rows == 1
             choose = _with_key(made.choose, made.key_of) if has_key else made.choose  # type: ignore[arg-type]
             is_even = (component, stream.name, bolt.name) in topology.even_shuffles
-            routes.append(Route(packs, ids, choose, made.choose_rows, None if is_even else made.set_shares))
+            set_shares = None if is_even else made.set_shares
+            is_by_values = has_key or subscription.grouping in ("fields", "partial_key", "custom")
+            routes.append(Route(packs, ids, choose, made.choose_rows, set_shares, is_by_values))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spout_sdk.api.context import TaskId
+from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
@@ -22,7 +23,8 @@ class Emitter:
         self._counters = task.environment.counters
         manifest = task.topology.manifest
         self._is_tracked = manifest.acking
-        if manifest.is_identified(self._component):
+        self._is_numbered = manifest.is_identified(self._component)
+        if self._is_numbered:
             self._emit = self._emit_numbered  # type: ignore[method-assign]
 
     @property
@@ -53,10 +55,14 @@ class Emitter:
         # Python calls an attribute that is no method fastest by a local name.
         is_row, choose = plan.is_row, plan.choose
         row = values if values.__class__ is tuple and is_row(values) else plan.row(values)
-        try:
-            packs, tasks = choose(values) if receiver is None else plan.direct(receiver)
-        except (TypeError, ValueError) as error:
-            raise plan.ungrouped(values, error) from error
+        if (only := plan.only) is not None and receiver is None:
+            packs: tuple[OpenPack, ...] = only
+            tasks = plan.receivers
+        else:
+            try:
+                packs, tasks = choose(values) if receiver is None else plan.direct(receiver)
+            except (TypeError, ValueError) as error:
+                raise plan.ungrouped(values, error) from error
         self._counters.emitted += 1
         is_full = False
         try:

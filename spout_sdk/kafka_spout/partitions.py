@@ -8,8 +8,9 @@ anything. See ADR 10.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from spout_sdk.errors import TopicsError, UnsupportedVersionError
 from spout_sdk.records import Record
@@ -179,6 +180,15 @@ class OwnedPartition:
         self.read_to = offset + 1
         return not self._is_replayed or self.offsets.start(offset)
 
+    def start_run(self, begin: int, end: int) -> bool:
+        """Opens consecutive messages; returns False, and changes nothing, if they have to be started one by one."""
+        if self._failures or begin < self.read_to or (self._is_replayed and end > MAX_OFFSET):
+            return False
+        if self._is_replayed and not self.offsets.start_run(begin, end):
+            return False
+        self.read_to = end
+        return True
+
     def skip_to(self, offset: int) -> None:
         """The log has no message between the last one that was started and an offset."""
         if offset <= self.read_to:
@@ -271,8 +281,10 @@ class OwnedPartitions:
         self.numbered[key >> KEY_SHIFT].done(key & _OFFSET_MASK)
 
     def all_done(self, keys: Sequence[int]) -> None:
-        for number, of_partition in groupby(sorted(keys), lambda key: key >> KEY_SHIFT):
-            self.numbered[number].all_done([key & _OFFSET_MASK for key in of_partition])
+        column = np.array(keys, np.int64)
+        numbers, offsets = column >> KEY_SHIFT, column & _OFFSET_MASK
+        for number in np.unique(numbers).tolist():
+            self.numbered[number].all_done(offsets[numbers == number].tolist())
 
     def __iter__(self) -> Iterator[OwnedPartition]:
         return iter(self.numbered.values())

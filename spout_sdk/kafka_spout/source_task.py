@@ -7,8 +7,10 @@ the payload is read again.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from operator import methodcaller
+from typing import Any, Final, NamedTuple
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
@@ -23,6 +25,7 @@ from spout_sdk.kafka_spout.partitions import (
     owned_numbers,
     start_offset,
 )
+from spout_sdk.kafka_spout.read_ahead import ReadAhead, Run
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
@@ -33,7 +36,7 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
-from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, first_position, roots_of_words, topic_key
+from tuple_tree.positions import MAX_OFFSET, first_position, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = get_logger("spout_sdk.kafka_spout")
@@ -45,6 +48,10 @@ _GROWTH_SECONDS: Final = 30.0
 # A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
 # otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again.
 _REFRESH_SECONDS: Final = 3_600.0
+
+
+_HEADERS: Final = methodcaller("headers")
+_Translated = tuple[Any, Exception | None]  # what `translate` returned, and what it raised
 
 
 class SourceProgress(NamedTuple):
@@ -64,6 +71,8 @@ class SourceProgress(NamedTuple):
 @adapter_of.register(KafkaSpout)
 class SourceTask(SpoutAdapter):
     """The source partitions of one task; it is called in the task's thread."""
+
+    calls = READ
 
     def __init__(self, spout: KafkaSpout, task: SpoutTask) -> None:
         super().__init__(spout, task)
@@ -85,8 +94,8 @@ class SourceTask(SpoutAdapter):
         self._left_out = LeftOut(self._by, self._counters)
         self._look_at = self._commit_at = self._hold_until = 0.0
         self._refresh_at = self._clock() + _REFRESH_SECONDS
-        # Each with the root of its tree; 0 where nothing is followed.
-        self._buffer: deque[tuple[Record, int]] = deque()
+        self._buffer = ReadAhead(self._partitions, context.manifest.ack_partitions, has_roots=self.is_replayed)
+        self._rows_of = getattr(spout.translate, "rows", None)
         self._held: dict[SourcePartition, Commit] = {}
         # With at_most_once, the ends of reads that may be committed, by name.
         self._committed_to: dict[SourcePartition, int] = {}
@@ -116,9 +125,11 @@ class SourceTask(SpoutAdapter):
             return
         if self._held and not self._commit_held():
             return
-        emitted = 0
-        while buffer and not emitted:
-            emitted = sum(self._emit_new(*buffer.popleft()) for _ in range(min(most, len(buffer))))
+        emitted, left = 0, most
+        while buffer and (left > 0 or not emitted):
+            run = buffer.take(left if left > 0 else most)
+            left -= len(run.records)
+            emitted += self._emit_run(run)
 
     def tick(self, now: float) -> None:
         """Begins, commits, and reads again what is due."""
@@ -248,7 +259,7 @@ class SourceTask(SpoutAdapter):
         records, out_of_range = self._source.read(limit)
         for gap in out_of_range:
             self._skip_deleted(gap)
-        self._buffer.extend(zip(records, self._roots(records), strict=True))
+        self._buffer.add(records)
         if records and self._mode == "at_most_once":
             # Nothing of a read is emitted before all of it is committed.
             ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
@@ -259,20 +270,6 @@ class SourceTask(SpoutAdapter):
 
     def _is_full(self, of: OwnedPartition) -> bool:
         return self._most_uncommitted is not None and of.offsets.started_behind >= self._most_uncommitted
-
-    def _roots(self, records: Sequence[Record]) -> list[int]:
-        """The root of each message's first delivery; all of a read at once, which is cheaper."""
-        if not self.is_replayed:
-            return [0] * len(records)
-        named = self._partitions.named
-        partitions = [named[record.topic(), record.partition()] for record in records]
-        words = [
-            each.first_word | (record.offset() or 0) % MAX_OFFSET << OFFSET_SHIFT
-            for each, record in zip(partitions, records, strict=True)
-        ]
-        keys = [each.topic_key for each in partitions]
-        roots: list[int] = roots_of_words(words, keys, self._ack_partitions).tolist()
-        return roots
 
     def _commit_held(self) -> bool:
         now = self._clock()
@@ -285,10 +282,50 @@ class SourceTask(SpoutAdapter):
         self._held.clear()
         return True
 
-    def _emit_new(self, record: Record, root: int) -> bool:
-        """Emits a new message; whether it did."""
-        each = self._partitions.named[record.topic(), record.partition()]
-        offset: int = record.offset()  # type: ignore[assignment]
+    def _emit_run(self, run: Run) -> int:
+        """Emits messages with consecutive offsets, together as far as that is possible; returns how many it emitted."""
+        emitted, begin = 0, 0
+        while begin < len(run.records):
+            rows, odd = self._rows(run.records[begin:] if begin else run.records)
+            end = begin + len(rows)
+            if rows:
+                emitted += self._emit_rows(run.part(begin, end), rows)
+            begin = end
+            if odd is not None:
+                emitted += self._emit_new(run, begin, odd)
+                begin += 1
+        return emitted
+
+    def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], "_Translated | None"]:
+        """The rows of the first messages, which can be emitted together, and what the next one was translated to."""
+        if not self._collector.emits_rows:
+            return (), self._translated(records[0])
+        if self._rows_of is not None and not any(map(_HEADERS, records)):
+            with suppress(Exception):  # one of them: each is translated by itself
+                return self._rows_of(records), None
+        is_row, rows = self._collector.is_row, list[Any]()
+        for record in records:
+            values, error = translated = self._translated(record)
+            if error is not None or values.__class__ is not tuple or not is_row(values) or record.headers():
+                return rows, translated
+            rows.append(values)
+        return rows, None
+
+    def _emit_rows(self, run: Run, rows: Sequence[Any]) -> int:
+        """Emits messages, all of them with rows; returns how many it emitted."""
+        emitted = 0
+        if run.of.start_run(run.offset, run.offset + len(rows)):
+            first = run.of.key_base | run.offset
+            emitted = self._collector.emit_rows(rows, range(first, first + len(rows)), run.roots)
+            for at in range(emitted, len(rows)):
+                root = None if run.roots is None else int(run.roots[at])
+                emitted += self._emit(run.records[at], first + at, root, (rows[at], None))
+            return emitted
+        return sum(self._emit_new(run, at, (values, None)) for at, values in enumerate(rows))
+
+    def _emit_new(self, run: Run, at: int, translated: "_Translated") -> bool:
+        """Emits one message of a run; whether it did."""
+        each, offset, record = run.of, run.offset + at, run.records[at]
         if offset < each.read_to:
             return False
         if self.is_replayed and offset >= MAX_OFFSET:
@@ -302,16 +339,18 @@ class SourceTask(SpoutAdapter):
             # Its last owner has ended before the dead letter was delivered.
             self._reject(key, record, WireError("retries-exhausted", f"all {failures} attempts failed"))
             return False
-        return self._emit(record, key, root if self.is_replayed else None)
+        return self._emit(record, key, None if run.roots is None else int(run.roots[at]), translated)
 
-    def _emit(self, record: Record, key: int, root: int | None) -> bool:
-        """Emits a message; whether it did, and it did not become a dead letter or was skipped."""
-        try:
-            values = self._translate(record)
-        except WireError as error:
+    def _emit(self, record: Record, key: int, root: int | None, translated: "_Translated | None" = None) -> bool:
+        """Emits a message; whether it did, and it did not become a dead letter or was skipped.
+
+        `translated` is what `translate` returned or raised for it, if that was called already.
+        """
+        values, error = self._translated(record) if translated is None else translated
+        if isinstance(error, WireError):
             self._reject(key, record, error)
             return False
-        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
+        if error is not None:
             self._translate_raised(key, record, error)
             return False
         if values is None:
@@ -331,6 +370,12 @@ class SourceTask(SpoutAdapter):
             self._reject(key, record, WireError("bad-payload", str(error)))
             return False
         return True
+
+    def _translated(self, record: Record) -> "_Translated":
+        try:
+            return self._translate(record), None
+        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
+            return None, error
 
     def _reject(self, key: int, record: Record, error: WireError) -> None:
         """Makes a dead letter of a message, which is done once that is delivered."""

@@ -3,7 +3,8 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from operator import methodcaller
+from typing import Any, Final, Literal
 
 from spout_sdk.api.components import AnySpout, Failure
 from spout_sdk.api.context import TaskContext
@@ -72,27 +73,59 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
     if len(streams) != 1:
         raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which decides what goes where")
     stream = streams[0]
-    name = stream.name
     kind = stream.fields[0].type if len(stream.fields) == 1 else None
+    if stream.name == DEFAULT_STREAM and kind in ("string", "bytes"):
+        return _ValueOnly(is_text=kind == "string")
     codec = payload_codec(stream.model_copy(update={"codec": "avro"}) if stream.codec == "arrow" else stream)
 
     def translate(record: Record) -> Sequence[Any] | KafkaTuple:
-        value = record.value()
-        if value is None:
-            raise WireError("bad-payload", "a tombstone has no value to emit: pass translate= to skip it")
-        values: Sequence[Any]
+        value = _value(record)
         if kind == "string":
-            try:
-                values = (value.decode(),)
-            except UnicodeDecodeError as error:
-                raise WireError("bad-payload", f"the value is not UTF-8: {error}") from error
+            values: Sequence[Any] = (_text(value),)
         elif kind == "bytes":
             values = (value,)
         else:
             (values,) = decode_tuples(codec, value)
-        return values if name == DEFAULT_STREAM else KafkaTuple(values, name)
+        return values if stream.name == DEFAULT_STREAM else KafkaTuple(values, stream.name)
 
     return translate
+
+
+class _ValueOnly:
+    """The values of messages as they are, or as text."""
+
+    def __init__(self, *, is_text: bool) -> None:
+        self._is_text = is_text
+
+    def __call__(self, record: Record) -> Sequence[Any]:
+        value = _value(record)
+        return (_text(value) if self._is_text else value,)
+
+    def rows(self, records: Sequence[Record]) -> list[Any]:
+        """The values of several messages; raises any exception if `__call__` raises for one of them."""
+        values: list[Any] = list(map(_VALUE_OF, records))
+        if self._is_text:
+            return [(value.decode(),) for value in values]
+        if None in values:
+            raise ValueError("a tombstone")
+        return [(value,) for value in values]
+
+
+_VALUE_OF: Final = methodcaller("value")
+
+
+def _value(record: Record) -> bytes:
+    value = record.value()
+    if value is None:
+        raise WireError("bad-payload", "a tombstone has no value to emit: pass translate= to skip it")
+    return value
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise WireError("bad-payload", f"the value is not UTF-8: {error}") from error
 
 
 class KafkaSpout(AnySpout):

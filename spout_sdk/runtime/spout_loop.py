@@ -20,7 +20,6 @@ from tuple_tree.timing import Stall
 
 logger = get_logger("spout_sdk.spout")
 
-_CALLS: Final = 64  # of `next_tuple` of a task, before the next task is called and outcomes are handled
 _LARGEST_READ: Final = 500
 _TICK_SECONDS: Final = 0.0025
 _THROTTLED_SECONDS: Final = 0.02
@@ -81,7 +80,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def turn(self) -> bool:
         emitted = False
         for task in tuple(self.tasks.values()):
-            emitted |= task.emit(_CALLS)
+            emitted |= task.emit(task.adapter.calls)
             if task.is_throttled and not self._flush_timing.wait_seconds(self._emitted):
                 # No tuple follows until a tree ends.
                 task.flush()

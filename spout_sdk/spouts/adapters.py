@@ -27,12 +27,15 @@ class SpoutAdapter:
     """Calls a spout of one kind; the base is that of a `Spout`.
 
     Attributes:
+        calls: how often `emit` may call the spout before other tasks have a turn and outcomes are handled.
         is_replayed: whether a message is emitted again that was not acked; otherwise its source forgets it.
 
     Args:
         spout: as the user's factory made it.
         task: of the spout.
     """
+
+    calls = 64
 
     def __init__(self, spout: Any, task: "SpoutTask") -> None:
         self._spout = spout

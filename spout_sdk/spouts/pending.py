@@ -1,8 +1,8 @@
 """The open trees of a spout task, and how many there may be."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -25,10 +25,15 @@ class Pending:
         self._on_lost = on_lost
         self._trees: RotatingMap[int, Tree] = RotatingMap(_BUCKETS)
         self.pop = self._trees.remove  # removes a tree, and returns it; None if it is not open
+        self.pop_all = self._trees.remove_all  # removes trees, and returns those that were open
 
     def put(self, root: int, message_id: Any, now: float) -> bool:
         """Adds a tree; returns False, and changes nothing, if there is one of this root."""
         return self._trees.add(root, (message_id, now))
+
+    def put_all(self, roots: Sequence[int], message_ids: Iterable[Any], now: float) -> bool:
+        """Adds trees; returns False, and changes nothing, if there is one of these roots."""
+        return self._trees.add_all(dict(zip(roots, zip(message_ids, repeat(now)), strict=False)))
 
     def tick(self, now: float) -> None:
         # At most one cohort a call: a process that was stopped for long reads its notices before the next one is lost.

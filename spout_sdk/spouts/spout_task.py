@@ -119,7 +119,7 @@ class SpoutTask(HeadTask):
             self.dead_letters.send_record(record, error, lambda: None)
             return
         pop, counters = self.open_trees.pop, self._counters
-        trees = [tree for tree in map(pop, batch.acked_roots.tolist()) if tree is not None]
+        trees = self.open_trees.pop_all(batch.acked_roots.tolist())
         counters.ignored_notices += len(batch.acked_roots) - len(trees)
         counters.acked += len(trees)
         self._call("ack", self._acked, trees)
@@ -168,7 +168,7 @@ class SpoutTask(HeadTask):
         self.chain.settle_written()
         super().flush()
         if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
-            found = [tree for tree in map(self.open_trees.pop, ended.tolist()) if tree is not None]
+            found = self.open_trees.pop_all(ended.tolist())
             self._counters.acked += len(found)
             self._call("ack", self._acked, found)
             self._limit.acked(len(found))

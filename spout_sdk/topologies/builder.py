@@ -62,6 +62,7 @@ _BOLTS: Final = (
     BatchBolt,
     ArrowBolt,
     AsyncBolt,
+    KafkaBolt,
     StatefulBolt,
     StatefulArrowBolt,
     AggregateBolt,

@@ -27,6 +27,10 @@ _LONGEST_TICK_MS: Final = 1_000
 _NEVER_CALLED: Final[Mapping[type, Mapping[str, str]]] = {
     AsyncBolt: {name: f"write async def {name}_async" for name in ("prepare", "execute", "cleanup")},
     WindowedBolt: {"execute": "write def execute_window"},
+    KafkaBolt: dict.fromkeys(
+        ("prepare", "execute", "cleanup"),
+        "pass functions of the tuple as topic=, key= or value=, or derive a Bolt that calls collector.write",
+    ),
     KafkaSpout: {"next_tuple": "pass translate=, or derive a Spout"},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -16,7 +17,6 @@ from spout_sdk import (
     Failure,
     KafkaBolt,
     KafkaSpout,
-    OutputCollector,
     Record,
     Spout,
     SpoutCollector,
@@ -159,15 +159,13 @@ class Publish(KafkaBolt):
     """Also writes each part to a topic."""
 
     def __init__(self, topology: str) -> None:
-        super().__init__(results_of(topology), value=["number", "part"])
+        super().__init__(results_of(topology), value=self.effect)
+        self.arena = arena_of(topology)
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.arena = arena_of(context.topology)
-        super().prepare(context, collector)
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.arena.effect(tuple_["number"], tuple_["part"])
-        super().execute(tuple_)
+    def effect(self, tuple_: Tuple) -> str:
+        number, part = tuple_["number"], tuple_["part"]
+        self.arena.effect(number, part)
+        return json.dumps({"number": number, "part": part}, separators=(",", ":"))
 
 
 CLOSING: Final = b"closing"

@@ -22,7 +22,7 @@ from tests.unit.sdk.bolt_rig import Sink
 from tuple_tree.names import component_group, tuples_topic
 from tuple_tree.topics import TopicSpec, topic_specs
 
-MESSAGES = 200
+MESSAGES = 2_000
 
 
 class Queueing(MemoryProducer):

@@ -1,0 +1,132 @@
+"""Calls a `KafkaBolt`: makes a record of each tuple, and writes those of a call together."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from spout_sdk.api.tuples import InputStream, Tuple
+from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
+from spout_sdk.bolts.kafka_bolt import KafkaBolt, Part
+from spout_sdk.errors import TopologyError
+from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.streams import Stream, declare
+
+
+@adapter_of.register(KafkaBolt)
+class KafkaAdapter(BoltAdapter):
+    """Writes a record for each tuple, which is acked when that is delivered."""
+
+    def prepare(self) -> None:
+        """Checks that the streams have the fields of the records."""
+        bolt, context = self._bolt, self._task.context
+        self._codecs: dict[tuple[str, str], tuple[PayloadCodec, list[int]]] = {}
+        self._writers: dict[InputStream, _Writer] = {}
+        for subscription in getattr(context.manifest.component(context.component), "subscriptions", ()):
+            stream = context.manifest.stream(subscription.source, subscription.stream)
+            where = f"{subscription.source}/{stream.name}"
+            for field in (bolt.key, *bolt.headers.values()):
+                if isinstance(field, str):
+                    _position(stream, field, where)
+            if isinstance(bolt.value, str):
+                _position(stream, bolt.value, where)
+            elif not callable(bolt.value):
+                names = list(bolt.value if bolt.value is not None else stream.field_names)
+                places = [_position(stream, name, where) for name in names]
+                fields = {stream.fields[place].name: stream.fields[place].type for place in places}
+                made = payload_codec(declare(fields, codec=bolt.codec))
+                self._codecs[subscription.source, stream.name] = made, places
+
+    def execute(self, tuples: Sequence[Tuple]) -> None:
+        """Writes the records of tuples of one record, and handles what functions of the user raise."""
+        if tuples[0].is_tick:
+            return
+        stream = tuples[0].pack.stream
+        if (writer := self._writers.get(stream)) is None:
+            self._writers[stream] = writer = self._writer(stream)
+        topic, (key_of, value_of, headers_of) = self._bolt.topic, writer
+        is_fixed, failures, headers = not callable(topic), self.failures, list[Any]()
+        write, end = self._outcomes.begin_writes()
+        try:
+            for tuple_ in tuples:
+                try:
+                    to = topic if is_fixed else self._topic(tuple_)
+                    key = None if key_of is None else key_of(tuple_)
+                    if headers_of:
+                        headers = [(name, header(tuple_)) for name, header in headers_of]
+                    write(tuple_, to, key, value_of(tuple_), headers)
+                except Exception as error:  # noqa: BLE001 - any exception of a user's function
+                    failures.handle((tuple_,), error)
+                    if failures.is_paused:
+                        self._outcomes.retries.defer(tuples[tuples.index(tuple_) + 1 :])
+                        break
+                else:
+                    failures.in_a_row = 0
+        finally:
+            end()
+
+    def cleanup(self) -> None:
+        """Does nothing: the task sends what is left."""
+
+    def _topic(self, tuple_: Tuple) -> str:
+        topic = self._bolt.topic(tuple_)
+        if not isinstance(topic, str):
+            raise TypeError(
+                f"topic= of a KafkaBolt returned {topic!r}: return the name of a topic that exists, or drop the tuple "
+                "in a bolt before this one"
+            )
+        return topic
+
+    def _writer(self, stream: InputStream) -> "_Writer":
+        bolt = self._bolt
+        headers = [(name, _getter(part, stream)) for name, part in bolt.headers.items()]
+        key = None if bolt.key is None else _getter(bolt.key, stream)
+        if callable(bolt.value) or isinstance(bolt.value, str):
+            return _Writer(key, _getter(bolt.value, stream), headers)
+        codec, places = self._codecs[stream.component, stream.stream]
+        row, encode = codec.row, codec.encode
+        if places == [*range(len(stream.fields))]:
+            return _Writer(key, lambda tuple_: encode([row(tuple_.values)]), headers)
+
+        def value(tuple_: Tuple) -> bytes:
+            values = tuple_.values
+            return encode([row([values[place] for place in places])])
+
+        return _Writer(key, value, headers)
+
+
+Getter = Callable[[Tuple], bytes | None]
+
+
+class _Writer(NamedTuple):
+    """Makes the parts of the records of a stream's tuples."""
+
+    key: Getter | None
+    value: Getter
+    headers: Sequence[tuple[str, Getter]]
+
+
+def _position(stream: Stream, field: str, where: str) -> int:
+    if field not in stream.field_names:
+        raise TopologyError(
+            f"a KafkaBolt is to write field {field!r}, and stream {where} has {', '.join(stream.field_names)}: name "
+            "one of them, or pass a function of the tuple"
+        )
+    return stream.field_names.index(field)
+
+
+def _getter(part: Part, stream: InputStream) -> Getter:
+    """A function that makes a part of a record of a tuple of the stream."""
+    if part is None:
+        return lambda tuple_: None  # noqa: ARG005 - as the others
+    if callable(part):
+        made_by = part
+        return lambda tuple_: _part(made_by(tuple_))
+    place = stream.fields[part]
+    return lambda tuple_: _part(tuple_.values[place])
+
+
+def _part(made: Any) -> bytes | None:
+    if isinstance(made, str):
+        return made.encode()
+    if made is None or isinstance(made, bytes):
+        return made
+    raise TypeError(f"keys, values and headers of records are text or bytes, not {type(made).__name__}: convert it")

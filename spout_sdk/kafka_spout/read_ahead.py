@@ -1,0 +1,86 @@
+"""Messages that were read and are not emitted yet, as runs: those that follow each other in a partition."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions
+from spout_sdk.records import Record
+from tuple_tree.ids import IdColumn
+from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words
+
+
+class Run(NamedTuple):
+    """Messages of a partition with consecutive offsets.
+
+    Attributes:
+        of: their partition.
+        offset: of the first.
+        records: as they were read.
+        roots: of their first deliveries, shape `(n,)`; None where trees are not followed.
+    """
+
+    of: OwnedPartition
+    offset: int
+    records: Sequence[Record]
+    roots: IdColumn | None
+
+    def part(self, begin: int, end: int | None = None) -> "Run":
+        """Some of them."""
+        roots = None if self.roots is None else self.roots[begin:end]
+        return Run(self.of, self.offset + begin, self.records[begin:end], roots)
+
+
+class ReadAhead:
+    """The messages of a task that are not emitted yet, in order.
+
+    Args:
+        partitions: of the task.
+        ack_partitions: of the topology.
+        has_roots: whether the trees of messages are followed.
+    """
+
+    def __init__(self, partitions: OwnedPartitions, ack_partitions: int, *, has_roots: bool) -> None:
+        self._partitions, self._ack_partitions, self._has_roots = partitions, ack_partitions, has_roots
+        self._runs: deque[Run] = deque()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Adds what was read."""
+        if not records:
+            return
+        names = [(record.topic(), record.partition()) for record in records]
+        offsets = np.array([record.offset() for record in records], np.int64)
+        is_next = np.diff(offsets) == 1
+        if len(set(names)) > 1:
+            is_next &= [name == before for name, before in zip(names[1:], names, strict=False)]
+        ends = [*(np.flatnonzero(~is_next) + 1).tolist(), len(records)]
+        begin = 0
+        for end in ends:
+            of = self._partitions.named[names[begin]]
+            self._runs.append(Run(of, int(offsets[begin]), records[begin:end], self._roots(of, offsets[begin:end])))
+            begin = end
+        self._size += len(records)
+
+    def take(self, most: int) -> Run:
+        """Removes the first messages of the first run."""
+        run = self._runs.popleft()
+        if len(run.records) > most:
+            self._runs.appendleft(run.part(most))
+            run = run.part(0, most)
+        self._size -= len(run.records)
+        return run
+
+    def _roots(self, of: OwnedPartition, offsets: NDArray[np.int64]) -> IdColumn | None:
+        if not self._has_roots:
+            return None
+        positions = (offsets.astype(np.uint64) % np.uint64(MAX_OFFSET)) << np.uint64(OFFSET_SHIFT)
+        words = positions | np.uint64(of.first_word)
+        roots: IdColumn = roots_of_words(words, [of.topic_key], self._ack_partitions)
+        return roots
