@@ -366,7 +366,7 @@ class Manifest(_Frozen):
             bolt
             for bolt in self.bolts
             if bolt.tasks > 1
-            and not bolt.external
+            and not (bolt.external or bolt.is_chained)
             and any(each.source == name and each.grouping in SHUFFLES for each in bolt.subscriptions)
         ]
 

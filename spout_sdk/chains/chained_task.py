@@ -25,6 +25,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.identities import source_hash
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.manifest import BoltManifest
+from tuple_tree.names import chain_of
 from tuple_tree.payloads import LocalCodec, payload_codec
 from tuple_tree.streams import Values
 
@@ -94,7 +95,7 @@ class ChainedTask(Task):
         else:
             batch = InputBatch(pack.trace_context, is_tracked=False)
         made = HandedOver(
-            *(f"chain of {self._head.context.component}", self._task, next(self._numbers)),
+            *(chain_of(self._head.context.component), self._task, next(self._numbers)),
             headers_=[self._source],
             timestamp_=(1, self.environment.wall_ms()),
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.outcomes import Outcomes, as_text
 from spout_sdk.errors import TupleAlreadyDoneError
 from tuple_tree.anchors import Rows
 from tuple_tree.chained_batch import ChainedBatch
@@ -199,6 +199,8 @@ class ChainedOutcomes(NotedOutcomes):
             # Its head input will be acked, as soon as nothing of it is open.
             pack = tuple_.pack
             self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+            # The fail is an entry of the head.
+            message = f"{self._component}/{self._task}: {as_text(message)}"
         super().fail(tuple_, message)
 
     def write(self, tuple_: Tuple, *record: object) -> None:

@@ -30,6 +30,7 @@ from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
+from spout_sdk.spouts.row_emitter import RowEmitter
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.done_sets import DoneSet
@@ -87,6 +88,7 @@ class SourceTask(SpoutAdapter):
         self._context = context
         self._collector, self._dead_letters = task.collector, task.dead_letters
         self._collector.first_position = first_position(self._number)
+        self._rows_emitter = RowEmitter(task, self._collector.first_position)
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         self._partitions = OwnedPartitions()
@@ -298,12 +300,12 @@ class SourceTask(SpoutAdapter):
 
     def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], "_Translated | None"]:
         """The rows of the first messages, which can be emitted together, and what the next one was translated to."""
-        if not self._collector.emits_rows:
+        if not self._rows_emitter.is_usable:
             return (), self._translated(records[0])
         if self._rows_of is not None and not any(map(_HEADERS, records)):
             with suppress(Exception):  # one of them: each is translated by itself
                 return self._rows_of(records), None
-        is_row, rows = self._collector.is_row, list[Any]()
+        is_row, rows = self._rows_emitter.is_row, list[Any]()
         for record in records:
             values, error = translated = self._translated(record)
             if error is not None or values.__class__ is not tuple or not is_row(values) or record.headers():
@@ -316,7 +318,7 @@ class SourceTask(SpoutAdapter):
         emitted = 0
         if run.of.start_run(run.offset, run.offset + len(rows)):
             first = run.of.key_base | run.offset
-            emitted = self._collector.emit_rows(rows, range(first, first + len(rows)), run.roots)
+            emitted = self._rows_emitter.emit(rows, range(first, first + len(rows)), run.roots)
             for at in range(emitted, len(rows)):
                 root = None if run.roots is None else int(run.roots[at])
                 emitted += self._emit(run.records[at], first + at, root, (rows[at], None))

@@ -33,7 +33,7 @@ class ShareWatch:
 
     Args:
         topology: whose.
-        component: that of this process, which emits.
+        component: that of this process, which emits, as do the bolts chained to it.
         kafka: librdkafka properties.
         set_shares: called with a bolt, and the shares of its tasks.
     """
@@ -45,7 +45,9 @@ class ShareWatch:
         kafka: KafkaSettings,
         set_shares: Callable[[str, Sequence[float]], None],
     ) -> None:
-        self._bolts = {name: TaskShares(tasks) for name, tasks in shuffled_bolts(topology, component).items()}
+        emitting = (component, *(bolt.name for bolt in topology.manifest.chained_to(component)))
+        shuffled = {name: tasks for each in emitting for name, tasks in shuffled_bolts(topology, each).items()}
+        self._bolts = {name: TaskShares(tasks) for name, tasks in shuffled.items()}
         self._reader = StatsReader(topology.name, component, self._bolts, kafka) if self._bolts else None
         self._set_shares = set_shares
         self._at = 0.0

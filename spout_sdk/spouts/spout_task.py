@@ -19,6 +19,7 @@ from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.adapters import adapter_of
 from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.spouts.tree_batches import TreeBatches
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch
@@ -37,6 +38,7 @@ class SpoutTask(HeadTask):
 
     Attributes:
         open_trees: trees without an outcome.
+        batches: what its trees are added to.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
     """
 
@@ -55,7 +57,8 @@ class SpoutTask(HeadTask):
         self.open_trees = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
         self.untracked: list[Any] = []
-        self.collector = SpoutCollector(self, self.open_trees, self.untracked)
+        self.batches = TreeBatches(self.outbox, is_identified=manifest.is_identified(component))
+        self.collector = SpoutCollector(self, self.open_trees, self.untracked, self.batches)
         self.spout = self._make()
         self.adapter = adapter_of(self.spout, self)
         self.chain = Chain(self)

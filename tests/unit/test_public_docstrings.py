@@ -55,7 +55,7 @@ OF_USERS: dict[type, set[str]] = {
     KafkaSpout: {"streams", "open", "ack", "fail", "close"},
     Bolt: {*_OF_A_BOLT, "tick_interval", "execute"},
     BasicBolt: {*_OF_A_BOLT, "tick_interval", "execute"},
-    KafkaBolt: {*_OF_A_BOLT, "tick_interval", "execute"},
+    KafkaBolt: {"streams"},
     BatchBolt: {*_OF_A_BOLT, "execute_batch"},
     ArrowBolt: {*_OF_A_BOLT, "execute_batch"},
     WindowedBolt: {*_OF_A_BOLT, "execute_window"},

@@ -1,0 +1,35 @@
+"""The input batches of a spout: the trees that it begins."""
+
+from spout_sdk.api.tuples import NO_TREES
+from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.records import Headers
+from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
+
+
+class TreeBatches:
+    """The batches that trees are added to, of one trace at a time.
+
+    Args:
+        outbox: of the task.
+        is_identified: whether what the spout emits has identities.
+
+    Attributes:
+        trees: the batch of trees that begin.
+        untracked: that of tuples without a tree.
+    """
+
+    __slots__ = ("_is_identified", "_outbox", "trees", "untracked")
+
+    def __init__(self, outbox: Outbox, *, is_identified: bool) -> None:
+        self._outbox, self._is_identified = outbox, is_identified
+        self.trees, self.untracked = InputBatch(is_identified=is_identified), NO_TREES
+
+    def of(self, trace_context: Headers, trees: int = 1) -> InputBatch:
+        """The batch of a trace, or of none, with room for trees, if it is not that of many already."""
+        is_other = self.trees.trace_context != trace_context
+        if is_other:
+            self._outbox.flush_before_trace()
+            self.untracked = InputBatch(trace_context, is_tracked=False)
+        if is_other or self.trees.size + trees > LARGEST_BATCH:
+            self.trees = InputBatch(trace_context, is_identified=self._is_identified)
+        return self.trees
