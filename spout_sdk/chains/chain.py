@@ -7,6 +7,7 @@ from typing import Final
 from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.chains.chained_task import ChainedTask
+from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import ComponentError
@@ -50,6 +51,11 @@ class Chain:
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
+
+    @property
+    def plans(self) -> list[EmitPlan]:
+        """How the bolts emit."""
+        return [plan for task in self._tasks for plan in task.plans.values()]
 
     def prepare(self) -> None:
         """Prepares the bolts, the last first: one may emit as it is prepared."""

@@ -97,9 +97,9 @@ class TaskLoop(Loop, Generic[T]):
 
     def set_shares(self, bolt: str, shares: Sequence[float]) -> None:
         """Sets the shares of a bolt's tasks in the shuffle groupings by which this process emits to it."""
-        for head in self.tasks.values():
-            plans = [*head.plans.values(), *(plan for task in head.chain for plan in task.plans.values())]
-            for plan in plans:
+        tasks: Sequence[BoltTask | SpoutTask] = [*self.tasks.values()]
+        for task in tasks:
+            for plan in (*task.plans.values(), *task.chain.plans):
                 plan.set_shares(bolt, shares)
 
     @abstractmethod
