@@ -16,6 +16,7 @@ from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.chains.chain import Chain
 from spout_sdk.chains.chained_task import EXPIRED_INPUTS
 from spout_sdk.chains.noted_outcomes import HeadOutcomes
+from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import UnsupportedVersionError
@@ -154,6 +155,10 @@ class BoltTask(HeadTask):
             kept_to, _, windows = read.partition(":")
             self.dead_letters.kept_to = int(kept_to)
             self.adapter.resume(windows, offset)
+
+    @property
+    def all_plans(self) -> list[EmitPlan]:
+        return [*super().all_plans, *self.chain.plans]
 
     @property
     def is_empty(self) -> bool:

@@ -159,6 +159,11 @@ class HeadTask(Task):
         return self.dead_letters.failure or self.outbox.acks.failure
 
     @property
+    def all_plans(self) -> list[EmitPlan]:
+        """How it and its chained bolts emit."""
+        return [*self.plans.values()]
+
+    @property
     def is_empty(self) -> bool:
         """Whether a flush has nothing to do."""
         return self.outbox.is_empty

@@ -97,9 +97,8 @@ class TaskLoop(Loop, Generic[T]):
 
     def set_shares(self, bolt: str, shares: Sequence[float]) -> None:
         """Sets the shares of a bolt's tasks in the shuffle groupings by which this process emits to it."""
-        tasks: Sequence[BoltTask | SpoutTask] = [*self.tasks.values()]
-        for task in tasks:
-            for plan in (*task.plans.values(), *task.chain.plans):
+        for task in self.tasks.values():
+            for plan in task.all_plans:
                 plan.set_shares(bolt, shares)
 
     @abstractmethod

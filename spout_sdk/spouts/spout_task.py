@@ -12,6 +12,7 @@ from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.chains.chain import Chain
 from spout_sdk.emitting.chained_trees import ChainedTrees
+from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
@@ -175,6 +176,10 @@ class SpoutTask(HeadTask):
             self._counters.acked += len(found)
             self._call("ack", self._acked, found)
             self._limit.acked(len(found))
+
+    @property
+    def all_plans(self) -> list[EmitPlan]:
+        return [*super().all_plans, *self.chain.plans]
 
     @property
     def is_empty(self) -> bool:
