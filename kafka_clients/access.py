@@ -216,7 +216,8 @@ def component_role(
             if not spout.external and (topics := _names(upstream.get(spout.name))):
                 permissions.append(Permission("group", component_group(topology, spout.name), (Operation.DESCRIBE,)))
                 permissions += [Permission("topic", each, (Operation.DESCRIBE,)) for each in topics if each not in uses]
-    if manifest.guarantee_of(name) == "exactly_once" and not is_spout and not component.external:
+    has_transactions = manifest.guarantee_of(name) == "exactly_once" and (not is_spout or bool(chained))
+    if has_transactions and not component.external:
         # Each of its processes has an id of its own.
         permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))
     title = f"{'external ' if component.external else ''}{component.kind} {name}"

@@ -118,6 +118,7 @@ class TaskEnvironment:
 
     Attributes:
         chained: the counters of each bolt that is chained to the component.
+        is_transactional: whether what tasks of a spout have done is committed in the transactions of the process.
     """
 
     sink: Sink
@@ -128,3 +129,4 @@ class TaskEnvironment:
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
     wall_ms: Callable[[], int] = wall_ms
     chained: Mapping[str, Counters] = field(default_factory=dict)
+    is_transactional: bool = False

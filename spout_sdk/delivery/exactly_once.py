@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Message
+from confluent_kafka import Message, TopicPartition
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import HeldBackError, RolledBackError
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.manifest import Guarantee
 
 logger = get_logger("spout_sdk.delivery")
@@ -29,7 +30,7 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def __init__(self, *process: Any, **settings: Any) -> None:
         super().__init__(*process, **settings)
-        self._committed: dict[int, tuple[int, int, int]] = {}
+        self._committed: Any = {}  # what was `_done` at the last commit
         self._since: float | None = None
         self._idle_commit_at = 0.0
 
@@ -89,7 +90,7 @@ class ExactlyOnce(DeliveryGuarantee):
         self._counters.rollbacks += 1
         super().roll_back(why)
         self._abort()
-        self._committed.clear()
+        self._committed = {}
 
     def close(self) -> None:
         """Aborts the open transaction, so that readers do not wait for its timeout."""
@@ -99,6 +100,10 @@ class ExactlyOnce(DeliveryGuarantee):
     def _commit_if_whole(self, now: float) -> None:
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
+        self._raise_held_back()
+
+    def _raise_held_back(self) -> None:
+        """Raises `HeldBackError` if a task has inputs open that hold the transaction back."""
         for partition, task in self._tasks.items():
             fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
             if not (fits and task.inputs.is_repeatable):
@@ -114,15 +119,15 @@ class ExactlyOnce(DeliveryGuarantee):
             # The task that made it wait may have moved to another process.
             self._since = None
             return True
-        if not all(task.inputs.is_repeatable for task in self._tasks.values()):
+        if not self._is_whole:
             return False
-        commits = self._commits(self._tasks, in_transaction=True)
+        commits = self._all_commits()
         if any(commit.left_out for commit in commits.values()):
             return False
         # First, so that the group fences this process if another one has the tasks, and commits, from now on.
         place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
-        positions = self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
+        positions = self._positions(commits)
         began = self._clock()
         self._states.write(self._sink)
         try:
@@ -139,13 +144,29 @@ class ExactlyOnce(DeliveryGuarantee):
         self._since = None
         self._failures.clear()
         self._counters.transactions += 1
+        self._has_committed()
         return True
 
     def _abort(self) -> None:
         self._sink.abort()
         self._since = None
 
-    def _done(self) -> dict[int, tuple[int, int, int]]:
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all that is open can be done again without anything happening twice."""
+        return all(task.inputs.is_repeatable for task in self._tasks.values())
+
+    def _all_commits(self) -> dict[Any, Commit]:
+        return self._commits(self._tasks, in_transaction=True)
+
+    def _positions(self, commits: Mapping[Any, Commit]) -> list[TopicPartition]:
+        """What is committed with the transaction, at least one offset."""
+        return self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
+
+    def _has_committed(self) -> None:
+        """Called after a commit."""
+
+    def _done(self) -> Any:
         """How far each task is that has read anything, as far as it can be seen at once."""
         return {
             at: (task.committable, task.inputs.last_started, task.open_inputs)

@@ -298,8 +298,9 @@ class TransactionalSink:
         """Everything was reported when it was sent."""
         return 0
 
-    def wait_reports(self, _seconds: float) -> None:
-        """Everything was reported when it was sent."""
+    def wait_reports(self, _seconds: float) -> bool:
+        """Does not wait: everything was reported when it was sent."""
+        return False
 
     def in_flight(self) -> int:
         """No flush waits for deliveries: what follows is part of the same transaction."""

@@ -77,6 +77,15 @@ class ChainedTrees:
             self._open.append((batch, places[is_open]))
         return inits
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether no tree whose chain is open has had an effect: its message can be done again."""
+        for batch, places in (*(each for _, each in self._held), *self._open):
+            is_open = batch.has_open(places)
+            if is_open is not None and batch.has_children(places[is_open]):
+                return False
+        return True
+
     def take_ended(self) -> IdColumn:
         """The roots of trees that have ended without an acker, since the last call."""
         ended, self._ended = self._ended, []
@@ -97,5 +106,6 @@ class ChainedTrees:
             return
         batch.set_edges(places, np.array([self._next_id() for _ in places], np.uint64))
         self._begin(batch, places, inits)
-        batch.part_children(places)
+        if len(left := places[batch.part_children(places) != 0]):
+            batch.note_effects(left)
         self._open.append((batch, places))

@@ -39,10 +39,11 @@ class KafkaSink:
         if self.error is not None:
             raise BrokerError(self.error)
 
-    def wait_reports(self, seconds: float) -> None:
-        """Waits for a delivery report of what `send_reported` took, `seconds` at most."""
+    def wait_reports(self, seconds: float) -> bool:
+        """Waits for a delivery report of what `send_reported` took, `seconds` at most; whether it did."""
         self._acks.poll(seconds)
         self.poll()
+        return True
 
     def in_flight(self) -> int:
         self.poll()

@@ -133,6 +133,7 @@ class OwnedPartition:
         committed: SourceCommit | None,
         *,
         is_replayed: bool,
+        is_transactional: bool = False,
     ) -> None:
         committed = committed or SourceCommit(DoneSet(start))
         first_attempt = committed.next_attempt or 0
@@ -146,6 +147,8 @@ class OwnedPartition:
         self._own_failures: dict[int, int] = {}
         self.read_to = start  # behind the last message that was emitted
         self.is_paused = False
+        # What transactions have committed; None where what is done is committed by itself.
+        self.committed: DoneSet | None = committed.done if is_transactional else None
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
         self._reserved = RESERVED
         self._word = position_word(Position(spout, number, 0))
@@ -164,6 +167,12 @@ class OwnedPartition:
             return SourceCommit(DoneSet(self.read_to), next_attempt)
         committable: int = offsets.committable  # type: ignore[assignment]
         return SourceCommit(DoneSet(committable, offsets.runs, failures=self._failures), next_attempt)
+
+    @property
+    def reservation(self) -> SourceCommit:
+        """A commit of attempts that are taken, without what is done in an open transaction."""
+        done = self.commit.done if self.committed is None else self.committed
+        return SourceCommit(done, self.next_attempt)
 
     @property
     def has_failures(self) -> bool:

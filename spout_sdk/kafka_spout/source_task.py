@@ -82,6 +82,9 @@ class SourceTask(SpoutAdapter):
         self._most_uncommitted = spout.max_uncommitted_offsets
         self._mode = spout.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
         self.is_replayed = self._mode == "at_least_once"
+        # What is committed at once, before it is emitted or now and then, needs no transaction.
+        self._is_transactional = environment.is_transactional and self.is_replayed
+        self._in_transaction: list[tuple[OwnedPartition, SourceCommit]] = []
         self._ack_partitions = context.manifest.ack_partitions
         self._number = [each.name for each in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
@@ -141,11 +144,15 @@ class SourceTask(SpoutAdapter):
             return
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
-            if self._mode != "at_most_once":
+            if self._mode != "at_most_once" and not self._is_transactional:
                 self._source.commit(self._commits())
         self._replays.tick(now)
         # With at_most_once, what is in the buffer is committed already, and the offset must not go back.
-        if now >= self._refresh_at and (self._mode != "at_most_once" or not self._buffer):
+        if (
+            now >= self._refresh_at
+            and not self._is_transactional
+            and (self._mode != "at_most_once" or not self._buffer)
+        ):
             self._refresh_at = now + _REFRESH_SECONDS
             self._source.commit(self._commits(), again=True)
 
@@ -167,8 +174,28 @@ class SourceTask(SpoutAdapter):
         """A message has failed: it is delivered again, or given up."""
         self._replays.failed(key, failure, self._clock())
 
+    def ended(self, keys: Sequence[int]) -> None:
+        self._replays.acked(keys)
+
+    def commits(self, room: int) -> dict[SourcePartition, Commit]:
+        if not self._is_transactional:
+            return {}
+        self._in_transaction = [(each, each.commit) for each in self._partitions]
+        return {each.at: commit.made(room) for each, commit in self._in_transaction}
+
+    def committed(self) -> None:
+        for each, commit in self._in_transaction:
+            each.committed = commit.done
+        self._in_transaction = []
+
+    @property
+    def done_mark(self) -> Any:
+        return [(each.read_to, each.offsets.committable, each.offsets.open_count) for each in self._partitions]
+
     def release(self) -> None:
-        """Commits what is done, before the task ends or goes to another process."""
+        """Commits what is done, before the task ends or goes to another process; not what transactions commit."""
+        if self._is_transactional:
+            return
         # With at_most_once, back to what was emitted: what was committed and not emitted is for the next owner.
         while commits := self._commits():
             room = self._source.metadata_room
@@ -233,7 +260,7 @@ class SourceTask(SpoutAdapter):
             if lost and found is not None:
                 self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
             place = (at, number, self._number, keys[at.topic], start, found)
-            added[at] = OwnedPartition(*place, is_replayed=self.is_replayed)
+            added[at] = OwnedPartition(*place, is_replayed=self.is_replayed, is_transactional=self._is_transactional)
         # Before anything is emitted: where it begins, and which attempts are taken.
         if not self._source.commit_now(self._made(added.values())):
             return False
@@ -410,7 +437,7 @@ class SourceTask(SpoutAdapter):
         failures = each.own_failures(offset)
         if each.lacks_attempt(failures):
             each.reserve()
-            if not self._source.commit_now(self._made([each])):
+            if not self._source.commit_now({each.at: each.reservation.made(self._source.metadata_room)}):
                 each.unreserve()
                 self._replays.postpone(key, self._clock())
                 return False

@@ -161,6 +161,8 @@ def component_loop(process: ComponentProcess, slot: str) -> SpoutLoop | BoltLoop
     """The loop of a component, with its producers; see `ComponentRunner` for the rest."""
     manifest, component, kafka = process.topology.manifest, process.component, process.kafka
     if isinstance(manifest.component(component), SpoutManifest):
+        if manifest.guarantee == "exactly_once" and process.chained:
+            return SpoutLoop(process, TransactionalSink(kafka, manifest.topology, component, slot))
         return SpoutLoop(process, KafkaSink(kafka, never_twice=not manifest.acking))
     if manifest.guarantee_of(component) == "exactly_once":
         return BoltLoop(process, TransactionalSink(kafka, manifest.topology, component, slot))

@@ -1,18 +1,20 @@
 """The loop of a spout process: emit, handle outcomes, send."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
+from spout_sdk.delivery.spout_transactions import SpoutTransactions
+from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import open_sessions
-from spout_sdk.errors import BrokerError
+from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
-from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
+from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.names import notices_topic
@@ -33,16 +35,20 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     A task is a partition of the notices topic. With `at_most_once` there are no notices; the group shares the tasks.
     """
 
-    _sink: KafkaSink
-
-    def __init__(self, process: ComponentProcess, sink: KafkaSink) -> None:
+    def __init__(self, process: ComponentProcess, sink: ProcessSink) -> None:
         notices = notices_topic(process.topology.name, process.component)
-        # A new session holds no trees, so earlier outcomes concern no task.
         # Of the calls of chained bolts; what watches these ends the process.
         kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka} if process.chained else process.kafka
+        # A new session holds no trees, so earlier outcomes concern no task.
         super().__init__(process, sink, notices, kafka, from_end=True)
+        self._transactions: SpoutTransactions | None = None
+        if isinstance(sink, TransactionalSink):
+            parts = (sink, self._reader, self.tasks, process.counters)
+            self._transactions = SpoutTransactions(self._component, *parts, clock=process.clock)
         self._environment = replace(
-            self._environment, open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member)
+            self._environment,
+            open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member),
+            is_transactional=self._transactions is not None,
         )
         # The outcome of a tree that makes no progress comes after its time-out.
         spout = process.topology.manifest.component(process.component)
@@ -60,24 +66,46 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return self.pending > 0
 
     @property
+    def _plain_sink(self) -> KafkaSink:
+        """The sink of a process without transactions."""
+        assert isinstance(self._sink, KafkaSink)  # noqa: S101 - of the callers
+        return self._sink
+
+    @property
     def _emitted(self) -> int:
         return self._environment.counters.emitted
 
     def _save_committed(self) -> None:
-        if self._is_replayed:
+        if self._is_replayed or self._transactions is not None:
             return
         tasks = [*self.tasks.values()]
         try:
-            flush_tasks(self._sink, tasks, self._component)  # also what was sent by tasks that were lost
+            flush_tasks(self._plain_sink, tasks, self._component)  # also what was sent by tasks that were lost
         finally:
             for task in tasks:
                 task.release()
 
     def close(self) -> None:
-        self._lost(tuple(self.tasks))
+        for task in [self.tasks.pop(each) for each in tuple(self.tasks)]:
+            self._close_lost(task)
+        if self._transactions is not None:
+            self._transactions.close()
         self._reader.close()
 
     def turn(self) -> bool:
+        try:
+            return self._turn()
+        except RolledBackError as undone:
+            self._begin_again(str(undone))
+            return True
+
+    def flush(self) -> None:
+        try:
+            self._flush()
+        except RolledBackError as undone:
+            self._begin_again(str(undone))
+
+    def _turn(self) -> bool:
         emitted = False
         for task in tuple(self.tasks.values()):
             emitted |= task.emit(task.adapter.calls)
@@ -93,19 +121,21 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             return True
         if seconds := self._flush_timing.wait_seconds(self._emitted):
             return self._handle_notices(seconds)
-        self.flush()
+        self._flush()
         if any(task.is_chain_open for task in self.tasks.values()):
             # What its bolts wait for are delivery reports, or each other.
-            self._sink.wait_reports(_SHORTEST_IDLE)
-            return self._handle_notices(0)
+            waited = self._sink.wait_reports(_SHORTEST_IDLE)
+            return self._handle_notices(0 if waited else _SHORTEST_IDLE)
         throttled = all(task.is_throttled for task in self.tasks.values())
         handled = self._handle_notices(_THROTTLED_SECONDS if throttled else self._idle)
         self._idle = min(_LONGEST_IDLE, 2 * self._idle)
         return handled
 
-    def flush(self) -> None:
-        self._tick(self._clock())
+    def _flush(self) -> None:
+        self._tick(now := self._clock())
         self._flush_timing.flushed(self._emitted)
+        if self._transactions is not None:
+            self._transactions.flush(now)
         for task in self.tasks.values():
             task.flush()
 
@@ -123,13 +153,18 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._sink.poll()
         for task in tuple(self.tasks.values()):
             task.tick(now)
+        if self._transactions is not None:
+            self._transactions.tick(now)
         self._on_tick(now)
 
     def _assigned(self, partitions: Sequence[int]) -> None:
         if not partitions:
             return
         opened = {each: SpoutTask(self._topology, self._component, each, self._environment) for each in partitions}
-        open_sessions(self._sink, list(opened.values()))
+        if self._transactions is not None:
+            self._transactions.open(opened)
+        else:
+            open_sessions(self._sink, list(opened.values()))
         for partition, task in opened.items():
             task.open()
             self.tasks[partition] = task
@@ -140,9 +175,13 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
-        released = {partition: self.tasks.pop(partition) for partition in held}
+        released = {partition: self.tasks[partition] for partition in held}
         self._finish([*released.values()])
+        if self._transactions is not None:
+            self._release_in_transaction(released)
+            return
         for partition, task in released.items():
+            del self.tasks[partition]
             task.release()
             task.close()
             if task.pending:
@@ -154,8 +193,31 @@ class SpoutLoop(TaskLoop[SpoutTask]):
                     task.pending,
                     "their messages will be read again" if is_read_again else "its source must replay them",
                 )
-        flush_tasks(self._sink, [*released.values()], self._component)
+        flush_tasks(self._plain_sink, [*released.values()], self._component)
         logger.info("%s released tasks %s", self._component, held)
+
+    def _release_in_transaction(self, released: Mapping[int, SpoutTask]) -> None:
+        """Commits what tasks have done, and ends them; what they still send as they end is undone."""
+        assert self._transactions is not None  # noqa: S101 - of the caller
+        try:
+            self._transactions.release([*released])
+        finally:
+            for partition, task in released.items():
+                del self.tasks[partition]
+                task.release()  # of what is committed without transactions
+                self._close_lost(task)
+        self._transactions.drop([*released])
+        logger.info("%s released tasks %s", self._component, [*released])
+
+    def _begin_again(self, why: str) -> None:
+        """Replaces all tasks by new ones, which read again what is not committed."""
+        partitions = tuple(self.tasks)
+        logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
+        for partition in partitions:
+            self._close_lost(self.tasks.pop(partition))
+        if self._transactions is not None:
+            self._transactions.roll_back(why)
+        self._assigned(partitions)
 
     def _finish(self, tasks: Sequence[SpoutTask]) -> None:
         """Has the chains of tasks that end execute what they have begun, and waits until it is delivered."""
@@ -168,13 +230,18 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             for task in chained:
                 task.tick(now)
                 task.chain.wait(_TICK_SECONDS)
-        flush_tasks(self._sink, chained, self._component)
+        if self._transactions is None:
+            flush_tasks(self._plain_sink, chained, self._component)
 
     def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
-            task = self.tasks.pop(partition, None)
-            if task is not None:
-                task.close()
-                if not task.is_replayed:
-                    with suppress(BrokerError):  # of a producer that cannot continue, which the next tick raises
-                        task.flush()
+            if (task := self.tasks.pop(partition, None)) is not None:
+                self._close_lost(task)
+        if self._transactions is not None:
+            self._transactions.drop(partitions)
+
+    def _close_lost(self, task: SpoutTask) -> None:
+        task.close()
+        if not task.is_replayed and self._transactions is None:
+            with suppress(BrokerError):  # of a producer that cannot continue, which the next tick raises
+                task.flush()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spout_sdk.api.components import Failure, Spout
 from spout_sdk.errors import TopologyError
+from tuple_tree.commit_metadata import Commit
 
 if TYPE_CHECKING:
     from spout_sdk.spouts.spout_task import SpoutTask
@@ -64,6 +65,21 @@ class SpoutAdapter:
         ack = self._spout.ack
         for message_id in message_ids:
             ack(message_id)
+
+    def ended(self, message_ids: Sequence[Any]) -> None:
+        """Trees have ended in the open transaction; `acked` is called when that is committed."""
+
+    def commits(self, room: int) -> dict[Any, Commit]:  # noqa: ARG002 - of other kinds
+        """The commit of each source partition in the open transaction, with metadata of `room` bytes at most."""
+        return {}
+
+    def committed(self) -> None:
+        """The last `commits` are committed."""
+
+    @property
+    def done_mark(self) -> Any:
+        """Something that changes with what `commits` returns."""
+        return None
 
     def failed(self, message_id: Any, failure: Failure) -> None:
         """The tree of a message was not fully processed."""

@@ -65,6 +65,7 @@ class SpoutTask(HeadTask):
         self.chain = Chain(self)
         if self.chain and manifest.acking:
             self.outbox.trees = ChainedTrees(self.outbox.acked, self.next_id, self._clock)
+        self._uncommitted: list[tuple[Any, float]] = []  # trees that have ended in the open transaction
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0
 
@@ -173,9 +174,28 @@ class SpoutTask(HeadTask):
         super().flush()
         if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
             found = self.open_trees.pop_all(ended.tolist())
-            self._counters.acked += len(found)
-            self._call("ack", self._acked, found)
-            self._limit.acked(len(found))
+            if self.environment.is_transactional:
+                self.adapter.ended([message_id for message_id, _ in found])
+                self._uncommitted += found
+            else:
+                self._ack_ended(found)
+
+    def _ack_ended(self, trees: Sequence[tuple[Any, float]]) -> None:
+        self._counters.acked += len(trees)
+        self._call("ack", self._acked, trees)
+        self._limit.acked(len(trees))
+
+    def committed(self) -> None:
+        """Acks the trees that have ended in the transaction that is committed now."""
+        self.adapter.committed()
+        ended, self._uncommitted = self._uncommitted, []
+        if ended:
+            self._ack_ended(ended)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether what is open in the chain can be done again without anything happening twice."""
+        return self.outbox.trees is None or self.outbox.trees.is_repeatable
 
     @property
     def all_plans(self) -> list[EmitPlan]:
