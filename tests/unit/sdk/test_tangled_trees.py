@@ -57,6 +57,7 @@ class World:
         self.open: Counter[int] = Counter()  # inputs of each tree
         self.roots: dict[Any, int] = {}  # of messages
         self.acked: set[int] = set()  # by the task of the spout
+        self.failed: set[int] = set()  # trees of inputs that failed
         self.endless: set[int] = set()  # trees that fail, or that a part of an emit is missing in
 
     def values(self) -> tuple[tuple[Any, ...], str]:
@@ -77,6 +78,7 @@ class World:
             self.open[root] -= 1
         if failed:
             self.endless.update(roots)
+            self.failed.update(roots)
 
 
 class Here:
@@ -360,6 +362,7 @@ def run_bolt(bolt: Any, seed: int, *, is_chained: bool = False) -> None:
         task.flush()
     check(world, sink.log, sums)
     endless = world.endless.union(fails(sink.log))
+    assert all(sums[root] for root in world.failed), "a tree completes, and an input of it has failed"
     for root, left in sums.items():
         if root not in endless and not world.open[root]:
             assert not left, f"tree {root} never completes"
@@ -434,6 +437,7 @@ def run_spout(inits_first: bool, seed: int, *, is_chained: bool = False) -> None
     failed = set(fails(sink.log)) | world.endless
     assert world.emitted.keys() <= sums.keys() | failed | world.acked
     assert not world.acked & sums.keys(), "an acker has to know nothing of these"
+    assert all(sums[root] for root in world.failed), "a message is complete, and an input of it has failed"
     assert len(sums) + len(world.acked) > 50
     if inits_first:
         begun: set[int] = set()

@@ -1,0 +1,172 @@
+"""Chains whose processes are killed at any time: nothing is lost, and with `exactly_once` nothing is there twice."""
+
+import json
+import random
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    KafkaBolt,
+    KafkaSpout,
+    OutputCollector,
+    RetryPolicy,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.testing import NotIdleError, SimulatedCluster
+from tests.seeds import each_seed
+from tuple_tree.manifest import Guarantee
+
+PART = declare({"number": int, "part": int})
+PARTS = 2
+
+
+class Here:
+    """The run, for the bolts of it."""
+
+    chance: random.Random
+    failing: float
+
+
+def trouble() -> None:
+    if Here.chance.random() < Here.failing:
+        raise RuntimeError("not now")
+
+
+class Split(BasicBolt):
+    streams = (PART,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        trouble()
+        for part in range(PARTS):
+            collector.emit((int(tuple_["value"]), part))
+
+
+class Holding(Bolt):
+    """Holds some tuples until others come, or a tick."""
+
+    streams = (PART,)
+    tick_interval = 0.3
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector, self.held = collector, list[Tuple]()
+
+    def execute(self, tuple_: Tuple) -> None:
+        if not tuple_.is_tick:
+            trouble()
+            self.held.append(tuple_)
+        while self.held and (tuple_.is_tick or Here.chance.random() < 0.5):
+            held = self.held.pop()
+            self.collector.emit(held.values, anchors=held)
+            self.collector.ack(held)
+
+
+class Waiting(AsyncBolt):
+    streams = (PART,)
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        trouble()
+        collector.emit(tuple_.values)
+
+
+class Pass(BasicBolt):
+    streams = (PART,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        trouble()
+        collector.emit(tuple_.values)
+
+
+def topology(guarantee: Guarantee) -> Any:
+    chance = Here.chance
+    builder = TopologyBuilder("parts", guarantee=guarantee, message_timeout=25, max_spout_pending=20)
+    builder.set_spout("messages", KafkaSpout("source", retry=RetryPolicy(delay_period=0.05)), tasks=2)
+    options = {"on_exception": "retry"} if chance.random() < 0.5 else {}
+    builder.set_bolt("split", Split, **options).local_grouping("messages")  # type: ignore[arg-type]
+    source, joins = "split", 0
+    for number in range(chance.randrange(4)):
+        name, kind = f"step-{number}", chance.choice((Pass, Holding, Waiting))
+        bolt = builder.set_bolt(name, kind, tasks=1, **options)  # type: ignore[arg-type]
+        if chance.random() < 0.8 or joins:
+            bolt.local_grouping(source)
+        else:
+            joins += 1
+            bolt.shuffle_grouping(source)
+        source = name
+    builder.set_bolt("publish", lambda: KafkaBolt("results")).local_grouping(source)
+    return builder.build()
+
+
+def published(cluster: SimulatedCluster) -> Counter[tuple[int, int]]:
+    records = [json.loads(record.value() or b"") for record in cluster.records("results")]
+    return Counter((record["number"], record["part"]) for record in records)
+
+
+def committed(cluster: SimulatedCluster) -> set[int]:
+    """The messages that are done, as the group has committed it."""
+    done = set()
+    for partition in range(2):
+        commit = cluster.broker.committed("parts.messages", "source", partition)
+        for offset, record in enumerate(cluster.broker.fetch("source", partition, 0, 10_000)):
+            if commit is not None and offset < commit.offset:
+                done.add(int(record.value() or b""))
+    return done
+
+
+def run(seed: int, guarantee: Guarantee) -> None:
+    Here.chance = chance = random.Random(seed)
+    Here.failing = chance.choice((0.0, 0.05))
+    made = topology(guarantee)
+    names = [each.name for each in made.manifest.components]
+    number = 0
+    with SimulatedCluster(made, seed=seed, topics={"source": 2, "results": 1}) as cluster:
+        for _ in range(25):
+            for _ in range(chance.choice((0, 3, 30))):
+                cluster.produce("source", str(number), partition=number % 2)
+                number += 1
+            match chance.randrange(6):
+                case 0:
+                    cluster.kill(chance.choice(names))
+                case 1:
+                    cluster.restart(chance.choice(names))
+                case 2:
+                    cluster.kill_acker()
+                case 3:
+                    left = chance.randrange(40)
+
+                    def is_over() -> bool:
+                        nonlocal left
+                        left -= 1
+                        return left < 0
+
+                    with suppress(NotIdleError):
+                        cluster.run_until(is_over)
+                    cluster.kill("messages", chance.randrange(2))
+                case _:
+                    cluster.advance(chance.choice((0.1, 0.7, 1.5)))
+            so_far = published(cluster)
+            for message in committed(cluster):
+                assert all(so_far[message, part] for part in range(PARTS)), f"message {message} is done, and lost"
+        Here.failing = 0.0
+        cluster.advance(40)
+        assert len(committed(cluster)) == number
+        found = published(cluster)
+        assert found.keys() == {(message, part) for message in range(number) for part in range(PARTS)}
+        is_local = all(bolt.is_chained for bolt in made.manifest.bolts)
+        if guarantee == "exactly_once" and is_local and not cluster.stats("messages").failed:
+            assert found.total() == len(found), "a result is there twice"
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_nothing_is_lost_or_there_twice_whatever_is_killed(guarantee: Guarantee) -> None:
+    each_seed(lambda seed: run(seed, guarantee))
