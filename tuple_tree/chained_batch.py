@@ -16,6 +16,7 @@ from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import InputBatch, Places, as_column
 
 _ALL: Final = slice(None)
+_ROWS: Final = 3  # of the columns: roots, and others, which are zero
 
 
 class ChainedBatch(InputBatch):
@@ -30,7 +31,9 @@ class ChainedBatch(InputBatch):
         is_counted: whether those that are open are counted at their head inputs.
     """
 
-    __slots__ = ("_at", "_heads", "_which", "is_counted")
+    __slots__ = ("_at", "_heads", "_runs", "_which", "is_counted")
+
+    _which: NDArray[np.intp] | None
 
     def __init__(
         self,
@@ -39,21 +42,42 @@ class ChainedBatch(InputBatch):
         identities: IdentityColumns | None = None,
     ) -> None:
         super().__init__(trace_context, is_identified=identities is not None)
-        roots = np.concatenate([batch.roots[places] for batch, places in runs])
-        self.add(roots, np.zeros(len(roots), np.uint64), identities)
         self.is_counted = False
+        self._runs = runs
+        size = sum(len(places) for _, places in runs)
+        found = [(_at_heads(batch, places), len(places)) for batch, places in runs]
+        if len(found) == 1 and len(found[0][0]) == 1:
+            ((head, self._at, _),) = found[0][0]
+            self._heads, self._which = [head], None
+        else:
+            self._find_heads(found, size)
+        if identities is not None:
+            self.add(self._roots(), np.zeros(size, np.uint64), identities)
+            self._runs = ()
+        self.size = size
+
+    def _find_heads(self, found: "Sequence[tuple[Sequence[_AtHead], int]]", size: int) -> None:
         numbers: dict[InputBatch, int] = {}  # of the heads, in order
-        self._at = np.empty(len(roots), np.intp)
-        which = np.zeros(len(roots), np.intp)
-        begin = 0
-        for batch, places in runs:
-            end = begin + len(places)
-            for head, at, rows in _at_heads(batch, places):
+        self._at, which, begin = np.empty(size, np.intp), np.zeros(size, np.intp), 0
+        for heads, count in found:
+            end = begin + count
+            for head, at, rows in heads:
                 which[begin:end][rows] = numbers.setdefault(head, len(numbers))
                 self._at[begin:end][rows] = at
             begin = end
         self._heads = [*numbers]
-        self._which = None if len(numbers) == 1 else which  # of the heads, for each place; None if there is one
+        self._which = which  # of the heads, for each place; None if there is one
+
+    def _roots(self) -> IdColumn:
+        return np.concatenate([batch.roots[places] for batch, places in self._runs])
+
+    def _all(self) -> IdColumn:
+        """The columns; the roots are those of the inputs, and are looked up when they are asked for first."""
+        if self._runs:
+            columns = np.zeros((_ROWS, self.size), np.uint64)
+            columns[0] = self._roots()
+            self._columns, self._runs = columns, ()
+        return self._columns
 
     def join(self, places: Places, edges: IdColumn) -> None:
         """Children are anchored to places: their edges are those of children of the head inputs."""
@@ -71,7 +95,10 @@ class ChainedBatch(InputBatch):
             head.note_effects(at)
 
 
-def _at_heads(batch: InputBatch, places: NDArray[np.intp]) -> list[tuple[InputBatch, NDArray[np.intp], Rows | slice]]:
+_AtHead = tuple[InputBatch, NDArray[np.intp], Rows | slice]
+
+
+def _at_heads(batch: InputBatch, places: NDArray[np.intp]) -> list[_AtHead]:
     """The head inputs of places of a batch: their batch and places, and which of the given places these are of."""
     if not isinstance(batch, ChainedBatch):
         return [(batch, places, _ALL)]

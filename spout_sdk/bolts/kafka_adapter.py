@@ -44,15 +44,19 @@ class KafkaAdapter(BoltAdapter):
             self._writers[stream] = writer = self._writer(stream)
         topic, (key_of, value_of, headers_of) = self._bolt.topic, writer
         is_fixed, failures, headers = not callable(topic), self.failures, list[Any]()
-        write, end = self._outcomes.begin_writes()
+        pack = tuples[0].pack
+        write, end = self._outcomes.begin_writes(pack)
         try:
             for tuple_ in tuples:
                 try:
-                    to = topic if is_fixed else self._topic(tuple_)
+                    if not is_fixed and (to := self._topic(tuple_)) != topic:
+                        end()
+                        write, end = self._outcomes.begin_writes(pack)
+                        topic = to
                     key = None if key_of is None else key_of(tuple_)
                     if headers_of:
                         headers = [(name, header(tuple_)) for name, header in headers_of]
-                    write(tuple_, to, key, value_of(tuple_), headers)
+                    write(tuple_.index, topic, key, value_of(tuple_), headers)
                 except Exception as error:  # noqa: BLE001 - any exception of a user's function
                     failures.handle((tuple_,), error)
                     if failures.is_paused:

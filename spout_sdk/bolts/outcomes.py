@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
-from spout_sdk.bolts.pending_writes import PendingWrites, Report, Sent
+from spout_sdk.bolts.pending_writes import PendingWrites, Report, WriteGroup
 from spout_sdk.bolts.retries import Retries
-from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = get_logger("spout_sdk.bolt")
 
-WriteRecord = Callable[[Tuple, str, bytes | None, bytes | None, Headers], None]
+WriteRecord = Callable[[int, str, bytes | None, bytes | None, Headers], None]
 _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
 
 
@@ -31,7 +30,7 @@ class Outcomes:
 
     Args:
         task: the bolt's.
-        inputs: its open records.
+        inputs: its open records, an `InputOffsets`, or what `is_open`, `open_roots` and `has_no_effects` of one has.
 
     Attributes:
         retries: inputs that wait to be executed again.
@@ -39,7 +38,7 @@ class Outcomes:
         untraced: how many tuples were emitted with several anchors, including one without a tree.
     """
 
-    def __init__(self, task: Task, inputs: InputOffsets) -> None:
+    def __init__(self, task: Task, inputs: Any) -> None:
         self._component, self._task = task.context.component, task.context.task
         self._hooks, self._run_hooks = task.context.hooks, task.run_hooks
         self._counters = task.environment.counters
@@ -51,7 +50,7 @@ class Outcomes:
         self._dead_letters = task.dead_letters
         self._is_tracked = task.topology.manifest.acking
         self._timed: dict[Tuple, float] = {}
-        self._writes = PendingWrites(self._ack_written, self._not_written, self._ack_all_written)
+        self._writes = PendingWrites(self._ack_written, self._not_written, self._ack_indices)
         self._unwritten = self._writes.undelivered
         self.written = self.untraced = 0
         self.retries = Retries(task, self)
@@ -222,44 +221,43 @@ class Outcomes:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
             writes.report(tuple_, topic)
 
-    def begin_writes(self) -> tuple[WriteRecord, Callable[[], None]]:
-        """Begins to write one record each for tuples of one record, which are acked together when all are delivered.
+    def begin_writes(self, pack: InputPack) -> tuple[WriteRecord, Callable[[], None]]:
+        """Begins to write one record each for tuples of a record, all to one topic; they are acked when it is delivered.
 
-        Returns a function that writes the record of a tuple: topic, key, value, headers; and one to be called at the
-        end. A tuple may be left out.
+        Returns a function that writes the record of a tuple: its index, topic, key, value and headers; and one to be
+        called at the end. A tuple may be left out.
         """
         group, is_tracked = self._writes.group(), self._is_tracked
         send = self._sink.send_reported if is_tracked else self._sink.send
-        tuples, sent = group.tuples, group.sent
-        report = group.report if is_tracked else partial(self._lost, tuples, sent)
-        before = self.written
+        group.pack, indices = pack, group.indices
+        report = group.report if is_tracked else partial(self._lost, pack, group)
 
-        def write(tuple_: Tuple, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-            tuples.append(tuple_)
-            sent.append((topic, key, value))
+        def write(index: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+            indices.append(index)
+            group.topic = topic
             try:
                 send(topic, -1, key, value, headers, report)
             except BaseException:
-                del tuples[-1], sent[-1]
+                del indices[-1]
                 raise
 
         def end() -> None:
-            self.written = before + len(tuples)
-            self._wrote(tuples)
+            self.written += len(indices)
+            self._wrote(pack, indices)
             if is_tracked:
                 group.end()
             else:
                 # The inputs were committed before: what is not delivered is lost, and must not be sent twice.
-                self.ack_together(tuples)
+                self._ack_indices(pack, indices)
 
         return write, end
 
-    def _lost(self, tuples: Sequence[Tuple], sent: Sequence[Sent], error: Any, _message: Any) -> None:
+    def _lost(self, pack: InputPack, group: WriteGroup, error: Any, _message: Any) -> None:
         """A record was not delivered for one of some tuples, which are acked whether it was or not."""
         if error is not None:
-            self._not_written((tuples[0], sent[-1][0], error, None), is_pending=False)
+            self._not_written((pack.tuple_at(group.indices[0], ()), group.topic, error, None), is_pending=False)
 
-    def _wrote(self, tuples: Sequence[Tuple]) -> None:
+    def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
         """Records were written for tuples."""
 
     def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
@@ -295,7 +293,8 @@ class Outcomes:
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was read, and is not settled."""
-        return self._inputs.is_open(offset)
+        is_open: bool = self._inputs.is_open(offset)
+        return is_open
 
     def is_done(self, tuple_: Tuple) -> bool:
         """Whether a tuple was acked or failed, though the ack may wait for records to be delivered."""
@@ -350,8 +349,10 @@ class Outcomes:
         if not tuple_.settled:
             self.ack(tuple_)
 
-    def _ack_all_written(self, tuples: Sequence[Tuple]) -> None:
-        self.ack_together([tuple_ for tuple_ in tuples if self._inputs.is_open(tuple_.offset)])
+    def _ack_indices(self, pack: InputPack, indices: Sequence[int]) -> None:
+        """Acks tuples of a record that are not settled, unless that has expired."""
+        if self._inputs.is_open(pack.offset):
+            self.ack_together([pack.tuple_at(index, ()) for index in indices])
 
     def _not_written(self, report: Report, is_pending: bool) -> None:
         tuple_, topic, error, message = report

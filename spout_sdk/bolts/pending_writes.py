@@ -4,11 +4,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spout_sdk.api.tuples import Tuple
+from spout_sdk.api.tuples import InputPack, Tuple
 
 Report = tuple[Tuple, str, Any, Any]  # tuple, topic, the error or None, and the message or None, as reported
-
-Sent = tuple[str, bytes | None, bytes | None]  # topic, key and value of a record
 
 
 class PendingWrites:
@@ -20,14 +18,14 @@ class PendingWrites:
     Args:
         ack: acks a tuple, all of whose records are delivered.
         fail: called with each report of a record that was not delivered, and whether its tuple is to be failed.
-        ack_together: acks tuples of one record.
+        ack_together: acks tuples of a record, by their indices.
     """
 
     def __init__(
         self,
         ack: Callable[[Tuple], None],
         fail: Callable[[Report, bool], None],
-        ack_together: Callable[[Sequence[Tuple]], None],
+        ack_together: Callable[[InputPack, Sequence[int]], None],
     ) -> None:
         self._ack = ack
         self._ack_together = ack_together
@@ -78,56 +76,55 @@ class PendingWrites:
                 self._ack(tuple_)
 
     def _handle_group(self, group: "WriteGroup") -> None:
-        for report in group.undelivered():
-            self._fail(report, True)
-        self._ack_together([tuple_ for tuple_ in group.tuples if not tuple_.settled])
+        pack = group.pack
+        if pack is None:
+            return
+        open_ = [index for index in group.indices if not pack.settled[index]]
+        if not group.errors:
+            self._ack_together(pack, open_)
+            return
+        for error, message in group.errors:
+            for index in open_:
+                self._fail((pack.tuple_at(index, ()), group.topic, error, message), True)
+            open_ = []
 
 
 class WriteGroup:
-    """Tuples of one record for which one record each is written; they are acked together when all are reported.
+    """Tuples of one record for which one record each is written; they are acked together when all are delivered.
 
     All records have one callback, because one for each would cost as much as the record. A report does not say which
-    tuple it is of, so each one fails whose record has the topic, the key and the value of one that was not delivered.
+    tuple it is of, so all fail if one is not delivered. Nothing is kept of a tuple but its index.
 
     Args:
-        reported: where it is put when all records are reported.
+        ended: where it is put when all records are reported.
 
     Attributes:
-        tuples: those whose records were sent.
-        sent: the record of each.
+        pack: of the tuples.
+        indices: of the tuples whose records were sent.
+        topic: of the records.
+        errors: of those that were not delivered: the error, and the message or None.
     """
 
-    __slots__ = ("_errors", "_missing", "_reported", "sent", "tuples")
+    __slots__ = ("_ended", "_missing", "errors", "indices", "pack", "topic")
 
-    def __init__(self, reported: "deque[WriteGroup]") -> None:
-        self._reported = reported
-        self.tuples: list[Tuple] = []
-        self.sent: list[Sent] = []
+    def __init__(self, ended: "deque[WriteGroup]") -> None:
+        self._ended = ended
+        self.pack: InputPack | None = None
+        self.indices: list[int] = []
+        self.topic = ""
+        self.errors: list[tuple[Any, Any]] = []
         self._missing = 0  # reports, once all are sent; until then, the negative of those that have come
-        self._errors: list[tuple[int, Any, Any]] = []  # how many were sent, the error, and the message or None
 
     def report(self, error: Any, message: Any) -> None:
-        """The delivery report of a record; one without a message is that of the record that is being sent."""
+        """The delivery report of a record."""
         if error is not None:
-            self._errors.append((len(self.sent), error, message))
+            self.errors.append((error, message))
         self._missing -= 1
         if not self._missing:
-            self._reported.append(self)
+            self._ended.append(self)
 
     def end(self) -> None:
         """All records are sent."""
-        self._missing += len(self.sent)
-        if self.sent and not self._missing:
-            self._reported.append(self)
-
-    def undelivered(self) -> list[Report]:
-        """A report for each tuple whose record was not delivered."""
-        reports: dict[int, Report] = {}
-        for sent, error, message in self._errors:
-            failed = [sent - 1]
-            if message is not None:
-                record = message.topic(), message.key(), message.value()
-                failed = [at for at, each in enumerate(self.sent) if each == record]
-            for at in failed:
-                reports.setdefault(at, (self.tuples[at], self.sent[at][0], error, message))
-        return list(reports.values())
+        self._missing += len(self.indices)
+        if self.indices and not self._missing:
+            self._ended.append(self)

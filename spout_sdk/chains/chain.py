@@ -144,7 +144,7 @@ class Chain:
     @property
     def has_open(self) -> bool:
         """Whether any chained input is open."""
-        return any(task.inputs.open_count for task in self._tasks)
+        return any(task.inputs.open_tuples for task in self._tasks)
 
     @property
     def is_paused(self) -> bool:

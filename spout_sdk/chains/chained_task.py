@@ -14,8 +14,8 @@ from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.batch_size import BatchSize
 from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.tuple_reader import tuples_of
+from spout_sdk.chains.chained_inputs import ChainedInputs
 from spout_sdk.chains.noted_outcomes import ChainedOutcomes
-from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.task import HeadTask, Task
 from spout_sdk.records import HandedOver
@@ -52,7 +52,7 @@ class ChainedTask(Task):
         super().__init__(head.topology, bolt.name, number, environment)
         self.id = TaskId(bolt.name, number)
         commits_effects = manifest.guarantee_of(head.context.component) == "exactly_once"
-        self.inputs = InputOffsets(self._nothing if commits_effects else None)
+        self.inputs = ChainedInputs(has_no_effects=not commits_effects)
         self.outcomes = ChainedOutcomes(self, self.inputs)
         self.bolt = self._make()
         self.executor = Executor(self.bolt, self, self.outcomes)
@@ -184,8 +184,3 @@ class ChainedTask(Task):
 
     def _decoded(self, payloads: Sequence[bytes]) -> list[Values]:
         return [values for payload in payloads for values in self._codec.decode(payload)[0]]
-
-    @staticmethod
-    def _nothing() -> int:
-        # Effects of a chained input are those of its head input.
-        return 0

@@ -163,7 +163,6 @@ class ChainedOutcomes(NotedOutcomes):
     def opened(self, pack: InputPack) -> None:
         """Tuples were handed over."""
         self._new.append(pack)
-        self._inputs.start(pack.offset)
         self._inputs.open(pack)
 
     def settle(self) -> None:
@@ -205,13 +204,23 @@ class ChainedOutcomes(NotedOutcomes):
 
     def write(self, tuple_: Tuple, *record: object) -> None:
         super().write(tuple_, *record)  # type: ignore[arg-type]
-        self._wrote((tuple_,))
+        self._wrote(tuple_.pack, (tuple_.index,))
 
-    def _wrote(self, tuples: Sequence[Tuple]) -> None:
+    def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
         # With `exactly_once`: an effect of their head inputs, not of all that are open.
-        if tuples and not self._inputs.has_no_effects and (pack := tuples[0].pack).batch.is_tracked:
-            self.written -= len(tuples)
-            pack.batch.note_effects(_places(pack, np.array([tuple_.index for tuple_ in tuples], np.intp)))
+        if indices and not self._inputs.has_no_effects and pack.batch.is_tracked:
+            self.written -= len(indices)
+            pack.batch.note_effects(_places(pack, np.array(indices, np.intp)))
+
+    def _ack_indices(self, pack: InputPack, indices: Sequence[int]) -> None:
+        if self._hooks or self._unwritten:
+            super()._ack_indices(pack, indices)
+        elif self._inputs.is_open(pack.offset):
+            settled = pack.settled
+            for index in indices:
+                settled[index] = ACKED
+            self._noted.append(Noted(pack, indices))
+            self._counters.acked += len(indices)
 
 
 def _places(pack: InputPack, indices: Rows) -> Rows:

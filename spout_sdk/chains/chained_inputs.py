@@ -1,0 +1,71 @@
+"""The open inputs of a chained bolt: what was handed over, and is not settled."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from spout_sdk.api.tuples import InputPack
+from tuple_tree.ids import IdColumn
+
+_MARK_SECONDS = 1.0
+
+
+class ChainedInputs:
+    """Open inputs by number; nothing is committed of them.
+
+    `bolts.outcomes` describes what it has of an `InputOffsets`.
+
+    Attributes:
+        has_no_effects: whether an open input cannot have had an effect.
+        open_tuples: how many tuples are open, or are of records that are.
+    """
+
+    def __init__(self, *, has_no_effects: bool) -> None:
+        self.has_no_effects = has_no_effects
+        self.open_tuples = 0
+        self._packs: dict[int, InputPack] = {}
+        self._marks: deque[tuple[float, int]] = deque()  # once a second, the last number so far
+        self._mark_at = 0.0
+        self._last = -1
+
+    def open(self, pack: InputPack) -> None:
+        """Opens a record."""
+        self._packs[pack.offset] = pack
+        self._last = pack.offset
+        self.open_tuples += pack.size
+
+    def settle(self, packs: Sequence[InputPack]) -> None:
+        """Closes records that are done; those that are closed already are left out."""
+        for pack in packs:
+            if self._packs.pop(pack.offset, None) is not None:
+                self.open_tuples -= pack.size
+
+    def is_open(self, number: int) -> bool:
+        """Whether a record is open."""
+        return number in self._packs
+
+    def expire(self, now: float, max_age: float) -> list[InputPack]:
+        """Closes records that are open for longer than `max_age` seconds, and returns them."""
+        if now < self._mark_at:
+            return []
+        self._mark_at = now + _MARK_SECONDS
+        marks, stale = self._marks, list[InputPack]()
+        if self._packs:
+            marks.append((now, self._last))
+        else:
+            marks.clear()
+        while marks and now - marks[0][0] >= max_age:
+            _, last = marks.popleft()
+            stale += [pack for number, pack in self._packs.items() if number <= last]
+            self.settle(stale)
+        return stale
+
+    def open_roots(self) -> Iterator[IdColumn]:
+        """The trees of the open tuples of each record."""
+        for pack in self._packs.values():
+            if pack.left and pack.batch.is_tracked:
+                is_open = np.frombuffer(pack.settled, np.uint8) == 0
+                if pack.starts is not None:
+                    is_open = np.repeat(is_open, np.diff(pack.starts))
+                yield pack.batch.roots[np.flatnonzero(is_open)]
