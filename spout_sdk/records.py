@@ -103,6 +103,9 @@ class Sink(Protocol):
     def send_reported(self, *record: *Sending) -> None:
         """Sends an ack batch or a dead letter; success and failure are reported."""
 
+    def send_record(self, *record: *Sending) -> None:
+        """Sends a record of a user's; reported as of `send_reported` where trees are followed, else as of `send`."""
+
     def flush_acks(self, seconds: float) -> int:
         """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
 

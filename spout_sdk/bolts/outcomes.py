@@ -209,7 +209,7 @@ class Outcomes:
         if self.is_done(tuple_):
             raise self.too_late("write a record for", tuple_)
         writes, tracked = self._writes, self._is_tracked
-        send = self._sink.send_reported if tracked else self._sink.send
+        send = self._sink.send_record
         writes.expect(tuple_)
         self.written += 1
         try:
@@ -222,13 +222,13 @@ class Outcomes:
             writes.report(tuple_, topic)
 
     def begin_writes(self, pack: InputPack) -> tuple[WriteRecord, Callable[[], None]]:
-        """Begins to write one record each for tuples of a record, all to one topic; they are acked when it is delivered.
+        """Begins to write one record each for tuples of a record, all to one topic; their delivery acks the tuples.
 
         Returns a function that writes the record of a tuple: its index, topic, key, value and headers; and one to be
         called at the end. A tuple may be left out.
         """
         group, is_tracked = self._writes.group(), self._is_tracked
-        send = self._sink.send_reported if is_tracked else self._sink.send
+        send = self._sink.send_record
         group.pack, indices = pack, group.indices
         report = group.report if is_tracked else partial(self._lost, pack, group)
 

@@ -294,6 +294,10 @@ class TransactionalSink:
         """Sends an ack batch or a dead letter, which is reported at once."""
         record[-1](self.produce(*record[:-1]), None)
 
+    def send_record(self, *record: *Sending) -> None:
+        """Sends a record of a user's, which is reported at once."""
+        record[-1](self.produce(*record[:-1]), None)
+
     def flush_acks(self, _seconds: float) -> int:
         """Everything was reported when it was sent."""
         return 0
@@ -301,6 +305,9 @@ class TransactionalSink:
     def wait_reports(self, _seconds: float) -> bool:
         """Does not wait: everything was reported when it was sent."""
         return False
+
+    def send_lingering(self) -> None:
+        """Does nothing: the commit sends what lingers."""
 
     def in_flight(self) -> int:
         """No flush waits for deliveries: what follows is part of the same transaction."""

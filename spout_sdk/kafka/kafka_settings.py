@@ -36,6 +36,7 @@ _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "li
 # The guarantees rest on these, so no setting of a user changes them. A call of Python for each delivered tuple would
 # cost more than sending it.
 _TRANSACTION_LINGER_MS: Final = 20
+_RECORD_LINGER_MS: Final = 5  # under load; what is sent last is sent at once when the input is idle
 _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
 # were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
@@ -55,6 +56,14 @@ def tuple_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) 
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
     return {**_PARTITIONER, **for_reported(kafka), "logger": _LOGGER}
+
+
+def record_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:
+    """The settings of the producer of users' records; it reports failures only where nothing may be sent twice."""
+    lingering = {"compression.type": "lz4", "linger.ms": _RECORD_LINGER_MS, **kafka}
+    if never_twice:
+        return tuple_producer_settings(lingering, never_twice=True)
+    return {**_PARTITIONER, **for_reported(lingering), "logger": _LOGGER}
 
 
 def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[str, Any]:

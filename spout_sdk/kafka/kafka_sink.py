@@ -1,22 +1,30 @@
-"""The sink of a process on Kafka: two producers, because a success report for each tuple would cost too much.
+"""The sink of a process on Kafka: producers for what is reported and lingers in different ways.
 
-One sends tuples and reports failures only; the other sends ack batches and dead letters, reports everything and does
-not linger.
+One sends tuples and reports failures only, because a success report for each tuple would cost too much. Another sends
+ack batches and dead letters, reports everything and does not linger. A third, if it is used, sends records of users:
+they linger, as each is a record of its own.
 """
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
 from kafka_clients.producer import ServedProducer
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
+from spout_sdk.kafka.kafka_settings import (
+    KafkaSettings,
+    ack_producer_settings,
+    record_producer_settings,
+    tuple_producer_settings,
+)
 from spout_sdk.records import Sending
 
 logger = get_logger("spout_sdk.kafka")
+
+_HURRY_SECONDS: Final = 0.001
 
 
 class KafkaSink:
@@ -24,7 +32,9 @@ class KafkaSink:
 
     def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
         self.error: str | None = None
-        callbacks = {"error_cb": self._on_error}
+        self._callbacks = callbacks = {"error_cb": self._on_error}
+        self._kafka, self._never_twice = kafka, never_twice
+        self._records: ServedProducer | None = None
         tuples = {**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks}
         self._tuples = ServedProducer(tuples, self._end)
         self._acks = ServedProducer({**ack_producer_settings(kafka), **callbacks}, self._end)
@@ -32,27 +42,47 @@ class KafkaSink:
         self.send: Callable[[*Sending], Any] = self._tuples.produce
         self.send_reported: Callable[[*Sending], Any] = self._acks.produce
 
+    def send_record(self, *record: *Sending) -> Any:
+        """Sends a record of a user's."""
+        if (records := self._records) is None:
+            settings = record_producer_settings(self._kafka, never_twice=self._never_twice)
+            self._records = records = ServedProducer({**settings, **self._callbacks}, self._end)
+            self.send_record = records.produce  # type: ignore[method-assign]
+        return records.produce(*record)
+
     def poll(self, seconds: float = 0.0) -> None:
         """Serves delivery reports; waits `seconds` for one."""
         self._tuples.poll(seconds)
         self._acks.poll()
+        if self._records is not None:
+            self._records.poll()
         if self.error is not None:
             raise BrokerError(self.error)
 
     def wait_reports(self, seconds: float) -> bool:
-        """Waits for a delivery report of what `send_reported` took, `seconds` at most; whether it did."""
-        self._acks.poll(seconds)
+        """Waits for delivery reports, `seconds` at most, without a linger; whether it did."""
+        if self._records is not None:
+            self._records.flush(seconds)
+        else:
+            self._acks.poll(seconds)
         self.poll()
         return True
 
+    def send_lingering(self) -> None:
+        """Sends records of users that linger, as the input is idle; waits a millisecond at most."""
+        if self._records is not None and len(self._records):
+            self._records.flush(_HURRY_SECONDS)
+
     def in_flight(self) -> int:
         self.poll()
-        return len(self._tuples) + len(self._acks)
+        return len(self._tuples) + len(self._acks) + (0 if self._records is None else len(self._records))
 
     def flush(self, seconds: float) -> int:
         """Waits until everything is delivered or has failed; returns how many records are neither in time."""
         deadline = time.monotonic() + seconds
-        return self._tuples.flush(seconds) + self.flush_acks(max(0.0, deadline - time.monotonic()))
+        left = 0 if self._records is None else self._records.flush(seconds)
+        left += self._tuples.flush(max(0.0, deadline - time.monotonic()))
+        return left + self.flush_acks(max(0.0, deadline - time.monotonic()))
 
     def flush_acks(self, seconds: float) -> int:
         """As `flush`, but for ack batches and dead letters only: tuples may wait for a partition that has no leader."""

@@ -109,6 +109,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._tick(self._clock())
         self._flush_timing.flushed(self._executed)
         self._guarantee.flush(self._clock())
+        self._sink.send_lingering()
 
     def _turn(self) -> bool:
         self._has_retried = False

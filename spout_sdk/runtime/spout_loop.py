@@ -138,6 +138,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             self._transactions.flush(now)
         for task in self.tasks.values():
             task.flush()
+        self._sink.send_lingering()
 
     def _handle_notices(self, seconds: float) -> bool:
         """Handles the outcomes that are available, or that come within `seconds`."""
