@@ -41,7 +41,8 @@ class SpoutTransactions(ExactlyOnce):
         super().tick(now)
 
     def _done(self) -> Any:
-        return {at: task.adapter.done_mark for at, task in self._tasks.items()}, self._is_refreshed
+        marks = {at: task.adapter.done_mark for at, task in self._tasks.items()}
+        return (marks, self._is_refreshed) if marks else {}
 
     @property
     def _is_whole(self) -> bool:
@@ -73,4 +74,4 @@ class SpoutTransactions(ExactlyOnce):
 
     def _forget(self, partitions: Sequence[int]) -> None:  # noqa: ARG002 - of others
         """The next transaction is committed whether anything is new or not."""
-        self._committed = None
+        self._committed = {}

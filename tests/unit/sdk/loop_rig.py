@@ -170,6 +170,9 @@ class LoopSink(MemorySink):
     def in_flight(self) -> int:
         return self.records_in_flight
 
+    def send_lingering(self) -> None:
+        """Nothing lingers."""
+
     def flush(self, _seconds: float) -> int:
         self.flushes += 1
         return 0

@@ -246,7 +246,7 @@ def test_a_record_that_the_client_refuses_fails_an_untracked_tuple(caplog: pytes
     def refuse(*record: Any) -> None:
         record[-1](KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
 
-    bench.sink.send = refuse  # type: ignore[method-assign]
+    bench.sink.send_record = refuse  # type: ignore[method-assign]
     feed(bench, task, "a")
     bolt.collector.write(bolt.tuples[0], "one", b"")
     task.flush()
