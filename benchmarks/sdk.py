@@ -63,6 +63,11 @@ class NullSink:
     def send_record(self, *record: *Sending) -> None:
         record[-1](None, None)
 
+    def send_records(self, topic: str, keys: Any, values: Any, headers: Any, reported: Any) -> None:
+        for at, value in enumerate(values):
+            key, each = None if keys is None else keys[at], [] if headers is None else headers[at]
+            self.send_record(topic, -1, key, value, each, reported)
+
     def flush_acks(self, _seconds: float) -> int:
         return 0
 

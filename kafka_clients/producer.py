@@ -1,6 +1,6 @@
 """A producer whose queue may be full, and which a fatal error ends, or a partition whose leader it has lost."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -60,6 +60,24 @@ class ServedProducer:
                 else:
                     on_delivery(reason, None)
                 return None
+
+    def produce_all(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        headers: Sequence[Any] | None,
+        on_delivery: Any,
+    ) -> None:
+        """Sends records to any partitions of a topic, or those of their keys, as `produce` each."""
+        produce = self._produce
+        for at, value in enumerate(values):
+            key = None if keys is None else keys[at]
+            each = None if headers is None else headers[at] or None
+            try:
+                produce(topic, value, key, -1, on_delivery, None, 0, each)
+            except (BufferError, KafkaException):
+                self.produce(topic, -1, key, value, each, on_delivery)
 
     def poll(self, seconds: float = 0.0) -> int:
         """Serves delivery reports; waits `seconds` for one."""

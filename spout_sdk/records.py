@@ -4,7 +4,7 @@ Kafka's loops, the tests and the simulated cluster each have their own.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -105,6 +105,16 @@ class Sink(Protocol):
 
     def send_record(self, *record: *Sending) -> None:
         """Sends a record of a user's; reported as of `send_reported` where trees are followed, else as of `send`."""
+
+    def send_records(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers] | None,
+        reported: Delivered,
+    ) -> None:
+        """Sends records of a user's to any partitions of a topic, or those of their keys, as `send_record` each."""
 
     def flush_acks(self, seconds: float) -> int:
         """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from spout_sdk.api.tuples import InputStream, Tuple
+from spout_sdk.api.tuples import InputPack, InputStream, Tuple
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.kafka_bolt import KafkaBolt, Part
+from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.errors import TopologyError
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Stream, declare
@@ -42,30 +43,31 @@ class KafkaAdapter(BoltAdapter):
         stream = tuples[0].pack.stream
         if (writer := self._writers.get(stream)) is None:
             self._writers[stream] = writer = self._writer(stream)
-        topic, (key_of, value_of, headers_of) = self._bolt.topic, writer
-        is_fixed, failures, headers = not callable(topic), self.failures, list[Any]()
-        pack = tuples[0].pack
-        write, end = self._outcomes.begin_writes(pack)
-        try:
-            for tuple_ in tuples:
-                try:
-                    if not is_fixed and (to := self._topic(tuple_)) != topic:
-                        end()
-                        write, end = self._outcomes.begin_writes(pack)
-                        topic = to
-                    key = None if key_of is None else key_of(tuple_)
-                    if headers_of:
-                        headers = [(name, header(tuple_)) for name, header in headers_of]
-                    write(tuple_.index, topic, key, value_of(tuple_), headers)
-                except Exception as error:  # noqa: BLE001 - any exception of a user's function
-                    failures.handle((tuple_,), error)
-                    if failures.is_paused:
-                        self._outcomes.retries.defer(tuples[tuples.index(tuple_) + 1 :])
-                        break
-                else:
-                    failures.in_a_row = 0
-        finally:
-            end()
+        key_of, value_of, headers_of = writer
+        topic, failures, pack = self._bolt.topic, self.failures, tuples[0].pack
+        batch = _Records("" if callable(topic) else topic)
+        for tuple_ in tuples:
+            try:
+                if callable(topic) and (to := self._topic(tuple_)) != batch.topic:
+                    batch.write(self._outcomes, pack)
+                    batch = _Records(to)
+                key = None if key_of is None else key_of(tuple_)
+                headers = [(name, header(tuple_)) for name, header in headers_of] if headers_of else None
+                value = value_of(tuple_)
+            except Exception as error:  # noqa: BLE001 - any exception of a user's function
+                failures.handle((tuple_,), error)
+                if failures.is_paused:
+                    self._outcomes.retries.defer(tuples[tuples.index(tuple_) + 1 :])
+                    break
+                continue
+            failures.in_a_row = 0
+            batch.indices.append(tuple_.index)
+            batch.values.append(value)
+            if key_of is not None:
+                batch.keys.append(key)
+            if headers is not None:
+                batch.headers.append(headers)
+        batch.write(self._outcomes, pack)
 
     def cleanup(self) -> None:
         """Does nothing: the task sends what is left."""
@@ -97,6 +99,21 @@ class KafkaAdapter(BoltAdapter):
         return _Writer(key, value, headers)
 
 
+class _Records:
+    """Records of tuples of one record for one topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.indices: list[int] = []
+        self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] = []
+        self.headers: list[Any] = []
+
+    def write(self, outcomes: Outcomes, pack: InputPack) -> None:
+        if self.indices:
+            outcomes.write_all(pack, self.indices, self.topic, self.keys or None, self.values, self.headers or None)
+
+
 Getter = Callable[[Tuple], bytes | None]
 
 
@@ -125,7 +142,12 @@ def _getter(part: Part, stream: InputStream) -> Getter:
         made_by = part
         return lambda tuple_: _part(made_by(tuple_))
     place = stream.fields[part]
-    return lambda tuple_: _part(tuple_.values[place])
+
+    def getter(tuple_: Tuple) -> bytes | None:
+        made = tuple_.values[place]
+        return made if made.__class__ is bytes else _part(made)
+
+    return getter
 
 
 def _part(made: Any) -> bytes | None:

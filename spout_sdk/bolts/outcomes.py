@@ -1,6 +1,6 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 logger = get_logger("spout_sdk.bolt")
 
-WriteRecord = Callable[[int, str, bytes | None, bytes | None, Headers], None]
 _TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
 
 
@@ -221,41 +220,31 @@ class Outcomes:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
             writes.report(tuple_, topic)
 
-    def begin_writes(self, pack: InputPack) -> tuple[WriteRecord, Callable[[], None]]:
-        """Begins to write one record each for tuples of a record, all to one topic; their delivery acks the tuples.
+    def write_all(
+        self,
+        pack: InputPack,
+        indices: Sequence[int],
+        topic: str,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
+        """Writes one record each for tuples of a record, by their indices; they are acked when all are delivered."""
+        group = WriteGroup(pack, indices, topic)
+        self.written += len(indices)
+        self._wrote(pack, indices)
+        if not self._is_tracked:
+            # The inputs were committed before: what is not delivered is lost, and must not be sent twice.
+            self._sink.send_records(topic, keys, values, headers, partial(self._lost, group))
+            self._ack_indices(pack, indices)
+            return
+        self._sink.send_records(topic, keys, values, headers, self._writes.reporter(group))
 
-        Returns a function that writes the record of a tuple: its index, topic, key, value and headers; and one to be
-        called at the end. A tuple may be left out.
-        """
-        group, is_tracked = self._writes.group(), self._is_tracked
-        send = self._sink.send_record
-        group.pack, indices = pack, group.indices
-        report = group.report if is_tracked else partial(self._lost, pack, group)
-
-        def write(index: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-            indices.append(index)
-            group.topic = topic
-            try:
-                send(topic, -1, key, value, headers, report)
-            except BaseException:
-                del indices[-1]
-                raise
-
-        def end() -> None:
-            self.written += len(indices)
-            self._wrote(pack, indices)
-            if is_tracked:
-                group.end()
-            else:
-                # The inputs were committed before: what is not delivered is lost, and must not be sent twice.
-                self._ack_indices(pack, indices)
-
-        return write, end
-
-    def _lost(self, pack: InputPack, group: WriteGroup, error: Any, _message: Any) -> None:
+    def _lost(self, group: WriteGroup, error: Any, _message: Any) -> None:
         """A record was not delivered for one of some tuples, which are acked whether it was or not."""
         if error is not None:
-            self._not_written((pack.tuple_at(group.indices[0], ()), group.topic, error, None), is_pending=False)
+            tuple_ = group.pack.tuple_at(int(group.indices[0]), ())
+            self._not_written((tuple_, group.topic, error, None), is_pending=False)
 
     def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
         """Records were written for tuples."""
@@ -352,7 +341,7 @@ class Outcomes:
     def _ack_indices(self, pack: InputPack, indices: Sequence[int]) -> None:
         """Acks tuples of a record that are not settled, unless that has expired."""
         if self._inputs.is_open(pack.offset):
-            self.ack_together([pack.tuple_at(index, ()) for index in indices])
+            self.ack_together([pack.tuple_at(int(index), ()) for index in indices])
 
     def _not_written(self, report: Report, is_pending: bool) -> None:
         tuple_, topic, error, message = report

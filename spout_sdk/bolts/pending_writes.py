@@ -54,9 +54,23 @@ class PendingWrites:
         self.undelivered.pop(tuple_, None)
         self.acked.discard(tuple_)
 
-    def group(self) -> "WriteGroup":
-        """A group of tuples for which one record each is written."""
-        return WriteGroup(self._groups)
+    def reporter(self, group: "WriteGroup") -> Callable[[Any, Any], None]:
+        """What is called with the delivery report of each record of a group.
+
+        All have one callback, because one for each would cost as much as the record. A report does not say which tuple
+        it is of, so all fail if one is not delivered.
+        """
+        missing, ended = len(group.indices), self._groups
+
+        def report(error: Any, message: Any) -> None:
+            nonlocal missing
+            if error is not None:
+                group.errors.append((error, message))
+            missing -= 1
+            if not missing:
+                ended.append(group)
+
+        return report
 
     def handle(self) -> None:
         """Acks and fails tuples by the reports that have arrived."""
@@ -77,8 +91,6 @@ class PendingWrites:
 
     def _handle_group(self, group: "WriteGroup") -> None:
         pack = group.pack
-        if pack is None:
-            return
         open_ = [index for index in group.indices if not pack.settled[index]]
         if not group.errors:
             self._ack_together(pack, open_)
@@ -90,41 +102,17 @@ class PendingWrites:
 
 
 class WriteGroup:
-    """Tuples of one record for which one record each is written; they are acked together when all are delivered.
-
-    All records have one callback, because one for each would cost as much as the record. A report does not say which
-    tuple it is of, so all fail if one is not delivered. Nothing is kept of a tuple but its index.
-
-    Args:
-        ended: where it is put when all records are reported.
+    """Tuples of one record for which one record each is written, to one topic; only their indices are kept.
 
     Attributes:
         pack: of the tuples.
-        indices: of the tuples whose records were sent.
+        indices: of the tuples.
         topic: of the records.
         errors: of those that were not delivered: the error, and the message or None.
     """
 
-    __slots__ = ("_ended", "_missing", "errors", "indices", "pack", "topic")
+    __slots__ = ("errors", "indices", "pack", "topic")
 
-    def __init__(self, ended: "deque[WriteGroup]") -> None:
-        self._ended = ended
-        self.pack: InputPack | None = None
-        self.indices: list[int] = []
-        self.topic = ""
+    def __init__(self, pack: InputPack, indices: Sequence[int], topic: str) -> None:
+        self.pack, self.indices, self.topic = pack, indices, topic
         self.errors: list[tuple[Any, Any]] = []
-        self._missing = 0  # reports, once all are sent; until then, the negative of those that have come
-
-    def report(self, error: Any, message: Any) -> None:
-        """The delivery report of a record."""
-        if error is not None:
-            self.errors.append((error, message))
-        self._missing -= 1
-        if not self._missing:
-            self._ended.append(self)
-
-    def end(self) -> None:
-        """All records are sent."""
-        self._missing += len(self.indices)
-        if self.indices and not self._missing:
-            self._ended.append(self)

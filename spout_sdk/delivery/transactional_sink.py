@@ -21,7 +21,7 @@ from kafka_clients.producer import FENCED, PURGED, ServedProducer
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
-from spout_sdk.records import Headers, Sending
+from spout_sdk.records import Delivered, Headers, Sending
 from tuple_tree.names import transactional_id, transactional_prefix
 
 logger = get_logger("spout_sdk.kafka")
@@ -297,6 +297,19 @@ class TransactionalSink:
     def send_record(self, *record: *Sending) -> None:
         """Sends a record of a user's, which is reported at once."""
         record[-1](self.produce(*record[:-1]), None)
+
+    def send_records(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers] | None,
+        reported: Delivered,
+    ) -> None:
+        """Sends records of a user's, which are reported at once."""
+        for at, value in enumerate(values):
+            each = [] if headers is None else headers[at]
+            reported(self.produce(topic, -1, None if keys is None else keys[at], value, each), None)
 
     def flush_acks(self, _seconds: float) -> int:
         """Everything was reported when it was sent."""

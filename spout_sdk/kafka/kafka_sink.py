@@ -44,11 +44,17 @@ class KafkaSink:
 
     def send_record(self, *record: *Sending) -> Any:
         """Sends a record of a user's."""
-        if (records := self._records) is None:
+        return self._record_producer().produce(*record)
+
+    def send_records(self, *records: Any) -> None:
+        """Sends records of a user's."""
+        self._record_producer().produce_all(*records)
+
+    def _record_producer(self) -> ServedProducer:
+        if self._records is None:
             settings = record_producer_settings(self._kafka, never_twice=self._never_twice)
-            self._records = records = ServedProducer({**settings, **self._callbacks}, self._end)
-            self.send_record = records.produce  # type: ignore[method-assign]
-        return records.produce(*record)
+            self._records = ServedProducer({**settings, **self._callbacks}, self._end)
+        return self._records
 
     def poll(self, seconds: float = 0.0) -> None:
         """Serves delivery reports; waits `seconds` for one."""
