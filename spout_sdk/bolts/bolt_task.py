@@ -58,7 +58,8 @@ class BoltTask(HeadTask):
         self.takes = self.adapter.takes
         self.inputs.folds = self.adapter.folds
         self.inputs.has_no_effects |= self.adapter.folds or self.adapter.emits_with_ack
-        self.chain = Chain(self, self.outcomes.settle if isinstance(self.outcomes, HeadOutcomes) else None)
+        settle = self.outcomes.settle if isinstance(self.outcomes, HeadOutcomes) else None
+        self.chain = Chain(self, self.takes, settle)
 
     def prepare(self) -> None:
         """Prepares the bolt, and those chained to it, which come first; raises `ComponentError` if one raised."""

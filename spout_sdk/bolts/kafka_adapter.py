@@ -1,18 +1,21 @@
 """Calls a `KafkaBolt`: makes a record of each tuple, and writes those of a call together."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
 
 from spout_sdk.api.tuples import InputPack, InputStream, Tuple
-from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
+from spout_sdk.bolts.adapters import ArrowAdapter, BoltAdapter, adapter_of
+from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.kafka_bolt import KafkaBolt, Part
 from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Stream, declare
 
 
-@adapter_of.register(KafkaBolt)
 class KafkaAdapter(BoltAdapter):
     """Writes a record for each tuple, which is acked when that is delivered."""
 
@@ -49,7 +52,7 @@ class KafkaAdapter(BoltAdapter):
         for tuple_ in tuples:
             try:
                 if callable(topic) and (to := self._topic(tuple_)) != batch.topic:
-                    batch.write(self._outcomes, pack)
+                    batch.write(self._outcomes, pack, tuples)
                     batch = _Records(to)
                 key = None if key_of is None else key_of(tuple_)
                 headers = [(name, header(tuple_)) for name, header in headers_of] if headers_of else None
@@ -67,7 +70,7 @@ class KafkaAdapter(BoltAdapter):
                 batch.keys.append(key)
             if headers is not None:
                 batch.headers.append(headers)
-        batch.write(self._outcomes, pack)
+        batch.write(self._outcomes, pack, tuples)
 
     def cleanup(self) -> None:
         """Does nothing: the task sends what is left."""
@@ -99,6 +102,60 @@ class KafkaAdapter(BoltAdapter):
         return _Writer(key, value, headers)
 
 
+class KafkaColumnsAdapter(KafkaAdapter):
+    """The same for rows, of a bolt whose records are made of fields."""
+
+    takes = "columns"
+    times_acks = False
+    head = staticmethod(ArrowAdapter.head)
+
+    def execute(self, tuples: Any) -> None:
+        """Writes the records of rows; if one cannot be made, those of each tuple."""
+        rows: ArrowInput = tuples
+        bolt, stream = self._bolt, rows.pack.stream
+        try:
+            keys = None if bolt.key is None else self._bytes(rows, stream.fields[bolt.key])
+            values = self._values(rows, stream)
+        except Exception:  # noqa: BLE001 - of a codec, for a value that it does not take
+            super().execute(list(rows))
+            return
+        self._outcomes.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
+        self.failures.in_a_row = 0
+
+    def _values(self, rows: ArrowInput, stream: InputStream) -> Sequence[bytes | None]:
+        value = self._bolt.value
+        if isinstance(value, str):
+            return self._bytes(rows, stream.fields[value])
+        codec, places = self._codecs[stream.component, stream.stream]
+        columns = [rows.codec.column(rows.batch, place) for place in places]
+        return [codec.encode([codec.row(row)]) for row in zip(*columns, strict=True)]
+
+    @staticmethod
+    def _bytes(rows: ArrowInput, place: int) -> list[bytes | None]:
+        column = rows.batch.column(place)
+        found: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+        return found
+
+
+_TEXTS: Final[tuple[Any, ...]] = ("string", "bytes")
+
+
+@adapter_of.register(KafkaBolt)
+def adapter(bolt: KafkaBolt, task: Task, *rest: Any) -> BoltAdapter:
+    """The adapter of a bolt: on columns, where it gets them and its records are made of fields."""
+    manifest = task.topology.manifest
+    subscriptions = getattr(manifest.component(task.context.component), "subscriptions", ())
+    streams = [manifest.stream(each.source, each.stream) for each in subscriptions]
+    parts = [bolt.key, *([] if isinstance(bolt.value, list | tuple | None) else [bolt.value])]
+    fields = [part for part in parts if isinstance(part, str)]
+    are_fields = len(fields) == sum(part is not None for part in parts) and not (bolt.headers or callable(bolt.topic))
+    has_bytes = all(stream.field_types.get(field) in _TEXTS for stream in streams for field in fields)
+    is_packed = all(stream.codec == "arrow" for stream in streams)
+    if are_fields and has_bytes and is_packed and task.receives_columns:
+        return KafkaColumnsAdapter(bolt, task, *rest)
+    return KafkaAdapter(bolt, task, *rest)
+
+
 class _Records:
     """Records of tuples of one record for one topic."""
 
@@ -109,9 +166,10 @@ class _Records:
         self.keys: list[bytes | None] = []
         self.headers: list[Any] = []
 
-    def write(self, outcomes: Outcomes, pack: InputPack) -> None:
+    def write(self, outcomes: Outcomes, pack: InputPack, tuples: Sequence[Tuple]) -> None:
         if self.indices:
-            outcomes.write_all(pack, self.indices, self.topic, self.keys or None, self.values, self.headers or None)
+            keys, headers = self.keys or None, self.headers or None
+            outcomes.write_all(pack, self.indices, self.topic, keys, self.values, headers, tuples=tuples)
 
 
 Getter = Callable[[Tuple], bytes | None]

@@ -1,6 +1,6 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +49,7 @@ class Outcomes:
         self._dead_letters = task.dead_letters
         self._is_tracked = task.topology.manifest.acking
         self._timed: dict[Tuple, float] = {}
-        self._writes = PendingWrites(self._ack_written, self._not_written, self._ack_indices)
+        self._writes = PendingWrites(self._ack_written, self._not_written, self._ack_group)
         self._unwritten = self._writes.undelivered
         self.written = self.untraced = 0
         self.retries = Retries(task, self)
@@ -228,22 +228,28 @@ class Outcomes:
         keys: Sequence[bytes | None] | None,
         values: Sequence[bytes | None],
         headers: Sequence[Headers] | None = None,
+        *,
+        tuples: Iterable[Tuple] = (),
     ) -> None:
-        """Writes one record each for tuples of a record, by their indices; they are acked when all are delivered."""
-        group = WriteGroup(pack, indices, topic)
+        """Writes one record each for tuples of a record, by their indices; they are acked when all are delivered.
+
+        `tuples` are those of the record, for hooks.
+        """
+        wanted = set(indices) if self._hooks else ()
+        group = WriteGroup(pack, indices, topic, [each for each in tuples if each.index in wanted] if wanted else [])
         self.written += len(indices)
         self._wrote(pack, indices)
         if not self._is_tracked:
             # The inputs were committed before: what is not delivered is lost, and must not be sent twice.
             self._sink.send_records(topic, keys, values, headers, partial(self._lost, group))
-            self._ack_indices(pack, indices)
+            self._ack_group(group)
             return
         self._sink.send_records(topic, keys, values, headers, self._writes.reporter(group))
 
     def _lost(self, group: WriteGroup, error: Any, _message: Any) -> None:
         """A record was not delivered for one of some tuples, which are acked whether it was or not."""
         if error is not None:
-            tuple_ = group.pack.tuple_at(int(group.indices[0]), ())
+            (tuple_, *_) = group.open_tuples() or [group.pack.tuple_at(group.indices[0], ())]
             self._not_written((tuple_, group.topic, error, None), is_pending=False)
 
     def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
@@ -338,10 +344,10 @@ class Outcomes:
         if not tuple_.settled:
             self.ack(tuple_)
 
-    def _ack_indices(self, pack: InputPack, indices: Sequence[int]) -> None:
-        """Acks tuples of a record that are not settled, unless that has expired."""
-        if self._inputs.is_open(pack.offset):
-            self.ack_together([pack.tuple_at(int(index), ()) for index in indices])
+    def _ack_group(self, group: WriteGroup) -> None:
+        """Acks tuples for which records were written, unless their record has expired."""
+        if self._inputs.is_open(group.pack.offset):
+            self.ack_together(group.open_tuples())
 
     def _not_written(self, report: Report, is_pending: bool) -> None:
         tuple_, topic, error, message = report

@@ -18,17 +18,17 @@ class PendingWrites:
     Args:
         ack: acks a tuple, all of whose records are delivered.
         fail: called with each report of a record that was not delivered, and whether its tuple is to be failed.
-        ack_together: acks tuples of a record, by their indices.
+        ack_group: acks the tuples of a group, all of whose records are delivered.
     """
 
     def __init__(
         self,
         ack: Callable[[Tuple], None],
         fail: Callable[[Report, bool], None],
-        ack_together: Callable[[InputPack, Sequence[int]], None],
+        ack_group: "Callable[[WriteGroup], None]",
     ) -> None:
         self._ack = ack
-        self._ack_together = ack_together
+        self._ack_group = ack_group
         self._fail = fail
         self.undelivered: dict[Tuple, int] = {}  # records of each tuple, also those whose report is queued
         self.acked: set[Tuple] = set()  # which the bolt has acked itself meanwhile
@@ -90,19 +90,18 @@ class PendingWrites:
                 self._ack(tuple_)
 
     def _handle_group(self, group: "WriteGroup") -> None:
-        pack = group.pack
-        open_ = [index for index in group.indices if not pack.settled[index]]
         if not group.errors:
-            self._ack_together(pack, open_)
+            self._ack_group(group)
             return
-        for error, message in group.errors:
-            for index in open_:
-                self._fail((pack.tuple_at(index, ()), group.topic, error, message), True)
-            open_ = []
+        error, message = group.errors[0]
+        for tuple_ in group.open_tuples():
+            self._fail((tuple_, group.topic, error, message), True)
 
 
 class WriteGroup:
-    """Tuples of one record for which one record each is written, to one topic; only their indices are kept.
+    """Tuples of one record for which one record each is written, to one topic.
+
+    Only their indices are kept, but for hooks.
 
     Attributes:
         pack: of the tuples.
@@ -111,8 +110,20 @@ class WriteGroup:
         errors: of those that were not delivered: the error, and the message or None.
     """
 
-    __slots__ = ("errors", "indices", "pack", "topic")
+    __slots__ = ("_tuples", "errors", "indices", "pack", "topic")
 
-    def __init__(self, pack: InputPack, indices: Sequence[int], topic: str) -> None:
+    def __init__(self, pack: InputPack, indices: Sequence[int], topic: str, tuples: Sequence[Tuple] = ()) -> None:
         self.pack, self.indices, self.topic = pack, indices, topic
+        self._tuples = tuples
         self.errors: list[tuple[Any, Any]] = []
+
+    def open_indices(self) -> list[int]:
+        """Those of tuples that are not settled."""
+        settled = self.pack.settled
+        return [index for index in self.indices if not settled[index]]
+
+    def open_tuples(self) -> list[Tuple]:
+        """The tuples that are not settled; without their values, unless they were given."""
+        if self._tuples:
+            return [each for each in self._tuples if not each.settled]
+        return [self.pack.tuple_at(index, ()) for index in self.open_indices()]

@@ -24,24 +24,26 @@ class Chain:
 
     Args:
         head: the task, which has its outbox.
+        head_takes: what the adapter of the head takes, if that is a bolt.
         settle_head: settles the inputs of the task, after those of the chained bolts; None for a spout.
     """
 
-    def __init__(self, head: HeadTask, settle_head: Callable[[], None] | None = None) -> None:
+    def __init__(self, head: HeadTask, head_takes: str = "", settle_head: Callable[[], None] | None = None) -> None:
         self._outbox = head.outbox
         self._settle_head = settle_head or (lambda: None)
         self._clock = head.environment.clock
         self._failure: ComponentError | None = None
-        tasks = {head.context.component: head.plans}
+        tasks = {head.context.component: (head.plans, head_takes)}
         self._tasks: list[ChainedTask] = []
         for bolt in head.topology.manifest.chained_to(head.context.component):
-            task = ChainedTask(head, bolt)
             (subscription,) = bolt.subscriptions
-            for route in tasks[subscription.source][subscription.stream].routes:
+            plans, takes = tasks[subscription.source]
+            task = ChainedTask(head, bolt, receives_columns=takes == "columns")
+            for route in plans[subscription.stream].routes:
                 if route.tasks == (task.id,):
                     (pack,) = route.packs
                     pack.hand_over, pack.limit = self._taker(task), MAX_ROWS
-            tasks[bolt.name] = task.plans
+            tasks[bolt.name] = task.plans, task.adapter.takes
             self._tasks.append(task)
         if self._tasks:
             self._outbox.settle = self.settle

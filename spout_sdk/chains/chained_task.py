@@ -36,7 +36,7 @@ EXPIRED_INPUTS: Final = "expired inputs"
 class ChainedTask(Task):
     """A bolt that runs in the task of another component, the head, whose outbox it has.
 
-    Its inputs have no offsets in a topic: they are numbered.
+    Its inputs have no offsets in a topic: they are numbered. `receives_columns` says whether its source emits columns.
 
     Attributes:
         waiting: tuples that were handed over, and are not executed.
@@ -44,11 +44,12 @@ class ChainedTask(Task):
 
     _logger = get_logger("spout_sdk.bolt")
 
-    def __init__(self, head: HeadTask, bolt: BoltManifest) -> None:
+    def __init__(self, head: HeadTask, bolt: BoltManifest, *, receives_columns: bool) -> None:
         manifest, number = head.topology.manifest, head.context.task
         environment = replace(head.environment, counters=head.environment.chained[bolt.name])
         self.outbox = head.outbox
         self._head = head
+        self.receives_columns = receives_columns
         super().__init__(head.topology, bolt.name, number, environment)
         self.id = TaskId(bolt.name, number)
         commits_effects = manifest.guarantee_of(head.context.component) == "exactly_once"

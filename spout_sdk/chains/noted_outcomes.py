@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.outcomes import Outcomes, as_text
+from spout_sdk.bolts.pending_writes import WriteGroup
 from spout_sdk.errors import TupleAlreadyDoneError
 from tuple_tree.anchors import Rows
 from tuple_tree.chained_batch import ChainedBatch
@@ -212,14 +213,14 @@ class ChainedOutcomes(NotedOutcomes):
             self.written -= len(indices)
             pack.batch.note_effects(_places(pack, np.array(indices, np.intp)))
 
-    def _ack_indices(self, pack: InputPack, indices: Sequence[int]) -> None:
+    def _ack_group(self, group: WriteGroup) -> None:
         if self._hooks or self._unwritten:
-            super()._ack_indices(pack, indices)
-        elif self._inputs.is_open(pack.offset):
-            settled = pack.settled
+            super()._ack_group(group)
+        elif self._inputs.is_open(group.pack.offset):
+            indices, settled = group.open_indices(), group.pack.settled
             for index in indices:
                 settled[index] = ACKED
-            self._noted.append(Noted(pack, indices))
+            self._noted.append(Noted(group.pack, indices))
             self._counters.acked += len(indices)
 
 

@@ -34,10 +34,12 @@ class Task:
         dead_letters: where it sends records that it cannot use.
         plans: how it emits, by stream.
         context: as the user's component gets it.
+        receives_columns: whether tuples come as columns without a conversion.
     """
 
     _logger: ClassVar[logging.Logger]
     outbox: Outbox
+    receives_columns = True
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         self.topology, self.environment = topology, environment

@@ -129,7 +129,11 @@ def opened(inputs: InputOffsets, pack: InputPack) -> InputPack:
 def execute(task: BoltTask, *records: MemoryRecord) -> None:
     """Executes the tuples of records, one by one."""
     for record in records:
-        assert task.execute(iter(task.read(record)), math.inf)
+        if task.takes == "columns":
+            if rows := task.read_columns(record):
+                task.execute_batch(rows)
+        else:
+            assert task.execute(iter(task.read(record)), math.inf)
 
 
 class ManualClock:
