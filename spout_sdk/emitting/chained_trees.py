@@ -14,6 +14,7 @@ HELD_SECONDS: Final = 1.0
 """A tree whose chain has not ended after this time is begun at the acker, whose time-out applies from then on."""
 
 _Placed = tuple[InputBatch, NDArray[np.intp]]
+_Begun = tuple[InputBatch, NDArray[np.intp], NDArray[np.bool_]]  # with whether a tuple had left before
 
 
 class ChainedTrees:
@@ -22,19 +23,24 @@ class ChainedTrees:
     A tree whose chain has ended, and of which nothing was sent, is acked by the spout's task itself: `take_ended`. Of
     others the init has the edges of all that was sent. While a chain is open, the init of its tree waits, unless a
     tuple has left it or a second has passed; then it has an edge of its own, too, which is acked when the chain ends.
+    With transactions a tree of which no tuple has left ends then, so its message is committed with what was written.
 
     Args:
         acked: where places are noted whose acks are sent with the same flush.
         next_id: returns random ids, as edges.
         clock: that of the task.
+        is_transactional: whether the task commits its messages in transactions.
     """
 
-    def __init__(self, acked: PlacedRuns, next_id: Callable[[], int], clock: Clock) -> None:
+    def __init__(
+        self, acked: PlacedRuns, next_id: Callable[[], int], clock: Clock, *, is_transactional: bool = False
+    ) -> None:
         self._acked = acked
         self._next_id = next_id
         self._clock = clock
+        self._is_transactional = is_transactional
         self._held: list[tuple[float, _Placed]] = []
-        self._open: list[_Placed] = []  # with an edge of their own
+        self._open: list[_Begun] = []  # with an edge of their own
         self._ended: list[IdColumn] = []
 
     @property
@@ -44,7 +50,7 @@ class ChainedTrees:
 
     def open_roots(self) -> list[int]:
         """The roots of trees that the acker knows, whose chain is open."""
-        return [root for batch, places in self._open for root in batch.roots[places].tolist()]
+        return [root for batch, places, _ in self._open for root in batch.roots[places].tolist()]
 
     def inits(self, begun: Sequence[_Placed]) -> list[tuple[IdColumn, IdColumn]]:
         """The roots and vals of the inits to be sent now; called when the edges of all that was emitted have joined.
@@ -68,19 +74,19 @@ class ChainedTrees:
             if len(rest := places[is_open & ~begins]):
                 self._held.append((since, (batch, rest)))
         still_open, self._open = self._open, []
-        for batch, places in still_open:
+        for batch, places, had_left in still_open:
             is_open = batch.has_open(places)
             if is_open is None:
-                self._acked.add_all(batch, places)
+                self._end_begun(batch, places, had_left)
                 continue
-            self._acked.add_all(batch, places[~is_open])
-            self._open.append((batch, places[is_open]))
+            self._end_begun(batch, places[~is_open], had_left[~is_open])
+            self._open.append((batch, places[is_open], had_left[is_open]))
         return inits
 
     @property
     def is_repeatable(self) -> bool:
         """Whether no tree whose chain is open has had an effect: its message can be done again."""
-        for batch, places in (*(each for _, each in self._held), *self._open):
+        for batch, places in (*(each for _, each in self._held), *((batch, at) for batch, at, _ in self._open)):
             is_open = batch.has_open(places)
             if is_open is not None and batch.has_children(places[is_open]):
                 return False
@@ -95,6 +101,12 @@ class ChainedTrees:
         if len(places):
             self._ended.append(batch.roots[places])
 
+    def _end_begun(self, batch: InputBatch, places: NDArray[np.intp], had_left: NDArray[np.bool_]) -> None:
+        """Acks the own edges of trees; with transactions, those of which no tuple has left end."""
+        self._acked.add_all(batch, places)
+        if self._is_transactional:
+            self._end(batch, places[~had_left & (batch.children(places) == 0)])
+
     @staticmethod
     def _begin(batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
         if len(places):
@@ -106,6 +118,7 @@ class ChainedTrees:
             return
         batch.set_edges(places, np.array([self._next_id() for _ in places], np.uint64))
         self._begin(batch, places, inits)
-        if len(left := places[batch.part_children(places) != 0]):
-            batch.note_effects(left)
-        self._open.append((batch, places))
+        has_left = batch.part_children(places) != 0
+        if has_left.any():
+            batch.note_effects(places[has_left])
+        self._open.append((batch, places, has_left))

@@ -64,7 +64,9 @@ class SpoutTask(HeadTask):
         self.adapter = adapter_of(self.spout, self)
         self.chain = Chain(self)
         if self.chain and manifest.acking:
-            self.outbox.trees = ChainedTrees(self.outbox.acked, self.next_id, self._clock)
+            self.outbox.trees = ChainedTrees(
+                *(self.outbox.acked, self.next_id, self._clock), is_transactional=environment.is_transactional
+            )
         self._uncommitted: list[tuple[Any, float]] = []  # trees that have ended in the open transaction
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0

@@ -170,3 +170,45 @@ def run(seed: int, guarantee: Guarantee) -> None:
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_nothing_is_lost_or_there_twice_whatever_is_killed(guarantee: Guarantee) -> None:
     each_seed(lambda seed: run(seed, guarantee))
+
+
+class Gated(Bolt):
+    """Holds all tuples until the gate opens."""
+
+    streams = (declare({"number": int}),)
+    is_open = False
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector, self.held = collector, list[Tuple]()
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.held.append(tuple_)
+        while Gated.is_open and self.held:
+            held = self.held.pop()
+            self.collector.emit((int(held["value"]),), anchors=held)
+            self.collector.ack(held)
+
+
+def test_what_a_chain_has_held_for_seconds_is_done_with_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The acker knows these trees, but a kill before its notice comes must not repeat what is committed."""
+    builder = TopologyBuilder("held", guarantee="exactly_once", message_timeout=25)
+    builder.set_spout("messages", KafkaSpout("source"))
+    builder.set_bolt("gated", Gated).local_grouping("messages")
+    builder.set_bolt("publish", lambda: KafkaBolt("results")).local_grouping("gated")
+    made = builder.build()
+    for steps in range(1, 8):
+        monkeypatch.setattr(Gated, "is_open", False)
+        with SimulatedCluster(made, topics={"source": 1, "results": 1}) as cluster:
+            for number in range(5):
+                cluster.produce("source", str(number))
+            cluster.advance(2.5)
+            assert cluster.records("held.acks"), "the acker knows them"
+            Gated.is_open = True
+            cluster.produce("source", "5")
+            left = iter(range(steps))
+            with suppress(NotIdleError):
+                cluster.run_until(lambda left=left: next(left, None) is None)  # type: ignore[misc]
+            cluster.kill("messages")
+            cluster.advance(40)
+            found = Counter(json.loads(record.value() or b"")["number"] for record in cluster.records("results"))
+            assert found == dict.fromkeys(range(6), 1)
