@@ -71,6 +71,7 @@ bench-setup: $(READY) ## Fetch those that we are measured against, into .bench, 
 
 bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setup, two hours of an idle machine
 	$(BIN)/python -m benchmarks.word_count
+	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.worker
 	$(BIN)/python -m benchmarks.worker --curve

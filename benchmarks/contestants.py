@@ -123,8 +123,10 @@ class Ours(Contestant):
         columns: bool = False,
         sink: bool = False,
         state: bool = False,
+        chained: bool = False,
     ) -> None:
         super().__init__(name, lines)
+        self._chained = chained
         self._topic = topic
         self._columns = columns
         self._sink = sink
@@ -142,6 +144,7 @@ class Ours(Contestant):
             directory=str(setting.directory),
             sink=sink,
             state=self._state,
+            chained=self._chained,
             lines=setting.lines,
         )
         counts = partial(_sink_counts, setting.topics, sink) if sink else partial(read_counts, setting.directory)

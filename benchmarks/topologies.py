@@ -1,10 +1,10 @@
 """The topologies of the benchmarks; each process builds its own from the plan in its environment.
 
 `transform`: a source, bolts that turn payloads into upper case, and a sink. `word_count`: lines (2 tasks) ──shuffle──▶
-split (2 tasks) ──fields: word──▶ count (2 tasks). Its text is that of the demo, each line as its words with a blank
-between them, without the lines that have none: so every contestant finds the same words with the cheapest split that
-its language has. With a sink, count ──fields: word──▶ sink (2 tasks) writes a record for each word: its count so far.
-With a state, count writes that itself, in the transaction that changes the state.
+split (2 tasks) ──fields: word──▶ count (2 tasks); split may be chained to the lines. Its text is that of the demo, each
+line as its words with a blank between them, without the lines that have none: so every contestant finds the same words
+with the cheapest split that its language has. With a sink, count ──fields: word──▶ sink (2 tasks) writes a record for
+each word: its count so far. With a state, count writes that itself, in the transaction that changes the state.
 """
 
 import json
@@ -83,6 +83,8 @@ class Plan:
     """The topic with a record for each word that was counted; none: the counts are written at the end."""
     state: bool = False
     """Whether counts are in a state, in place of the memory of a bolt."""
+    chained: bool = False
+    """Whether lines are split in the tasks of their spout."""
     hops: int = 2
     rate: float = 0.0  # payloads a second, for so many seconds
     seconds: float = 0.0
@@ -124,7 +126,8 @@ def word_count() -> Topology:
     plan = Plan.from_environment()
     builder = plan.builder(30.0)
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
-    builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
+    split = builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS)
+    (split.local_grouping if plan.chained else split.shuffle_grouping)(LINES)
     builder.set_bolt(COUNT, _count(plan), tasks=TASKS).fields_grouping(SPLIT, "word")
     if plan.sink and not plan.state:
         topic = plan.sink
