@@ -19,6 +19,7 @@ _BEGIN: Final = "<!-- word count -->"
 _END: Final = "<!-- end of word count -->"
 _TITLES: Final = {
     "word_count": "A word count, compared with others",
+    "pipeline": "A JSON pipeline, compared with others",
     "ledger": "The ledger, and memory",
     "worker": "One acker worker",
     "worker_curve": "Workers by batches, partitions and processes",
@@ -46,6 +47,10 @@ IN_WORDS: Final = {
     "bytewax": "Bytewax, one process, from a topic to a topic, durable counts",
     "ours": "kafka-acker, from its spout, tuple by tuple, 800 lines open",
     "ours-arrow": "kafka-acker, from its spout, in record batches, 800 lines open",
+    "ours-chained": "kafka-acker, from its spout, split chained to it, tuple by tuple, 800 lines open",
+    "ours-chained-arrow": "kafka-acker, from its spout, split chained to it, in record batches, 800 lines open",
+    "ours-kafka-chained": "kafka-acker, from a topic, split chained to the spout, tuple by tuple, 20,000 lines open",
+    "ours-kafka-chained-arrow": "kafka-acker, from a topic, split chained, in record batches, 20,000 lines open",
     "ours-kafka": "kafka-acker, from a topic, tuple by tuple, 20,000 lines open",
     "ours-kafka-arrow": "kafka-acker, from a topic, in record batches, 20,000 lines open",
     "ours-sink": "kafka-acker, from a topic to a topic, tuple by tuple, 20,000 lines open",
@@ -93,6 +98,7 @@ PLOTS: Final = (
     Plot("word_count", "word_count", _WORDS, _WORDS_RATE, _TUPLES, 1e3),
     Plot("word_count", "word_count_cpu", f"{_WORDS}: CPU time", _WORDS_CPU, _CPU),
     Plot("word_count", "word_count_latency", f"{_WORDS}: from emit to ack", _LATENCY, _P50_P99, log=True),
+    Plot("pipeline", "pipeline", "A JSON pipeline", "thousand clicks a second", {"": "clicks_per_s"}, 1e3),
     Plot("ledger", "ledger", _WINDOW, "million messages a second, by pending trees", _LEDGER, 1e6),
     Plot("worker", "worker", "One worker process", "million entries a second, by pending trees", _WORKER, 1e6),
     Plot("topology", "topology_stage", _STAGE, "thousand tuples a second", _TUPLES, 1e3),

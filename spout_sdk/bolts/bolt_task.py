@@ -57,7 +57,9 @@ class BoltTask(HeadTask):
         self.adapter = self.executor.adapter
         self.takes = self.adapter.takes
         self.inputs.folds = self.adapter.folds
-        self.inputs.has_no_effects |= self.adapter.folds or self.adapter.emits_with_ack
+        is_head = isinstance(self.outcomes, HeadOutcomes)
+        # What chained bolts make of an input may have an effect before they have acked all of it.
+        self.inputs.has_no_effects |= self.adapter.folds or (self.adapter.emits_with_ack and not is_head)
         settle = self.outcomes.settle if isinstance(self.outcomes, HeadOutcomes) else None
         self.chain = Chain(self, self.takes, settle)
 

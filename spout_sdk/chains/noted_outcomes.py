@@ -18,6 +18,7 @@ from spout_sdk.bolts.pending_writes import WriteGroup
 from spout_sdk.errors import TupleAlreadyDoneError
 from tuple_tree.anchors import Rows
 from tuple_tree.chained_batch import ChainedBatch
+from tuple_tree.errors import WireError
 
 
 class Noted(NamedTuple):
@@ -193,6 +194,11 @@ class ChainedOutcomes(NotedOutcomes):
                 self._outbox.keep_open((pack.batch, place) for place in pack.places(index))
                 pack.settled[index] = FAILED
                 self._note(pack, index)
+
+    def reject(self, tuple_: Tuple, error: WireError) -> None:
+        pack = tuple_.pack
+        self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+        super().reject(tuple_, error)
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
         if tuple_.offset != NO_OFFSET and not self.is_done(tuple_):
