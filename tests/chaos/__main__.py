@@ -36,6 +36,8 @@ TOPOLOGIES: Final = {
     "own": topologies.own_spout,
     "kafka": topologies.kafka_spout,
     "exactly": topologies.exactly_once,
+    "chained": topologies.chained,
+    "chained-exactly": topologies.chained_exactly_once,
     "windows": topologies.windows,
     "most": topologies.at_most_once,
     "state": stateful.state,

@@ -15,7 +15,9 @@ MESSAGES: Final = 2_000_000
 PARTS: Final = 2
 """Tuples that `split` emits for each message, and so effects of each."""
 
-_ROW: Final = np.dtype([("emitted_at", "f8"), ("acked_at", "f8"), ("effects", "u1", (PARTS,)), ("false_acks", "u1")])
+_ROW: Final = np.dtype(
+    [("emitted_at", "f8"), ("acked_at", "f8"), ("effects", "u1", (PARTS,)), ("false_acks", "u1"), ("fails", "u1")]
+)
 
 
 class Arena:
@@ -36,6 +38,8 @@ class Arena:
         """Shape `(MESSAGES, PARTS)`, dtype `u1`: how often each part was executed by the sink; ends at 255."""
         self.false_acks: NDArray[np.uint8] = self._rows["false_acks"]
         """Shape `(MESSAGES,)`, dtype `u1`: 1 if an effect was missing when it was acked."""
+        self.fails: NDArray[np.uint8] = self._rows["fails"]
+        """Shape `(MESSAGES,)`, dtype `u1`: how often the `fail` of its spout was called; ends at 255."""
 
     @property
     def emitted(self) -> int:
@@ -75,6 +79,11 @@ class Arena:
             self.false_acks[number] = 1
         if not self.acked_at[number]:
             self.acked_at[number] = now
+
+    def fail(self, number: int) -> None:
+        """Records a call of the spout's `fail`."""
+        if self.fails[number] < 255:
+            self.fails[number] += 1
 
     def effect(self, number: int, part: int) -> None:
         """Records that the sink has executed a part."""

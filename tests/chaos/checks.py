@@ -34,8 +34,9 @@ def findings(
       are promised; with at most once, messages without an effect that no crash excuses.
     - `wrong_keys`: keys of a state that do not have each message once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
-      exactly once; effects that happened more than once, with at most once. Of a state with exactly once, counts of a
-      key that were emitted after a greater one.
+      exactly once; results of a chain that are there more often than once, and once more after each fail; effects that
+      happened more than once, with at most once. Of a state with exactly once, counts of a key that were emitted after
+      a greater one.
     """
     there = arena.emitted
     effects = arena.effects[:there]
@@ -59,6 +60,12 @@ def findings(
             "repeats": steps_back(topology, cluster) if guarantee == "exactly_once" else 0,
         }
     counted = Counter((each["number"], each["part"]) for each in results) if publishes else None
+    if counted is not None and all(bolt.is_chained for bolt in topology.manifest.bolts):
+        return {
+            "false_acks": int(false_acks.sum()),
+            "lost": int(lost.sum()),
+            "repeats": chain_repeats(counted, arena.fails) if guarantee == "exactly_once" else 0,
+        }
     return {
         "false_acks": int(false_acks.sum()),
         "lost": int(lost.sum()),
@@ -92,6 +99,11 @@ def disagreements(inputs: Deliveries, outputs: Deliveries, *, splits: bool, may_
         few = 0 if may_fail and not any(found) else expected
         wrong += sum(abs(count - few) for count in found)
     return wrong + left.total()
+
+
+def chain_repeats(results: Parts, fails: NDArray[np.uint8]) -> int:
+    """Results that are there more often than once, and once more after each fail of their message."""
+    return sum(max(0, count - 1 - int(fails[number])) for (number, _), count in results.items())
 
 
 def _repeats(topology: Topology, cluster: Cluster, there: int, results: Parts | None) -> int:

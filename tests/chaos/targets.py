@@ -79,7 +79,7 @@ class Target:
         brokers: where it runs.
 
     Attributes:
-        components: that have processes.
+        components: that have processes of their own: chained bolts run in those of their heads.
         in_spark: those of them that run in Spark.
         publishes: whether it has results in a topic.
         writes: whether its sink writes several records for each input.
@@ -97,11 +97,11 @@ class Target:
         self.source = topologies.source_of(name)
         sink = self.topology.factory("sink")()
         self.publishes, self.writes = isinstance(sink, KafkaBolt), isinstance(sink, WriteSeveral)
-        self.components = [each.name for each in manifest.components]
+        self.components = [each.name for each in manifest.heads]
         self.in_spark = [each.name for each in manifest.components if each.external]
         self.has_windows = not self.in_spark and self.topology.factory("split") is topologies.SplitWindows
-        bolts = [each.name for each in manifest.bolts] if manifest.guarantee == "exactly_once" else []
-        self.rejecting = [tuples_topic(name, bolt) for bolt in bolts]
+        with_inbox = [each.name for each in manifest.bolts if not each.is_chained]
+        self.rejecting = [tuples_topic(name, bolt) for bolt in with_inbox if manifest.guarantee == "exactly_once"]
         self.excused = np.zeros(MESSAGES, bool)
         self._at_risk = (0, 0)
         self._rest = (0, 0.0)

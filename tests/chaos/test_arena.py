@@ -7,7 +7,7 @@ import pytest
 
 from spout_sdk import Topology
 from tests.chaos.arena import MESSAGES, PARTS, Arena
-from tests.chaos.checks import Deliveries, disagreements, findings, whole_attempts
+from tests.chaos.checks import Deliveries, Parts, chain_repeats, disagreements, findings, whole_attempts
 from tests.chaos.targets import misnumbered
 from tests.chaos.topologies import DIRECTORY, NAME, at_most_once, own_spout
 from tests.kafka.sdk_rig import Cluster
@@ -77,6 +77,13 @@ def test_an_input_is_written_if_an_attempt_has_all_its_records() -> None:
     # Of each of the first attempts a record is missing, and together they have all.
     assert whole_attempts([record(1, 0), record(2, 1), record(3, 0, 3), record(3, 1, 3), record(1, 0)]) == set()
     assert whole_attempts([record(1, 0), record(2, 0), record(2, 1), record(4, 0, part=1)]) == {(7, 0)}
+
+
+def test_results_of_a_chain_may_be_there_again_after_each_fail(tmp_path: Path) -> None:
+    arena = Arena(tmp_path / "arena", "w+")
+    arena.fail(1)
+    assert chain_repeats(Parts({(0, 0): 1, (1, 0): 2, (1, 1): 1}), arena.fails) == 0
+    assert chain_repeats(Parts({(0, 0): 2, (1, 0): 3, (1, 1): 4}), arena.fails) == 1 + 1 + 2
 
 
 SPLIT = Deliveries({(1, 7, -1): 1, (2, 8, -1): 1})

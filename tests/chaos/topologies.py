@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,7 +106,7 @@ class Numbers(Spout):
 
 
 class Source(KafkaSpout):
-    """A Kafka spout that records its acks."""
+    """A Kafka spout that records its acks and fails."""
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.arena = arena_of(context.topology)
@@ -114,7 +114,15 @@ class Source(KafkaSpout):
 
     def ack(self, message_id: Any) -> None:
         super().ack(message_id)
-        self.arena.ack(number_of(message_id >> 40, message_id & _OFFSET_MASK), time.time())
+        self.arena.ack(self._number(message_id), time.time())
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.arena.fail(self._number(message_id))
+        super().fail(message_id, reason)
+
+    @staticmethod
+    def _number(message_id: int) -> int:
+        return number_of(message_id >> 40, message_id & _OFFSET_MASK)
 
 
 class SingleNumbers(Numbers):
@@ -160,7 +168,11 @@ class Publish(KafkaBolt):
 
     def __init__(self, topology: str) -> None:
         super().__init__(results_of(topology), value=self.effect)
-        self.arena = arena_of(topology)
+        self._topology = topology
+
+    @cached_property
+    def arena(self) -> Arena:
+        return arena_of(self._topology)
 
     def effect(self, tuple_: Tuple) -> str:
         number, part = tuple_["number"], tuple_["part"]
@@ -255,6 +267,25 @@ def kafka_spout() -> Topology:
 
 def exactly_once() -> Topology:
     return _topology("exactly", "exactly_once", kafka_spout=True, publishes=True)
+
+
+def _chained(kind: str, guarantee: Guarantee) -> Topology:
+    """As `kafka_spout` and `exactly_once`, in the tasks of the spout; a tuple may wait in its chain for seconds."""
+    name = f"{os.environ[NAME]}-{kind}"
+    builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
+    spout = Source(source_of(name), translate=numbered, streams=Numbers.streams)
+    builder.set_spout("numbers", spout, tasks=SOURCE_PARTITIONS)
+    builder.set_bolt("split", AsyncSplit).local_grouping("numbers")
+    builder.set_bolt("sink", partial(Publish, name)).local_grouping("split")
+    return builder.build()
+
+
+def chained() -> Topology:
+    return _chained("chained", "at_least_once")
+
+
+def chained_exactly_once() -> Topology:
+    return _chained("chained-exactly", "exactly_once")
 
 
 def windows() -> Topology:
