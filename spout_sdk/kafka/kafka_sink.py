@@ -25,6 +25,7 @@ from spout_sdk.records import Sending
 logger = get_logger("spout_sdk.kafka")
 
 _HURRY_SECONDS: Final = 0.001
+_HURRY_EVERY_SECONDS: Final = 0.002
 
 
 class KafkaSink:
@@ -35,6 +36,7 @@ class KafkaSink:
         self._callbacks = callbacks = {"error_cb": self._on_error}
         self._kafka, self._never_twice = kafka, never_twice
         self._records: ServedProducer | None = None
+        self._hurry_at = 0.0
         tuples = {**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks}
         self._tuples = ServedProducer(tuples, self._end)
         self._acks = ServedProducer({**ack_producer_settings(kafka), **callbacks}, self._end)
@@ -75,8 +77,12 @@ class KafkaSink:
         return True
 
     def send_lingering(self) -> None:
-        """Sends records of users that linger, as the input is idle; waits a millisecond at most."""
-        if self._records is not None and len(self._records):
+        """Sends records of users that linger, as the input is idle; waits a millisecond at most, now and then."""
+        if self._records is None or not len(self._records):
+            return
+        # Where processes wait for cores, the input is idle each time that this one has run.
+        if (now := time.monotonic()) >= self._hurry_at:
+            self._hurry_at = now + _HURRY_EVERY_SECONDS
             self._records.flush(_HURRY_SECONDS)
 
     def in_flight(self) -> int:

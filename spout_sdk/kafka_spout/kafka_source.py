@@ -124,10 +124,13 @@ class KafkaSource:
     def resume(self, at: SourcePartition) -> None:
         self._client.resume([TopicPartition(*at)])
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
-        """The records that are available now, in order within each partition, `limit` at most."""
+    def read(self, limit: int, seconds: float = 0.0) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
+        """The records that are available now, in order within each partition, `limit` at most.
+
+        Waits `seconds` for the first.
+        """
         self._out_of_range = []
-        return self._consumer.read(limit), self._out_of_range
+        return self._consumer.read(limit, seconds), self._out_of_range
 
     def take_ends(self) -> Mapping[SourcePartition, int]:
         """Ends of partitions that reading has reached, all messages before them, since the last call."""

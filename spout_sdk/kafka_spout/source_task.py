@@ -74,6 +74,7 @@ class SourceTask(SpoutAdapter):
     """The source partitions of one task; it is called in the task's thread."""
 
     calls = READ
+    waits = True
 
     def __init__(self, spout: KafkaSpout, task: SpoutTask) -> None:
         super().__init__(spout, task)
@@ -272,8 +273,14 @@ class SourceTask(SpoutAdapter):
 
     # New messages
 
-    def _read_ahead(self) -> bool:
-        """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out."""
+    def wait(self, seconds: float) -> bool:
+        return bool(self._buffer) or self._read_ahead(seconds)
+
+    def _read_ahead(self, seconds: float = 0.0) -> bool:
+        """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out.
+
+        Waits `seconds` for the first message.
+        """
         if not self._is_started:
             return False
         self._partitions.skip_to(self._source.take_ends())  # the buffer is empty: what is before them is emitted
@@ -285,7 +292,7 @@ class SourceTask(SpoutAdapter):
                     (self._source.pause if is_full else self._source.resume)(each.at)
                 if not is_full:
                     limit = min(limit, self._most_uncommitted - each.offsets.started_behind)
-        records, out_of_range = self._source.read(limit)
+        records, out_of_range = self._source.read(limit, seconds)
         for gap in out_of_range:
             self._skip_deleted(gap)
         self._buffer.add(records)

@@ -119,6 +119,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if emitted or handled:
             self._idle = _SHORTEST_IDLE
             return True
+        self._sink.send_lingering()
         if seconds := self._flush_timing.wait_seconds(self._emitted):
             return self._handle_notices(seconds)
         self._flush()
@@ -127,9 +128,12 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             waited = self._sink.wait_reports(_SHORTEST_IDLE)
             return self._handle_notices(0 if waited else _SHORTEST_IDLE)
         throttled = all(task.is_throttled for task in self.tasks.values())
-        handled = self._handle_notices(_THROTTLED_SECONDS if throttled else self._idle)
-        self._idle = min(_LONGEST_IDLE, 2 * self._idle)
-        return handled
+        idle, self._idle = self._idle, min(_LONGEST_IDLE, 2 * self._idle)
+        if self.tasks and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
+            # No outcome will come, but a message may.
+            found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]
+            return self._handle_notices(0) or any(found)
+        return self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
 
     def _flush(self) -> None:
         self._tick(now := self._clock())

@@ -29,6 +29,7 @@ class SpoutAdapter:
 
     Attributes:
         calls: how often `emit` may call the spout before other tasks have a turn and outcomes are handled.
+        waits: whether `wait` returns as soon as there is a message.
         is_replayed: whether a message is emitted again that was not acked; otherwise its source forgets it.
 
     Args:
@@ -37,6 +38,7 @@ class SpoutAdapter:
     """
 
     calls = 64
+    waits = False
 
     def __init__(self, spout: Any, task: "SpoutTask") -> None:
         self._spout = spout
@@ -59,6 +61,10 @@ class SpoutAdapter:
             if counters.emitted == emitted or len(trees) >= limit:
                 return
             emitted = counters.emitted
+
+    def wait(self, seconds: float) -> bool:  # noqa: ARG002 - of other kinds
+        """Waits for a message, `seconds` at most; returns whether there is one."""
+        return False
 
     def acked(self, message_ids: Sequence[Any]) -> None:
         """The trees of messages were fully processed."""

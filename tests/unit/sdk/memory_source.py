@@ -150,7 +150,7 @@ class MemorySource(KafkaSource):
     def resume(self, at: SourcePartition) -> None:
         self.paused.discard(at)
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
+    def read(self, limit: int, seconds: float = 0.0) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         records: list[Record] = []
         out_of_range: list[OffsetOutOfRange] = []
         for at in self.positions.keys() - self.paused:

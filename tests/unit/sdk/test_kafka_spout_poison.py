@@ -29,7 +29,7 @@ class Endless(MemorySource):
 
     end = 0
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Any]]:
+    def read(self, limit: int, seconds: float = 0.0) -> tuple[Sequence[Record], Sequence[Any]]:
         begin = self.positions[AT]
         self.positions[AT] = min(begin + limit, self.end)
         return [record_at(offset) for offset in range(begin, self.positions[AT])], []
