@@ -43,7 +43,7 @@ class ChainedBatch(InputBatch):
     ) -> None:
         super().__init__(trace_context, is_identified=identities is not None)
         self.is_counted = False
-        self._runs = runs
+        self._runs: Sequence[tuple[InputBatch, NDArray[np.intp]]] = ()
         size = sum(len(places) for _, places in runs)
         found = [(_at_heads(batch, places), len(places)) for batch, places in runs]
         if len(found) == 1 and len(found[0][0]) == 1:
@@ -52,9 +52,9 @@ class ChainedBatch(InputBatch):
         else:
             self._find_heads(found, size)
         if identities is not None:
-            self.add(self._roots(), np.zeros(size, np.uint64), identities)
-            self._runs = ()
-        self.size = size
+            self.add(_roots(runs), np.zeros(size, np.uint64), identities)
+        else:
+            self._runs, self.size = runs, size
 
     def _find_heads(self, found: "Sequence[tuple[Sequence[_AtHead], int]]", size: int) -> None:
         numbers: dict[InputBatch, int] = {}  # of the heads, in order
@@ -68,14 +68,11 @@ class ChainedBatch(InputBatch):
         self._heads = [*numbers]
         self._which = which  # of the heads, for each place; None if there is one
 
-    def _roots(self) -> IdColumn:
-        return np.concatenate([batch.roots[places] for batch, places in self._runs])
-
     def _all(self) -> IdColumn:
         """The columns; the roots are those of the inputs, and are looked up when they are asked for first."""
         if self._runs:
             columns = np.zeros((_ROWS, self.size), np.uint64)
-            columns[0] = self._roots()
+            columns[0] = _roots(self._runs)
             self._columns, self._runs = columns, ()
         return self._columns
 
@@ -93,6 +90,10 @@ class ChainedBatch(InputBatch):
         """Notes that something was written for inputs."""
         for head, at, _ in _at_heads(self, as_column(places)):
             head.note_effects(at)
+
+
+def _roots(runs: Sequence[tuple[InputBatch, NDArray[np.intp]]]) -> IdColumn:
+    return np.concatenate([batch.roots[places] for batch, places in runs])
 
 
 _AtHead = tuple[InputBatch, NDArray[np.intp], Rows | slice]
