@@ -7,15 +7,13 @@ the payload is read again.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from functools import partial
-from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.components import Failure
-from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
+from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.left_out import LeftOut
+from spout_sdk.kafka_spout.message_emitter import MessageEmitter
 from spout_sdk.kafka_spout.partitions import (
     OffsetOutOfRange,
     OwnedPartition,
@@ -25,20 +23,15 @@ from spout_sdk.kafka_spout.partitions import (
     owned_numbers,
     start_offset,
 )
-from spout_sdk.kafka_spout.read_ahead import ReadAhead, Run
+from spout_sdk.kafka_spout.read_ahead import ReadAhead
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
 from spout_sdk.records import Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
-from spout_sdk.spouts.row_emitter import RowEmitter
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.errors import WireError
-from tuple_tree.headers import trace_context
-from tuple_tree.messages import FailReason
-from tuple_tree.positions import MAX_OFFSET, first_position, roots_of_words, topic_key
-from tuple_tree.streams import DEFAULT_STREAM
+from tuple_tree.positions import first_position, roots_of_words, topic_key
 
 logger = get_logger("spout_sdk.kafka_spout")
 
@@ -49,10 +42,6 @@ _GROWTH_SECONDS: Final = 30.0
 # A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
 # otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again.
 _REFRESH_SECONDS: Final = 3_600.0
-
-
-_HEADERS: Final = methodcaller("headers")
-_Translated = tuple[Any, Exception | None]  # what `translate` returned, and what it raised
 
 
 class SourceProgress(NamedTuple):
@@ -79,7 +68,6 @@ class SourceTask(SpoutAdapter):
     def __init__(self, spout: KafkaSpout, task: SpoutTask) -> None:
         super().__init__(spout, task)
         context, environment = task.context, task.environment
-        self._translate = spout.translate
         self._most_uncommitted = spout.max_uncommitted_offsets
         self._mode = spout.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
         self.is_replayed = self._mode == "at_least_once"
@@ -90,9 +78,13 @@ class SourceTask(SpoutAdapter):
         self._number = [each.name for each in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
         self._context = context
-        self._collector, self._dead_letters = task.collector, task.dead_letters
-        self._collector.first_position = first_position(self._number)
-        self._rows_emitter = RowEmitter(task, self._collector.first_position)
+        task.collector.first_position = first_position(self._number)
+        self._messages = MessageEmitter(
+            *(spout, task, task.collector.first_position),
+            is_replayed=self.is_replayed,
+            done=self._done,
+            failed=self._retry,
+        )
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         self._partitions = OwnedPartitions()
@@ -101,7 +93,6 @@ class SourceTask(SpoutAdapter):
         self._look_at = self._commit_at = self._hold_until = 0.0
         self._refresh_at = self._clock() + _REFRESH_SECONDS
         self._buffer = ReadAhead(self._partitions, context.manifest.ack_partitions, has_roots=self.is_replayed)
-        self._rows_of = getattr(spout.translate, "rows", None)
         self._held: dict[SourcePartition, Commit] = {}
         # With at_most_once, the ends of reads that may be committed, by name.
         self._committed_to: dict[SourcePartition, int] = {}
@@ -113,7 +104,7 @@ class SourceTask(SpoutAdapter):
     def open(self) -> None:
         assert self._task.environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK
         self._source = self._task.environment.open_source()
-        self._replays = Replays(self._spout.retry, self._partitions, self._source, self._reject)
+        self._replays = Replays(self._spout.retry, self._partitions, self._source, self._messages.reject)
         super().open()
 
     def emit(self, calls: int, limit: int) -> None:
@@ -135,7 +126,7 @@ class SourceTask(SpoutAdapter):
         while buffer and (left > 0 or not emitted):
             run = buffer.take(left if left > 0 else most)
             left -= len(run.records)
-            emitted += self._emit_run(run)
+            emitted += self._messages.emit_run(run)
 
     def tick(self, now: float) -> None:
         """Begins, commits, and reads again what is due."""
@@ -318,118 +309,6 @@ class SourceTask(SpoutAdapter):
         self._held.clear()
         return True
 
-    def _emit_run(self, run: Run) -> int:
-        """Emits messages with consecutive offsets, together as far as that is possible; returns how many it emitted."""
-        emitted, begin = 0, 0
-        while begin < len(run.records):
-            rows, odd = self._rows(run.records[begin:] if begin else run.records)
-            end = begin + len(rows)
-            if rows:
-                emitted += self._emit_rows(run.part(begin, end), rows)
-            begin = end
-            if odd is not None:
-                emitted += self._emit_new(run, begin, odd)
-                begin += 1
-        return emitted
-
-    def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], "_Translated | None"]:
-        """The rows of the first messages, which can be emitted together, and what the next one was translated to."""
-        if not self._rows_emitter.is_usable:
-            return (), self._translated(records[0])
-        if self._rows_of is not None and not any(map(_HEADERS, records)):
-            with suppress(Exception):  # one of them: each is translated by itself
-                return self._rows_of(records), None
-        is_row, rows = self._rows_emitter.is_row, list[Any]()
-        for record in records:
-            values, error = translated = self._translated(record)
-            if error is not None or values.__class__ is not tuple or not is_row(values) or record.headers():
-                return rows, translated
-            rows.append(values)
-        return rows, None
-
-    def _emit_rows(self, run: Run, rows: Sequence[Any]) -> int:
-        """Emits messages, all of them with rows; returns how many it emitted."""
-        emitted = 0
-        if run.of.start_run(run.offset, run.offset + len(rows)):
-            first = run.of.key_base | run.offset
-            emitted = self._rows_emitter.emit(rows, range(first, first + len(rows)), run.roots)
-            for at in range(emitted, len(rows)):
-                root = None if run.roots is None else int(run.roots[at])
-                emitted += self._emit(run.records[at], first + at, root, (rows[at], None))
-            return emitted
-        return sum(self._emit_new(run, at, (values, None)) for at, values in enumerate(rows))
-
-    def _emit_new(self, run: Run, at: int, translated: "_Translated") -> bool:
-        """Emits one message of a run; whether it did."""
-        each, offset, record = run.of, run.offset + at, run.records[at]
-        if offset < each.read_to:
-            return False
-        if self.is_replayed and offset >= MAX_OFFSET:
-            raise TopicsError(
-                str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
-            )
-        if not each.start(offset):
-            return False
-        key = each.key_base | offset
-        if each.has_failures and self._spout.retry.delay(failures := each.failures(offset)) is None:
-            # Its last owner has ended before the dead letter was delivered.
-            self._reject(key, record, WireError("retries-exhausted", f"all {failures} attempts failed"))
-            return False
-        return self._emit(record, key, None if run.roots is None else int(run.roots[at]), translated)
-
-    def _emit(self, record: Record, key: int, root: int | None, translated: "_Translated | None" = None) -> bool:
-        """Emits a message; whether it did, and it did not become a dead letter or was skipped.
-
-        `translated` is what `translate` returned or raised for it, if that was called already.
-        """
-        values, error = self._translated(record) if translated is None else translated
-        if isinstance(error, WireError):
-            self._reject(key, record, error)
-            return False
-        if error is not None:
-            self._translate_raised(key, record, error)
-            return False
-        if values is None:
-            self._context.count("skipped")
-            self._done(key)
-            return False
-        stream = DEFAULT_STREAM
-        if isinstance(values, KafkaTuple):
-            stream, values = values.stream, values.values
-        headers = record.headers()
-        found = trace_context(headers) if headers else None
-        try:
-            self._collector.emit(
-                values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
-            )
-        except EmitError as error:
-            self._reject(key, record, WireError("bad-payload", str(error)))
-            return False
-        return True
-
-    def _translated(self, record: Record) -> "_Translated":
-        try:
-            return self._translate(record), None
-        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
-            return None, error
-
-    def _reject(self, key: int, record: Record, error: WireError) -> None:
-        """Makes a dead letter of a message, which is done once that is delivered."""
-        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
-        logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
-        self._dead_letters.send_record(record, error, partial(self._done, key))
-
-    def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
-        """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
-        why = f"translate() raised {type(error).__name__}: {error}"
-        if isinstance(error, InvalidMessageError) or not self.is_replayed:
-            self._reject(key, record, WireError("bad-payload", why))
-            return
-        self._counters.count_error(error)
-        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
-        logger.error("%s: %s at %s; the message is retried", self._by, why, where, exc_info=error)
-        self._retry(key, Failure(FailReason.FAILED, why))
-
     # Messages that failed
 
     def _emit_all_again(self, messages: deque[tuple[int, Record]], most: int) -> int:
@@ -450,7 +329,7 @@ class SourceTask(SpoutAdapter):
                 return False
         word = each.word(offset, failures)
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
-        if not self._emit(record, key, root):
+        if not self._messages.emit(record, key, root):
             return False
         self._replays.emitted(key)
         self._context.count("replayed")

@@ -1,0 +1,169 @@
+"""Emits the messages of a Kafka spout as `translate` returns them; those it cannot emit become dead letters."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import methodcaller
+from typing import Any, Final
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.components import Failure
+from spout_sdk.errors import EmitError, InvalidMessageError, TopicsError
+from spout_sdk.kafka_spout.read_ahead import Run
+from spout_sdk.kafka_spout.spout import KafkaSpout, KafkaTuple
+from spout_sdk.records import Record
+from spout_sdk.spouts.row_emitter import RowEmitter
+from spout_sdk.spouts.spout_task import SpoutTask
+from tuple_tree.errors import WireError
+from tuple_tree.headers import trace_context
+from tuple_tree.messages import FailReason
+from tuple_tree.positions import MAX_OFFSET
+from tuple_tree.streams import DEFAULT_STREAM
+
+logger = get_logger("spout_sdk.kafka_spout")
+
+_HEADERS: Final = methodcaller("headers")
+_Translated = tuple[Any, Exception | None]  # what `translate` returned, and what it raised
+
+
+class MessageEmitter:
+    """Emits messages of a task.
+
+    Args:
+        spout: of the task.
+        task: that emits.
+        first_position: of identities, to which the key of a message is added.
+        is_replayed: whether messages that fail are emitted again.
+        done: called with the key of a message when it is skipped, or its dead letter is delivered.
+        failed: called with the key of a message whose `translate` has raised, and why.
+    """
+
+    def __init__(
+        self,
+        spout: KafkaSpout,
+        task: SpoutTask,
+        first_position: int,
+        *,
+        is_replayed: bool,
+        done: Callable[[int], None],
+        failed: Callable[[int, Failure], None],
+    ) -> None:
+        self._translate, self._policy = spout.translate, spout.retry
+        self._rows_of = getattr(spout.translate, "rows", None)
+        self._context, self._counters = task.context, task.environment.counters
+        self._collector, self._dead_letters = task.collector, task.dead_letters
+        self._rows_emitter = RowEmitter(task, first_position)
+        self._is_replayed, self._done, self._failed = is_replayed, done, failed
+        self._by = f"{task.context.component}/{task.context.task}"
+
+    def emit_run(self, run: Run) -> int:
+        """Emits messages with consecutive offsets, together as far as that is possible; returns how many it emitted."""
+        emitted, begin = 0, 0
+        while begin < len(run.records):
+            rows, odd = self._rows(run.records[begin:] if begin else run.records)
+            end = begin + len(rows)
+            if rows:
+                emitted += self._emit_rows(run.part(begin, end), rows)
+            begin = end
+            if odd is not None:
+                emitted += self._emit_new(run, begin, odd)
+                begin += 1
+        return emitted
+
+    def emit(self, record: Record, key: int, root: int | None, translated: _Translated | None = None) -> bool:
+        """Emits a message; whether it did, and it did not become a dead letter or was skipped.
+
+        `translated` is what `translate` returned or raised for it, if that was called already.
+        """
+        values, error = self._translated(record) if translated is None else translated
+        if isinstance(error, WireError):
+            self.reject(key, record, error)
+            return False
+        if error is not None:
+            self._translate_raised(key, record, error)
+            return False
+        if values is None:
+            self._context.count("skipped")
+            self._done(key)
+            return False
+        stream = DEFAULT_STREAM
+        if isinstance(values, KafkaTuple):
+            stream, values = values.stream, values.values
+        headers = record.headers()
+        found = trace_context(headers) if headers else None
+        try:
+            self._collector.emit(
+                values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
+            )
+        except EmitError as error:
+            self.reject(key, record, WireError("bad-payload", str(error)))
+            return False
+        return True
+
+    def reject(self, key: int, record: Record, error: WireError) -> None:
+        """Makes a dead letter of a message, which is done once that is delivered."""
+        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
+        self._dead_letters.send_record(record, error, partial(self._done, key))
+
+    def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], _Translated | None]:
+        """The rows of the first messages, which can be emitted together, and what the next one was translated to."""
+        if not self._rows_emitter.is_usable:
+            return (), self._translated(records[0])
+        if self._rows_of is not None and not any(map(_HEADERS, records)):
+            with suppress(Exception):  # one of them: each is translated by itself
+                return self._rows_of(records), None
+        is_row, rows = self._rows_emitter.is_row, list[Any]()
+        for record in records:
+            values, error = translated = self._translated(record)
+            if error is not None or values.__class__ is not tuple or not is_row(values) or record.headers():
+                return rows, translated
+            rows.append(values)
+        return rows, None
+
+    def _emit_rows(self, run: Run, rows: Sequence[Any]) -> int:
+        """Emits messages, all of them with rows; returns how many it emitted."""
+        emitted = 0
+        if run.of.start_run(run.offset, run.offset + len(rows)):
+            first = run.of.key_base | run.offset
+            emitted = self._rows_emitter.emit(rows, range(first, first + len(rows)), run.roots)
+            for at in range(emitted, len(rows)):
+                root = None if run.roots is None else int(run.roots[at])
+                emitted += self.emit(run.records[at], first + at, root, (rows[at], None))
+            return emitted
+        return sum(self._emit_new(run, at, (values, None)) for at, values in enumerate(rows))
+
+    def _emit_new(self, run: Run, at: int, translated: _Translated) -> bool:
+        """Emits one message of a run; whether it did."""
+        each, offset, record = run.of, run.offset + at, run.records[at]
+        if offset < each.read_to:
+            return False
+        if self._is_replayed and offset >= MAX_OFFSET:
+            raise TopicsError(
+                str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
+            )
+        if not each.start(offset):
+            return False
+        key = each.key_base | offset
+        if each.has_failures and self._policy.delay(failures := each.failures(offset)) is None:
+            # Its last owner has ended before the dead letter was delivered.
+            self.reject(key, record, WireError("retries-exhausted", f"all {failures} attempts failed"))
+            return False
+        return self.emit(record, key, None if run.roots is None else int(run.roots[at]), translated)
+
+    def _translated(self, record: Record) -> _Translated:
+        try:
+            return self._translate(record), None
+        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
+            return None, error
+
+    def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
+        """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
+        why = f"translate() raised {type(error).__name__}: {error}"
+        if isinstance(error, InvalidMessageError) or not self._is_replayed:
+            self.reject(key, record, WireError("bad-payload", why))
+            return
+        self._counters.count_error(error)
+        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        logger.error("%s: %s at %s; the message is retried", self._by, why, where, exc_info=error)
+        self._failed(key, Failure(FailReason.FAILED, why))
