@@ -1,0 +1,83 @@
+"""Chained batches against a model: for each chained input, the head input it goes back to."""
+
+import random
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from tests.seeds import each_seed
+from tuple_tree.chained_batch import ChainedBatch
+from tuple_tree.identities import IdentityColumns
+from tuple_tree.input_batch import InputBatch
+
+At = tuple[InputBatch, int]
+
+
+def column(values: list[int]) -> np.ndarray:
+    return np.array(values, np.uint64)
+
+
+def _ids(chance: random.Random, size: int) -> np.ndarray:
+    return column([chance.getrandbits(64) for _ in range(size)])
+
+
+def _heads(chance: random.Random) -> dict[InputBatch, list[At]]:
+    heads = dict[InputBatch, list[At]]()
+    for _ in range(chance.randint(1, 3)):
+        batch, size = InputBatch(), chance.choice((1, 7, 100))
+        batch.add(_ids(chance, size), _ids(chance, size))
+        heads[batch] = [(batch, place) for place in range(size)]
+    return heads
+
+
+def _check(seed: int) -> None:
+    chance = random.Random(seed)
+    heads = _heads(chance)
+    goes_back = dict(heads)  # batch: the head input of each place
+    children, is_open, effects = defaultdict[At, int](int), Counter[At](), set[At]()
+    for _ in range(30):
+        batch = chance.choice(list(goes_back))
+        places = chance.choices(range(len(goes_back[batch])), k=chance.choice((1, 5, 60)))
+        at = [goes_back[batch][place] for place in places]
+        match chance.randrange(4):
+            case 0:
+                runs = [(batch, np.array(places, np.intp))]
+                for other in chance.sample(list(goes_back), chance.randint(0, 2) if len(goes_back) > 1 else 0):
+                    more = chance.choices(range(len(goes_back[other])), k=chance.randint(1, 9))
+                    runs.append((other, np.array(more, np.intp)))
+                    at = at + [goes_back[other][place] for place in more]
+                numbers = column([chance.getrandbits(60) for _ in at])
+                is_identified = chance.random() < 0.5
+                made = ChainedBatch(runs, identities=IdentityColumns(numbers, numbers) if is_identified else None)
+                goes_back[made] = at
+                assert made.size == len(at)
+                if is_identified:
+                    assert (made.positions == numbers).all()
+                    assert (made.paths == numbers).all()
+            case 1:
+                edges = [chance.getrandbits(64) for _ in places]
+                batch.join(places, column(edges))
+                for each, edge in zip(at, edges, strict=True):
+                    children[each] ^= edge
+            case 2:
+                change = chance.choice((1, -1))
+                batch.count_open(places, change)
+                for each in at:
+                    is_open[each] += change
+            case 3:
+                batch.note_effects(places)
+                effects.update(at)
+    for batch, at in goes_back.items():
+        assert batch.roots.tolist() == [int(head.roots[place]) for head, place in at]
+    for head, at in heads.items():
+        every = range(head.size)
+        found = head.has_open(every)
+        assert (found if found is not None else np.zeros(head.size)).tolist() == [is_open[each] != 0 for each in at]
+        assert head.children(every).tolist() == [children[each] for each in at]
+        assert [head.has_children([place]) for place in every] == [
+            each in effects or children[each] != 0 for each in at
+        ]
+
+
+def test_what_is_done_to_a_chained_input_is_done_to_its_head_input() -> None:
+    each_seed(_check)
