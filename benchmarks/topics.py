@@ -20,11 +20,12 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
 from tuple_tree.anchors import AnchorColumns
+from tuple_tree.arrow_packs import PackCodec
 from tuple_tree.edges import new_seed
 from tuple_tree.entries import LARGEST_BATCH as FULL
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest
-from tuple_tree.payloads import MAX_ROWS, PackCodec, encode_tuples
+from tuple_tree.payloads import MAX_ROWS, encode_tuples
 from tuple_tree.streams import Stream
 
 PAYLOAD_BYTES: Final = 100

@@ -108,12 +108,12 @@ def _spawn(arguments: Arguments, environment: Mapping[str, str]) -> _Spawned:
 _waiting: Final[defaultdict[Arguments, list[_Spawned]]] = defaultdict(list)
 
 
-def start_early(arguments: Arguments, count: int) -> None:
+def start_early(arguments: Arguments, count: int, also: Arguments = ()) -> None:
     """Starts processes that the next supervisor takes, so that they import what they need while a broker starts.
 
-    They have the environment of this moment, and end with this process.
+    They have the environment of this moment, end with this process, and get the arguments in `also` as well.
     """
-    _waiting[arguments] += [_spawn(arguments, {}) for _ in range(count)]
+    _waiting[arguments] += [_spawn((*arguments, *also), {}) for _ in range(count)]
 
 
 def end_waiting() -> None:

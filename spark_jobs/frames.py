@@ -8,8 +8,9 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from spark_jobs.errors import ComponentRefusedError
+from tuple_tree.arrow_packs import PackCodec
 from tuple_tree.errors import WireError
-from tuple_tree.payloads import PackCodec, payload_codec
+from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Stream
 
 ColumnType = tuple[Any, spark.DataType]

@@ -13,7 +13,8 @@
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `state_records`: keys and values of the changelog of a state; `state_zeros`: initial
   values; `state_fields`: the fields of values; `state_guarantees`: how often a message changes a state, in words.
-- `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs, packs among them.
+- `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs; `arrow_packs`: that of packs,
+  which loads Arrow.
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a
   partition; `done_sets`: what is done of it, as `commit_metadata` has it.
 - `process_stats`: the statistics of a process, sent once a second; `latency`: durations; `timing`: time in loops.

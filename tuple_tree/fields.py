@@ -1,4 +1,4 @@
-"""Fields: which values the Avro type of a field takes, by one rule for all codecs, and the Arrow column of a type."""
+"""Fields: which values the Avro type of a field takes, by one rule for all codecs; `arrow_packs` has their columns."""
 
 import datetime
 import io
@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import fastavro
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tuple_tree.streams import Values
 
@@ -21,24 +19,25 @@ _TIMESTAMPS: Final = ("timestamp-millis", "timestamp-micros")
 class _Type(NamedTuple):
     """The column of an Avro type."""
 
-    arrow: Any
+    arrow: str  # the name of its Arrow type
     classes: Any  # of the values that it takes
     fits: str = "False"  # an expression: whether it takes a value as it is
 
 
 _TYPES: Final[dict[Any, _Type]] = {
-    "string": _Type(pa.string(), str, "{0}.__class__ is str and ({0}.isascii() or is_text({0}))"),
-    "bytes": _Type(pa.binary(), bytes, "{0}.__class__ is bytes"),
-    "int": _Type(pa.int32(), Integral, "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff"),
-    "long": _Type(pa.int64(), Integral, "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff"),
-    "float": _Type(pa.float32(), Real, _FITS_FLOAT),
-    "double": _Type(pa.float64(), Real, "{0}.__class__ is float"),
-    "boolean": _Type(pa.bool_(), bool, "{0}.__class__ is bool"),
-    ("long", "timestamp-millis"): _Type(pa.timestamp("ms", "UTC"), datetime.datetime),
-    ("long", "timestamp-micros"): _Type(pa.timestamp("us", "UTC"), datetime.datetime),
-    ("int", "date"): _Type(pa.date32(), datetime.date),
+    "string": _Type("string", str, "{0}.__class__ is str and ({0}.isascii() or is_text({0}))"),
+    "bytes": _Type("binary", bytes, "{0}.__class__ is bytes"),
+    "int": _Type("int32", Integral, "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff"),
+    "long": _Type("int64", Integral, "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff"),
+    "float": _Type("float", Real, _FITS_FLOAT),
+    "double": _Type("double", Real, "{0}.__class__ is float"),
+    "boolean": _Type("bool", bool, "{0}.__class__ is bool"),
+    ("long", "timestamp-millis"): _Type("timestamp[ms, tz=UTC]", datetime.datetime),
+    ("long", "timestamp-micros"): _Type("timestamp[us, tz=UTC]", datetime.datetime),
+    ("int", "date"): _Type("date32[day]", datetime.date),
 }
-_AVRO_BODY: Final = _Type(pa.binary(), bytes)
+_BITS: Final = {"int32": 32, "int64": 64}
+_AVRO_BODY: Final = _Type("binary", bytes)
 
 
 def _type_of(avro_type: Any) -> _Type | None:
@@ -49,9 +48,10 @@ def _type_of(avro_type: Any) -> _Type | None:
 
 
 class Column:
-    """The values of one field, and its column; a value whose Avro type Arrow lacks is an Avro body of its own."""
+    """The values of one field; in a column, a value whose Avro type Arrow lacks is an Avro body of its own."""
 
     def __init__(self, name: str, avro_type: Any) -> None:
+        self.name = name
         type_ = _type_of(avro_type)
         self._nullable = False
         if type_ is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
@@ -60,7 +60,6 @@ class Column:
         self._avro = fastavro.parse_schema(avro_type) if type_ is None else None
         self._type = type_ or _AVRO_BODY
         self._limits = _limits(avro_type if self._avro is None else self._avro, {})
-        self.field = pa.field(name, self._type.arrow, nullable=self._nullable)
 
     @property
     def is_avro(self) -> bool:
@@ -85,7 +84,7 @@ class Column:
         value = plain(value)
         if value is None and self._nullable:
             return None
-        name, (arrow, classes, _) = self.field.name, self._type
+        name, (arrow, classes, _) = self.name, self._type
         if self._avro is None and (
             not isinstance(value, classes) or (isinstance(value, bool) and classes in (Integral, Real))
         ):
@@ -94,7 +93,7 @@ class Column:
         if self._avro is not None:
             return value
         if classes is Integral:
-            number, limit = int(value), 1 << arrow.bit_width - 1
+            number, limit = int(value), 1 << _BITS[arrow] - 1
             if not -limit <= number < limit:
                 raise OverflowError(f"field {name!r} takes {arrow}, and {number} does not fit")
             return number
@@ -111,7 +110,7 @@ class Column:
         """
         if self._limits is not None and (flaw := self._limits(value)):
             error, text = flaw
-            raise error(f"field {self.field.name!r} {text}")
+            raise error(f"field {self.name!r} {text}")
 
     def fits(self, value: str, *, by_class: bool = False) -> str:
         """An expression: whether the column takes a value as it is; by its class alone, or by its size, too."""
@@ -119,35 +118,6 @@ class Column:
         if by_class:
             fits = fits.partition(" and ")[0]
         return f"({value} is None or {fits})" if self._nullable else fits
-
-    def cast(self, column: Any) -> Any:
-        """The column of a table as the field has it.
-
-        Raises an error of Arrow, or as `checked`, if a value does not fit. Arrow's own cast makes a large number
-        infinite, and takes a timestamp without a time zone for UTC.
-        """
-        arrow, given = self._type.arrow, column.type
-        if given == arrow:
-            return column
-        if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(given) and given.tz is None:
-            raise TypeError(f"field {self.field.name!r} {_NAIVE}")
-        cast = column.cast(arrow)
-        if arrow == pa.float32() and pc.any(pc.and_(pc.is_finite(column), pc.invert(pc.is_finite(cast)))).as_py():
-            raise OverflowError(f"field {self.field.name!r} {_INFINITE}")
-        return cast
-
-    def values(self, column: Any) -> list[Any]:
-        """The values of a received column. Raises an error of fastavro or Arrow if one of them cannot be read."""
-        if self._avro is None:
-            return column.to_pylist()  # type: ignore[no-any-return]
-        return [self._read(body) for body in column.to_pylist()]
-
-    def _read(self, body: bytes) -> Any:
-        stream = io.BytesIO(body)
-        value = fastavro.schemaless_reader(stream, self._avro, None)  # type: ignore[arg-type]
-        if stream.tell() != len(body):
-            raise ValueError(f"{len(body) - stream.tell()} bytes follow the value of field {self.field.name!r}")
-        return value
 
 
 def plain(value: Any) -> Any:
@@ -191,11 +161,11 @@ def fits(row):
 
 Flaw = tuple[type[Exception], str]
 Limits = Callable[[Any], Flaw | None]
-_NAIVE: Final = (
+NAIVE: Final = (
     "takes a time with a time zone, and this one has none: a naive datetime is another time in each place, so pass "
     "datetime.now(UTC), or value.replace(tzinfo=UTC) if it is UTC"
 )
-_INFINITE: Final = "takes a 32-bit float, and the number is too large for it: declare a double"
+INFINITE: Final = "takes a 32-bit float, and the number is too large for it: declare a double"
 
 
 def _limits(avro_type: Any, named: dict[str, list[Limits | None]]) -> Limits | None:
@@ -223,12 +193,12 @@ def _limits(avro_type: Any, named: dict[str, list[Limits | None]]) -> Limits | N
 
 
 def _is_naive(value: Any) -> Flaw | None:
-    return (TypeError, _NAIVE) if isinstance(value, datetime.datetime) and value.utcoffset() is None else None
+    return (TypeError, NAIVE) if isinstance(value, datetime.datetime) and value.utcoffset() is None else None
 
 
 def _is_infinite(value: Any) -> Flaw | None:
     return (
-        (OverflowError, _INFINITE)
+        (OverflowError, INFINITE)
         if isinstance(value, Real) and _TOO_LARGE <= abs(float(value)) < float("inf")
         else None
     )

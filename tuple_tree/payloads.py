@@ -1,8 +1,6 @@
 """Payloads: how a record carries the values of tuples, by the codec of their stream; see `schemas/README.md`.
 
-A pack has one or more tuples. It is the encapsulated record batch message of Arrow's IPC format, without its schema: a
-column for each field of the stream, whose Arrow type follows from the field's Avro type. The other codecs have one
-tuple a record.
+A pack, of codec `arrow`, has one or more tuples (`arrow_packs`). The other codecs have one tuple a record.
 """
 
 import datetime
@@ -10,146 +8,20 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Union, cast
 
 import fastavro
-import pyarrow as pa
 
 from tuple_tree.errors import WireError
 from tuple_tree.fields import Column, all_fit, plain
 from tuple_tree.state_fields import quick_writer
 from tuple_tree.streams import Stream, Values
 
+if TYPE_CHECKING:
+    from tuple_tree.arrow_packs import PackCodec
+
 MAX_ROWS: Final = 1_000  # tuples of a pack at most
 MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
-
-
-class PackCodec:
-    """Turns rows of a stream into packs, and back."""
-
-    max_rows = MAX_ROWS
-
-    def __init__(self, stream: Stream) -> None:
-        self._columns = [Column(name, type_) for name, type_ in stream.field_types.items()]
-        self._fields = [column.field for column in self._columns]
-        # Whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.
-        self.is_row = all_fit(self._columns)
-        self.schema = pa.schema(self._fields)
-
-    def row(self, values: Sequence[Any]) -> Values:
-        """Makes the values of a tuple, as many as the stream has fields, a row.
-
-        Raises `TypeError` if a value is of a type that the field does not take; `OverflowError`,
-        `UnicodeEncodeError`, or one of fastavro's, if a value does not fit otherwise.
-        """
-        return tuple(column.value(value) for column, value in zip(self._columns, values, strict=True))
-
-    def encode(self, rows: Any) -> bytes:
-        """The pack of some rows. Raises an error of Arrow if a value does not fit after all."""
-        batch = rows if isinstance(rows, pa.RecordBatch) else self.columns(rows)
-        payload: bytes = batch.serialize().to_pybytes()
-        return payload
-
-    def columns(self, rows: Sequence[Values]) -> Any:
-        """A record batch of one row or more. Raises an error of Arrow if a value does not fit after all."""
-        columns = [
-            pa.array(values, type=field.type)
-            for values, field in zip(zip(*rows, strict=True), self._fields, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def batch(self, data: Any) -> Any:
-        """A record batch of the stream with the columns of any table.
-
-        Raises an error of Arrow, or as `Column.cast`, if a column is missing or its values do not fit.
-        """
-        table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
-        if table.schema != self.schema:
-            table = table.select(self.schema.names)
-            columns = [column.cast(given) for column, given in zip(self._columns, table.columns, strict=True)]
-            table = type(table).from_arrays(columns, schema=self.schema)
-        if isinstance(table, pa.Table):
-            batches = table.combine_chunks().to_batches()
-            if len(batches) > 1:
-                raise ValueError("a column has more than 2 GiB of text or bytes: emit the rows in parts")
-            table = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
-        self._check_nulls(table)
-        return table
-
-    def decode_batch(self, payload: bytes) -> Any:
-        """The record batch of a pack, which refers to the payload. Raises `WireError` if it is none of the stream."""
-        try:
-            source = pa.BufferReader(payload)
-            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), self.schema)
-            if source.tell() != len(payload):
-                raise ValueError(f"{len(payload) - source.tell()} bytes follow it")
-            # Arrow trusts lengths and offsets that it has not validated.
-            batch.validate(full=True)
-        except Exception as error:  # Arrow raises ArrowInvalid, OSError, EOFError, MemoryError and more
-            raise WireError("bad-payload", f"not a record batch of the stream: {error!r}") from error
-        if not batch.num_rows:
-            raise WireError("bad-payload", "a record batch without rows")
-        try:
-            self._check_nulls(batch)
-        except ValueError as error:
-            raise WireError("bad-payload", str(error)) from error
-        return batch
-
-    def _check_nulls(self, batch: Any) -> None:
-        for field, column in zip(self._fields, batch.columns, strict=True):
-            if column.null_count and not field.nullable:
-                raise ValueError(f"a null in field {field.name!r}, which is not nullable")
-
-    def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
-        """The values of each tuple, and what is wrong with those that cannot be read, by their index.
-
-        Raises `WireError` if it is no pack of the stream.
-        """
-        return self.readable(self.decode_batch(payload))
-
-    def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
-        try:
-            return self.rows(batch), {}
-        except Exception:  # noqa: BLE001 - of fastavro, and of Arrow, for dates that Python does not have
-            return self._each_row(batch)
-
-    def rows(self, batch: Any) -> list[Values]:
-        """The values of each row of a record batch. Raises an error of fastavro or Arrow if one cannot be read."""
-        return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
-
-    def column(self, batch: Any, position: int) -> list[Any]:
-        return self._columns[position].values(batch.column(position))
-
-    def embedded(self, position: int, values: Sequence[Any]) -> Any:
-        """The column of a field whose values are Avro bodies. Raises an error of fastavro if a value does not fit."""
-        return pa.array(map(self._columns[position].value, values), pa.binary())
-
-    def distinct(self, batch: Any, position: int) -> tuple[Any, list[Any]]:
-        """The different values of one field: for each row which of them, shape `(n,)` of integers, and these.
-
-        Text comes as its UTF-8, which is what it is grouped by.
-        """
-        encoded = batch.column(position).dictionary_encode(null_encoding="encode")
-        values = encoded.dictionary
-        if values.type == pa.string():
-            return encoded.indices.to_numpy(), values.cast(pa.binary()).to_pylist()
-        return encoded.indices.to_numpy(), self._columns[position].values(values)
-
-    def _each_row(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
-        rows: list[Values] = []
-        errors = {}
-        for index in range(batch.num_rows):
-            try:
-                rows += self.rows(batch.slice(index, 1))
-            except Exception as error:  # noqa: BLE001 - as above
-                rows.append(())
-                errors[index] = WireError("bad-payload", f"a value that is none of its field: {error!r}")
-        return rows, errors
-
-    def alone(self, payload: bytes, index: int) -> bytes:
-        """A pack of one of the tuples of a pack. Raises `WireError` if it is no pack of the stream."""
-        alone: bytes = self.decode_batch(payload).slice(index, 1).serialize().to_pybytes()
-        return alone
 
 
 _NO_ERRORS: Final[Mapping[int, WireError]] = {}
@@ -216,7 +88,7 @@ class LocalCodec:
         return encode_tuples(self._codec, rows)
 
 
-PayloadCodec = PackCodec | _SingleCodec  # turns rows into the payload of a record, and back
+PayloadCodec = Union["PackCodec", _SingleCodec]  # turns rows into the payload of a record, and back
 
 
 class _AvroCodec(_SingleCodec):
@@ -286,8 +158,7 @@ class _BytesCodec(_SingleCodec):
         return (payload,)
 
 
-_CODECS: Final[dict[str, Callable[[Stream], PayloadCodec]]] = {
-    "arrow": PackCodec,
+_SINGLE_CODECS: Final[dict[str, Callable[[Stream], _SingleCodec]]] = {
     "avro": _AvroCodec,
     "json": _JsonCodec,
     "bytes": _BytesCodec,
@@ -295,7 +166,12 @@ _CODECS: Final[dict[str, Callable[[Stream], PayloadCodec]]] = {
 
 
 def payload_codec(stream: Stream) -> PayloadCodec:
-    return _CODECS[stream.codec](stream)
+    if stream.codec == "arrow":
+        # Arrow takes 35 MB of memory, which a process without such a stream does not need.
+        from tuple_tree.arrow_packs import PackCodec
+
+        return PackCodec(stream)
+    return _SINGLE_CODECS[stream.codec](stream)
 
 
 def encode_tuples(codec: PayloadCodec, tuples: Sequence[Sequence[Any]]) -> bytes:

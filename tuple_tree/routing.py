@@ -6,7 +6,7 @@ whole columns choose the same tasks for the same fields; those that are free to 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import xxhash
@@ -14,8 +14,10 @@ import xxhash
 from tuple_tree.anchors import Rows
 from tuple_tree.fields import plain
 from tuple_tree.manifest import Subscription
-from tuple_tree.payloads import PackCodec
 from tuple_tree.shuffle import SetShares, Share, Shuffle
+
+if TYPE_CHECKING:
+    from tuple_tree.arrow_packs import PackCodec
 
 HASH_SEED: Final = 42
 _SECOND_SEED: Final = 43
@@ -108,7 +110,7 @@ CustomGroupings = Mapping[tuple[str, str, str], CustomFactory]
 Receivers = Callable[[Sequence[int]], Any]
 """Makes of tasks, by their numbers, what stands for them where tuples are emitted."""
 Choose = Callable[[Sequence[Any]], Any]
-ChooseRows = Callable[[PackCodec, Any], list[Share]]
+ChooseRows = Callable[["PackCodec", Any], list[Share]]
 KeyOf = Callable[[Sequence[Any]], bytes]
 _ALL: Final = slice(None)
 
@@ -186,7 +188,7 @@ def _fields(receivers: Sequence[Any], positions: tuple[int, ...]) -> Chooser:
     def choose_by_fields(values: Sequence[Any]) -> Any:
         return receivers[fields_task(key_of(values), tasks)]
 
-    def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
+    def choose_rows(codec: "PackCodec", batch: Any) -> list[Share]:
         codes, keys = keys_of_rows(codec, batch, positions)
         return _shares(codes, [fields_task(key, tasks) for key in keys])
 
@@ -204,7 +206,7 @@ def _partial_key(receivers: Sequence[Any], positions: tuple[int, ...]) -> Choose
         sent[task] += count
         return task
 
-    def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
+    def choose_rows(codec: "PackCodec", batch: Any) -> list[Share]:
         codes, keys = keys_of_rows(codec, batch, positions)
         return _shares(codes, [*map(send, keys, np.bincount(codes).tolist())])
 
@@ -238,7 +240,7 @@ def _custom(
 
 
 def _row_by_row(choose: Callable[[Sequence[Any]], Sequence[int]]) -> ChooseRows:
-    def choose_rows(codec: PackCodec, batch: Any) -> list[Share]:
+    def choose_rows(codec: "PackCodec", batch: Any) -> list[Share]:
         chosen = [choose(values) for values in codec.rows(batch)]
         receivers = sorted({task for each in chosen for task in each})
         return [(task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers]
@@ -260,7 +262,7 @@ def _key_of(positions: tuple[int, ...]) -> KeyOf:
     return key_of
 
 
-def keys_of_rows(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Rows, list[bytes]]:
+def keys_of_rows(codec: "PackCodec", batch: Any, positions: tuple[int, ...]) -> tuple[Rows, list[bytes]]:
     """The key of each row: which of the different ones, shape `(n,)`, and these."""
     codes, values = codec.distinct(batch, positions[0])
     parts = [values]

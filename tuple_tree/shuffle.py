@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from operator import length_hint
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tuple_tree.anchors import Rows
-from tuple_tree.payloads import PackCodec
+
+if TYPE_CHECKING:
+    from tuple_tree.arrow_packs import PackCodec
 
 SHORTEST_ROUND: Final = 1_000  # tuples after which the order of the tasks repeats, at least
 _TURNS_OF_A_TASK: Final = 10  # of a round, on average, at least
@@ -52,7 +54,7 @@ class Shuffle:
             self._order = [self._receivers[task] for task in self._tasks.tolist()]
         before.clear()  # so the round ends, and the next tuple begins the new one
 
-    def choose_rows(self, _codec: PackCodec, batch: Any) -> list[Share]:
+    def choose_rows(self, _codec: "PackCodec", batch: Any) -> list[Share]:
         """The rows of each task: with equal shares as many to within a row, otherwise as `choose` for each row."""
         rows = batch.num_rows
         if self._turns is not None:

@@ -4,21 +4,23 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tuple_tree.errors import StateRecordError, VersionError
 from tuple_tree.fields import Column, all_fit
 from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
-from tuple_tree.payloads import PackCodec
 from tuple_tree.routing import SEPARATOR, fields_task, grouping_key
 from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
 from tuple_tree.state_fields import shown as shown
 from tuple_tree.state_zeros import zero_of
 from tuple_tree.streams import Field, Stream, Values, explain
+
+if TYPE_CHECKING:
+    from tuple_tree.arrow_packs import PackCodec
 
 SYSTEM_PREFIX: Final = b"\xff\x00acker.state/"
 """The beginning of the keys of records of the SDK, which no key of a state has."""
@@ -103,14 +105,12 @@ class ValueCodec:
 
     A value is a mapping with the declared fields, or the value of the one field alone if the state `is_single`.
 
-    Attributes:
-        columns: the fields as columns: a record batch of values has them.
     """
 
     def __init__(self, stream: Stream, *, is_single: bool = False) -> None:
         self.names = stream.field_names
         self.is_single = is_single
-        self.columns = PackCodec(Stream(name=stream.name, fields=stream.fields))
+        self._stream = Stream(name=stream.name, fields=stream.fields)
         self._types = stream.field_types
         self._fields = [ValueField(name, kind, stream.codec) for name, kind in self._types.items()]
         self._declared = ", ".join(f"{name}: {type_name(kind)}" for name, kind in self._types.items())
@@ -127,6 +127,14 @@ class ValueCodec:
     @classmethod
     def of(cls, state: StateManifest) -> "ValueCodec":
         return cls(state.value, is_single=state.is_single)
+
+    @cached_property
+    def columns(self) -> "PackCodec":
+        """The fields as columns: a record batch of values has them."""
+        # Arrow takes 35 MB of memory, which most states do not need.
+        from tuple_tree.arrow_packs import PackCodec
+
+        return PackCodec(self._stream)
 
     def initial(self) -> Any:
         """A value of zeros, empty texts and collections; null where it is allowed."""
@@ -190,10 +198,7 @@ class ValueCodec:
             ]
         except (TypeError, OverflowError, ValueError) as error:
             raise StateRecordError(f"a value is not of the fields {self._declared}: {error}") from error
-        columns = zip(*rows, strict=True) if rows else [()] * len(self.names)
-        schema = self.columns.schema
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return self.columns.columns(rows)
 
     def _read_avro(self, payload: bytes) -> Any:
         body = io.BytesIO(payload)

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from spout_sdk import StateEntry, StateView
-from tuple_tree.fields import Column
+from tuple_tree.arrow_packs import ArrowColumn
 
 FORMATS: Final = (".jsonl", ".csv", ".parquet")
 _ROWS: Final = 50_000
@@ -67,7 +67,7 @@ class _Columns:
 
 def _arrow(name: str, kind: Any, *, as_text: bool) -> tuple[Any, bool]:
     """The column of a field, and whether its values are written as text."""
-    column = Column(name, kind)
+    column = ArrowColumn(name, kind)
     is_text = column.is_avro or (as_text and column.field.type == pa.binary())
     return pa.field(name, pa.string() if is_text else column.field.type), is_text
 

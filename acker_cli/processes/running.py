@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -66,9 +67,11 @@ class RunPlan:
     def start_early(self) -> None:
         """Starts the processes of `TopologyProcesses`, which import what they need while a broker starts."""
         start_early(ARGUMENTS, self.ackers)
-        for component in self.topology.manifest.heads:
+        manifest = self.topology.manifest
+        for component in manifest.heads:
             if not component.external:
-                start_component_early(self.reference, component.name, self.processes.get(component.name, 1))
+                count, has_packs = self.processes.get(component.name, 1), _has_packs(manifest, component.name)
+                start_component_early(self.reference, component.name, count, has_packs=has_packs)
 
     @classmethod
     def checked(
@@ -112,6 +115,17 @@ def _process_count(given: str) -> tuple[str, int]:
     if not (name and count.isdigit()):
         raise SettingsError(f"--processes takes NAME=N, such as --processes split=2, not {given!r}")
     return name, int(count)
+
+
+def _has_packs(manifest: Manifest, head: str) -> bool:
+    """Whether the processes of a component that is not chained send or receive streams of codec arrow."""
+    components = (manifest.component(head), *manifest.chained_to(head))
+    received = [
+        manifest.stream(each.source, each.stream)
+        for component in components
+        for each in getattr(component, "subscriptions", ())
+    ]
+    return any(stream.codec == "arrow" for stream in chain(received, *(each.streams for each in components)))
 
 
 def _head_of(manifest: Manifest, component: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,10 @@ from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import Rows
 from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import numbered
-from tuple_tree.payloads import PackCodec
 from tuple_tree.streams import DEFAULT_STREAM, Stream
+
+if TYPE_CHECKING:
+    from tuple_tree.arrow_packs import PackCodec
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -28,11 +30,11 @@ class ArrowInput:
 
     batch: Any
     pack: InputPack
-    codec: PackCodec
+    codec: "PackCodec"
     indices: Rows  # shape `(n,)`, of each row among the record's tuples
 
     @classmethod
-    def of(cls, batch: Any, pack: InputPack, codec: PackCodec) -> "ArrowInput":
+    def of(cls, batch: Any, pack: InputPack, codec: "PackCodec") -> "ArrowInput":
         """The rows of a record that are neither acked nor failed."""
         indices = np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0)
         return cls(batch if len(indices) == pack.size else batch.take(indices), pack, codec, indices)

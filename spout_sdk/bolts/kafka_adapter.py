@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from spout_sdk.api.tuples import InputPack, InputStream, Tuple
 from spout_sdk.bolts.adapters import ArrowAdapter, BoltAdapter, adapter_of
 from spout_sdk.bolts.arrow_collector import ArrowInput
@@ -132,6 +130,8 @@ class KafkaColumnsAdapter(KafkaAdapter):
 
     @staticmethod
     def _bytes(rows: ArrowInput, place: int) -> list[bytes | None]:
+        import pyarrow as pa  # loaded already, where a batch is
+
         column = rows.batch.column(place)
         found: list[bytes | None] = column.cast(pa.binary()).to_pylist()
         return found

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from spout_sdk.records import Headers
@@ -148,6 +147,8 @@ class OpenPack(PlacedRuns):
         """All tuples, and the places of their anchors, but for what belongs to no tree."""
         rows: Any = self.rows
         if self.columns:
+            import pyarrow as pa  # loaded already, where columns are
+
             rows = self.columns[0] if len(self.columns) == 1 else pa.concat_batches(self.columns)
         runs, odd = self.runs, self.odd
         if not any(batch.is_tracked for batch, _ in runs):

@@ -27,6 +27,8 @@ EXIT_GAVE_UP: Final = 3  # it ran, and its component forbids another start
 EXIT_NOT_PREPARED: Final = 4  # its component could not be made, prepared or opened
 MAX_STARTS: Final = 10
 """So many processes in one place that could not prepare their component, with no tuple between them, end all."""
+ARROW: Final = "arrow"
+"""The argument of a process that imports Arrow before it reads its launch."""
 _MODULE: Final = "spout_sdk.runtime.process"
 
 
@@ -47,9 +49,9 @@ def stop_seconds(topology: Topology) -> float:
     return supervision.STOP_SECONDS + topology.stop_timeout - STOP_TIMEOUT
 
 
-def start_early(reference: str, component: str, count: int = 1) -> None:
-    """As `supervision.start_early`, for the next runner of a component."""
-    supervision.start_early((_MODULE, reference, component), count)
+def start_early(reference: str, component: str, count: int = 1, *, has_packs: bool = False) -> None:
+    """As `supervision.start_early`, for the next runner of a component; those with packs import Arrow at once."""
+    supervision.start_early((_MODULE, reference, component), count, (ARROW,) if has_packs else ())
 
 
 def start(reference: str, component: str, launch: Launch, environment: Mapping[str, str]) -> ChildProcess:

@@ -15,7 +15,6 @@ from spout_sdk.state.collectors import StateArrowCollector
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.anchors import Rows
-from tuple_tree.payloads import PackCodec
 from tuple_tree.routing import keys_of_rows
 
 Change = tuple[Any, bytes | None]  # a new value, and its payload
@@ -79,6 +78,9 @@ class ValueColumns:
     def __init__(self, state: TaskState) -> None:
         self._names = state.value.field_names
         self._is_single = state.is_single
+        # Not for all processes: Arrow takes 35 MB of memory.
+        from tuple_tree.arrow_packs import PackCodec
+
         self._codec = PackCodec(state.value)
 
     def of(self, values: Iterable[Any]) -> Any:

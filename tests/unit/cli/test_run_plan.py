@@ -1,5 +1,7 @@
 """What `acker run` starts of a topology."""
 
+from typing import Any
+
 import pytest
 
 from acker_cli.errors import SettingsError
@@ -13,8 +15,12 @@ def test_a_chained_bolt_has_no_processes_of_its_own(monkeypatch: pytest.MonkeyPa
         RunPlan.checked(topology, "module:topology", "parse", (), 0)
     with pytest.raises(SettingsError, match=r"chained bolt, .* of clicks: give --processes clicks=2"):
         RunPlan.checked(topology, "module:topology", None, ["describe=2"], 0)
-    started: list[tuple[str, int]] = []
+    started: list[tuple[Any, ...]] = []
+
+    def start(_reference: str, component: str, count: int, *, has_packs: bool) -> None:
+        started.append((component, count, has_packs))
+
     monkeypatch.setattr(running, "start_early", lambda _arguments, _count: None)
-    monkeypatch.setattr(running, "start_component_early", lambda _reference, *what: started.append(what))
+    monkeypatch.setattr(running, "start_component_early", start)
     RunPlan.checked(topology, "module:topology", None, ["clicks=2"], 0).start_early()
-    assert started == [("clicks", 2), ("count", 1)]
+    assert started == [("clicks", 2, True), ("count", 1, True)]

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tuple_tree.payloads import PackCodec, decode_tuples, encode_tuples, payload_codec
+from tuple_tree.arrow_packs import PackCodec
+from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 from tuple_tree.routing import fields_task, grouping_key
 from tuple_tree.streams import declare
 

@@ -10,12 +10,12 @@ import xxhash
 from tests.manifests import counting, manifest, spout
 from tests.pages import ROOT
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
+from tuple_tree.arrow_packs import PackCodec
 from tuple_tree.edge_runs import joined
 from tuple_tree.edges import edge
 from tuple_tree.identities import IdentityColumns, source_hash
 from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, WIRE_REASONS, FailReason, schema_directory
 from tuple_tree.names import TOPOLOGIES_TOPIC
-from tuple_tree.payloads import PackCodec
 from tuple_tree.positions import Position, position_of, positional_root, topic_key
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import declare
