@@ -15,6 +15,7 @@ from inspection.trace_reader import TraceReader
 from tests.chained_clicks import CHAIN, build
 from tests.kafka.sdk_rig import Cluster, in_threads, write
 from tests.topics import create_topics
+from tests.unit.cli.running import Acker, json_of
 from tests.waiting import eventually
 
 CLICKS = 40
@@ -54,3 +55,30 @@ def test_a_chain_that_runs_is_healthy_and_its_tuples_are_traced(bootstrap_server
         for tree in trees:
             (node,) = tree.nodes
             assert (tree.status, tree.spout, node.chain) == (Status.ACKED, "clicks", ("clicks", "parse"))
+
+
+def test_the_dead_letter_of_a_chained_tuple_is_shown_decoded_and_its_replay_is_refused(
+    bootstrap_servers: str, acker: Acker
+) -> None:
+    name = f"chained-{uuid.uuid4().hex[:8]}"
+    made = build(name)
+    cluster = Cluster(bootstrap_servers, made.manifest)
+    cluster.create_topics()
+    create_topics(cluster.bootstrap, [NewTopic(f"{name}-clicks", 2, 1), NewTopic(f"{name}-lines", 2, 1)])
+    write(cluster.bootstrap, f"{name}-clicks", [json.dumps({"user": "ann", "ms": ms}) for ms in (7, -5)], 2)
+    with in_threads(made, cluster.bootstrap) as running:
+        eventually(lambda: running.stats["clicks"].acked == 2, "both trees to be acked")
+        (letter,) = json_of(acker("dead-letters", "list", name, "--json"))["dead_letters"]
+        shown = acker("dead-letters", "show", name, str(letter["offset"])).stdout
+        refused = acker("dead-letters", "replay", name, "--offset", str(letter["offset"]), "--yes")
+        assert len(cluster.records(f"{name}-lines")) == 1
+    assert (letter["topic"], letter["reason"], letter["preview"]) == (
+        "chain of clicks",
+        "exception",
+        "user='ann', ms=-5",
+    )
+    assert letter["by"].startswith("describe/")
+    assert "tuple     user='ann'" in shown
+    assert "ann cannot have waited for -5 ms" in shown
+    assert refused.returncode == 1, refused.stdout
+    assert "bolt describe is chained to clicks, and has no inbox" in refused.stderr
