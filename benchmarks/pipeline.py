@@ -160,12 +160,12 @@ def check(topics: Topics, sink: str, expected: Counter[bytes]) -> None:
     found: Counter[bytes] = Counter()
 
     def take(message: Any) -> None:
-        found[message.value().replace(b'",', b'", ').replace(b",  ", b", ")] += 1
+        found[message.value().replace(b", ", b",")] += 1  # some write JSON without spaces
 
     topics.read(sink, take, PARTITIONS)
     plain = Counter[bytes]()
     for value, number in expected.items():
-        plain[value] += number
+        plain[value.replace(b", ", b",")] += number
     if lost := plain - found:
         raise BenchmarkError(f"{lost.total():,} of {plain.total():,} results are missing, such as {next(iter(lost))!r}")
 
