@@ -15,10 +15,9 @@ from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.chains.chain import Chain
 from spout_sdk.chains.chained_task import EXPIRED_INPUTS
+from spout_sdk.chains.head_task import HeadTask
 from spout_sdk.chains.noted_outcomes import HeadOutcomes
-from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
@@ -110,7 +109,6 @@ class BoltTask(HeadTask):
     def flush(self) -> None:
         """Sends all that is buffered, after what is settled by now."""
         self.outcomes.settle_written()
-        self.chain.settle_written()
         super().flush()
 
     def cleanup(self) -> None:
@@ -158,14 +156,6 @@ class BoltTask(HeadTask):
             kept_to, _, windows = read.partition(":")
             self.dead_letters.kept_to = int(kept_to)
             self.adapter.resume(windows, offset)
-
-    @property
-    def all_plans(self) -> list[EmitPlan]:
-        return [*super().all_plans, *self.chain.plans]
-
-    @property
-    def is_empty(self) -> bool:
-        return super().is_empty and self.chain.is_settled
 
     @property
     def is_busy(self) -> bool:

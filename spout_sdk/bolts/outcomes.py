@@ -65,30 +65,35 @@ class Outcomes:
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        pack, index = tuple_.pack, tuple_.index
-        if pack.settled[index]:
+        pack = tuple_.pack
+        if pack.settled[tuple_.index]:
             raise pack.already_done("ack")
         if self._unwritten and self._ack_waits(tuple_):
             return
-        batch, place, acked = pack.batch, tuple_.place, self._acked
-        if not batch.is_tracked:
-            if pack.offset == NO_OFFSET:
-                return
-        elif place >= 0:
-            if acked.batch is not batch:
-                acked.turn(batch)
-            acked.places.append(place)
-        else:
-            acked.add_all(batch, pack.places(index))
-        pack.settled[index] = 1
-        pack.left -= 1
-        if not pack.left:
-            self._outbox.covered.append(pack)
+        if pack.offset == NO_OFFSET:
+            return
+        self._acked_one(tuple_)
         self._counters.acked += 1
         if self._timed and tuple_ in self._timed:
             self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
         if self._hooks:
             self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
+
+    def _acked_one(self, tuple_: Tuple) -> None:
+        """Settles a tuple whose ack waits for nothing."""
+        pack, place, acked = tuple_.pack, tuple_.place, self._acked
+        batch = pack.batch
+        if batch.is_tracked:
+            if place >= 0:
+                if acked.batch is not batch:
+                    acked.turn(batch)
+                acked.places.append(place)
+            else:
+                acked.add_all(batch, pack.places(tuple_.index))
+        pack.settled[tuple_.index] = 1
+        pack.left -= 1
+        if not pack.left:
+            self._outbox.covered.append(pack)
 
     def ack_together(self, tuples: Sequence[Tuple]) -> None:
         """Acks tuples of one record, in their order, that are not settled."""

@@ -9,7 +9,7 @@ from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.chains.chained_task import ChainedTask
 from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.task import HeadTask
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError
 from tuple_tree.payloads import MAX_ROWS
 
@@ -28,7 +28,7 @@ class Chain:
         settle_head: settles the inputs of the task, after those of the chained bolts; None for a spout.
     """
 
-    def __init__(self, head: HeadTask, head_takes: str = "", settle_head: Callable[[], None] | None = None) -> None:
+    def __init__(self, head: Task, head_takes: str = "", settle_head: Callable[[], None] | None = None) -> None:
         self._outbox = head.outbox
         self._settle_head = settle_head or (lambda: None)
         self._clock = head.environment.clock

@@ -17,7 +17,7 @@ from spout_sdk.bolts.tuple_reader import tuples_of
 from spout_sdk.chains.chained_inputs import ChainedInputs
 from spout_sdk.chains.noted_outcomes import ChainedOutcomes
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.task import HeadTask, Task
+from spout_sdk.emitting.task import Task
 from spout_sdk.records import HandedOver
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.chained_batch import ChainedBatch
@@ -44,7 +44,7 @@ class ChainedTask(Task):
 
     _logger = get_logger("spout_sdk.bolt")
 
-    def __init__(self, head: HeadTask, bolt: BoltManifest, *, receives_columns: bool) -> None:
+    def __init__(self, head: Task, bolt: BoltManifest, *, receives_columns: bool) -> None:
         manifest, number = head.topology.manifest, head.context.task
         environment = replace(head.environment, counters=head.environment.chained[bolt.name])
         self.outbox = head.outbox

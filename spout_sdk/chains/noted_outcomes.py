@@ -5,8 +5,9 @@ each input (`InputBatch.count_open`), for those only that are not settled yet wh
 ack at once is never counted.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tupl
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.outcomes import Outcomes, as_text
 from spout_sdk.bolts.pending_writes import WriteGroup
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TupleAlreadyDoneError
 from tuple_tree.anchors import Rows
 from tuple_tree.chained_batch import ChainedBatch
@@ -32,26 +34,12 @@ class Noted(NamedTuple):
         return np.asarray(self.rows, np.intp)
 
 
-class NotedOutcomes(Outcomes):
+class NotedOutcomes(Outcomes, ABC):
     """Outcomes of inputs, which are noted until `settle`."""
 
-    _noted: list[Noted]
-
-    def ack(self, tuple_: Tuple) -> None:
-        pack, index = tuple_.pack, tuple_.index
-        if pack.settled[index]:
-            raise pack.already_done("ack")
-        if self._unwritten and self._ack_waits(tuple_):
-            return
-        if pack.offset == NO_OFFSET:
-            return
-        pack.settled[index] = ACKED
-        self._note(pack, index)
-        self._counters.acked += 1
-        if self._timed and tuple_ in self._timed:
-            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
-        if self._hooks:
-            self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
+    def __init__(self, task: Task, inputs: Any) -> None:
+        super().__init__(task, inputs)
+        self._noted: list[Noted] = []
 
     def ack_together(self, tuples: Sequence[Tuple]) -> None:
         pack = tuples[0].pack if tuples else None
@@ -89,9 +77,13 @@ class NotedOutcomes(Outcomes):
         """Whether anything waits for `settle`."""
         return bool(self._noted)
 
+    @abstractmethod
     def settle(self) -> None:
         """Settles what was noted; called when nothing is on its way to a chained bolt."""
-        raise NotImplementedError
+
+    def _acked_one(self, tuple_: Tuple) -> None:
+        tuple_.pack.settled[tuple_.index] = ACKED
+        self._note(tuple_.pack, tuple_.index)
 
     def _note(self, pack: InputPack, index: int) -> None:
         noted = self._noted
@@ -115,10 +107,6 @@ class NotedOutcomes(Outcomes):
 
 class HeadOutcomes(NotedOutcomes):
     """Outcomes of the inputs of a task that has chained bolts: they wait for those."""
-
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self._noted: list[Noted] = []
 
     def settle(self) -> None:
         noted, self._noted = self._noted, []
@@ -157,9 +145,8 @@ class HeadOutcomes(NotedOutcomes):
 class ChainedOutcomes(NotedOutcomes):
     """Outcomes of the inputs of a chained bolt: they count at the head inputs, as long as they are open."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self._noted: list[Noted] = []
+    def __init__(self, task: Task, inputs: Any) -> None:
+        super().__init__(task, inputs)
         self._new: list[InputPack] = []
 
     def opened(self, pack: InputPack) -> None:

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from confluent_kafka import TopicPartition
 
+from spout_sdk.chains.head_task import open_sessions
 from spout_sdk.delivery.exactly_once import ExactlyOnce
-from spout_sdk.emitting.task import open_sessions
 from spout_sdk.errors import HeldBackError
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.commit_metadata import Commit

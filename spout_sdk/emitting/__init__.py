@@ -1,6 +1,6 @@
 """Parts that all tasks share.
 
-- `task`: the bases of tasks: sessions, flushes and their timing.
+- `task`: the base of tasks, and when they flush.
 - `emitter`: the base of the collectors, which add tuples to packs; `emit_plan`: the packs of a stream.
 - `outbox`: what a task sends, and in which order; `open_pack`: tuples that are not sent yet; `ack_log`: ack batches;
   `chained_trees`: which inits are sent of a spout with chained bolts.

@@ -1,26 +1,20 @@
-"""The bases of the tasks of spouts and bolts, and when they flush."""
+"""The base of the tasks of components, and when they flush."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import Topology
-from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.emit_plan import EmitPlan, emit_plans
-from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
-from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, EmitError, NotPreparedError
-from spout_sdk.records import Clock, Sink, TaskEnvironment
+from spout_sdk.errors import BrokerError, ComponentError, EmitError, NotPreparedError
+from spout_sdk.records import Clock, TaskEnvironment
 from tuple_tree.ids import random_ids
-from tuple_tree.messages import SESSION_BYTES, SpoutAddress
-from tuple_tree.names import acks_topic
 
 LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
-# For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
-OPEN_SECONDS: Final = 15.0
 _BUSY: Final = 32
 _BEGIN: Final = ("__init__", "prepare", "open")  # the methods before the first tuple
 _SLICE_SECONDS: Final = 0.001
@@ -127,84 +121,6 @@ class Task:
         self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         kind = NotPreparedError if method in _BEGIN else ComponentError
         return kind(self._component, self._task, method, error)
-
-
-class HeadTask(Task):
-    """Base of `BoltTask` and `SpoutTask`: a task of a group, which flushes what it and its chained bolts send."""
-
-    def __init__(
-        self,
-        topology: Topology,
-        component: str,
-        task: int,
-        environment: TaskEnvironment,
-        inputs: InputOffsets,
-        spout: SpoutAddress | None = None,
-    ) -> None:
-        super().__init__(topology, component, task, environment)
-        manifest = topology.manifest
-        writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
-        to = (acks_topic(manifest.topology), manifest.ack_partitions)
-        acks = AckLog(*to, writer, session, environment.sink, inputs, spout)
-        inits_first = spout is not None and manifest.acking and topology.acks_ahead
-        self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
-        self._since: float | None = None  # when something was found buffered, since the last flush
-
-    def open_session(self) -> None:
-        """Opens a session as this task's writer; it must be delivered before anything else is sent."""
-        if self.context.manifest.acking:
-            self.outbox.acks.open()
-
-    @property
-    def failure(self) -> DeliveryError | None:
-        """Why the task cannot continue; None as long as it can."""
-        return self.dead_letters.failure or self.outbox.acks.failure
-
-    @property
-    def all_plans(self) -> list[EmitPlan]:
-        """How it and its chained bolts emit."""
-        return [*self.plans.values()]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether a flush has nothing to do."""
-        return self.outbox.is_empty
-
-    def tick(self, now: float) -> None:
-        """Handles delivery reports, and sends what has lingered.
-
-        Raises:
-            DeliveryError: if an ack batch or a dead letter was not delivered.
-        """
-        self.outbox.handle_reports()
-        if (failure := self.failure) is not None:
-            raise failure
-        if self.is_empty:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since >= LINGER_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Sends all that is buffered, tuples before the acks of their inputs."""
-        self._since = None
-        self.outbox.flush()
-
-
-def open_sessions(sink: Sink, tasks: Sequence[HeadTask]) -> None:
-    """Opens sessions, before tasks do anything else; raises `BrokerError` if that is not delivered in time."""
-    for task in tasks:
-        task.open_session()
-    left = sink.flush_acks(OPEN_SECONDS)
-    for task in tasks:
-        if task.failure is not None:
-            raise task.failure
-    if left:
-        raise BrokerError(
-            f"the sessions of {len(tasks)} tasks could not be opened: {left} ack batches were not delivered within "
-            f"{OPEN_SECONDS:.0f} s; check that the partitions of the ack topic have leaders"
-        )
 
 
 class FlushTiming:

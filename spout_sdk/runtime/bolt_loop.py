@@ -16,7 +16,7 @@ from spout_sdk.bolts.batch_size import BatchSize
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import first_offsets
 from spout_sdk.delivery.exactly_once import GUARANTEES
-from spout_sdk.errors import ComponentError, RolledBackError
+from spout_sdk.errors import ComponentError
 from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.read_size import ReadSize
@@ -91,19 +91,6 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._cleaned_up(tuple(self.tasks))
         self._guarantee.close()
         self._reader.close()
-
-    def turn(self) -> bool:
-        try:
-            return self._turn()
-        except RolledBackError as undone:
-            self._begin_again(str(undone))
-            return True
-
-    def flush(self) -> None:
-        try:
-            self._flush()
-        except RolledBackError as undone:
-            self._begin_again(str(undone))
 
     def _flush(self) -> None:
         self._tick(self._clock())

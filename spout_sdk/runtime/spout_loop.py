@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
+from spout_sdk.chains.head_task import open_sessions
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
 from spout_sdk.delivery.spout_transactions import SpoutTransactions
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.emitting.task import open_sessions
-from spout_sdk.errors import BrokerError, RolledBackError
+from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
@@ -91,19 +91,6 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if self._transactions is not None:
             self._transactions.close()
         self._reader.close()
-
-    def turn(self) -> bool:
-        try:
-            return self._turn()
-        except RolledBackError as undone:
-            self._begin_again(str(undone))
-            return True
-
-    def flush(self) -> None:
-        try:
-            self._flush()
-        except RolledBackError as undone:
-            self._begin_again(str(undone))
 
     def _turn(self) -> bool:
         emitted = False

@@ -101,9 +101,19 @@ class TaskLoop(Loop, Generic[T]):
             for plan in task.all_plans:
                 plan.set_shares(bolt, shares)
 
-    @abstractmethod
+    def turn(self) -> bool:
+        try:
+            return self._turn()
+        except RolledBackError as undone:
+            self._begin_again(str(undone))
+            return True
+
     def flush(self) -> None:
         """Flushes all tasks, as their input is idle; after a tick, whose tuples and acks are sent with the others."""
+        try:
+            self._flush()
+        except RolledBackError as undone:
+            self._begin_again(str(undone))
 
     def end(self) -> None:
         try:
@@ -185,3 +195,13 @@ class TaskLoop(Loop, Generic[T]):
 
     @abstractmethod
     def _tick(self, now: float) -> None: ...
+
+    @abstractmethod
+    def _turn(self) -> bool: ...
+
+    @abstractmethod
+    def _flush(self) -> None: ...
+
+    @abstractmethod
+    def _begin_again(self, why: str) -> None:
+        """Replaces all tasks by new ones, which read again what is not committed."""

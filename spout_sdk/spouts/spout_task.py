@@ -11,10 +11,9 @@ from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.chains.chain import Chain
+from spout_sdk.chains.head_task import HeadTask
 from spout_sdk.emitting.chained_trees import ChainedTrees
-from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.emitting.task import HeadTask
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.adapters import adapter_of
@@ -172,7 +171,6 @@ class SpoutTask(HeadTask):
 
     def flush(self) -> None:
         """Sends all that is buffered, and acks the trees that have ended in the chain."""
-        self.chain.settle_written()
         super().flush()
         if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
             found = self.open_trees.pop_all(ended.tolist())
@@ -198,14 +196,6 @@ class SpoutTask(HeadTask):
     def is_repeatable(self) -> bool:
         """Whether what is open in the chain can be done again without anything happening twice."""
         return self.outbox.trees is None or self.outbox.trees.is_repeatable
-
-    @property
-    def all_plans(self) -> list[EmitPlan]:
-        return [*super().all_plans, *self.chain.plans]
-
-    @property
-    def is_empty(self) -> bool:
-        return super().is_empty and self.chain.is_settled
 
     @property
     def stop_timeout(self) -> float:

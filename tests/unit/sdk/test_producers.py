@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from spout_sdk.chains.head_task import HeadTask, open_sessions
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.emitting.task import HeadTask, open_sessions
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_settings import (
     TRANSACTION_MS,

@@ -1,0 +1,104 @@
+"""The base of the tasks of a group: what they and their chained bolts send, and their sessions."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from spout_sdk.api.topology import Topology
+from spout_sdk.chains.chain import Chain
+from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.emit_plan import EmitPlan
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.emitting.task import LINGER_SECONDS, Task
+from spout_sdk.errors import BrokerError, DeliveryError
+from spout_sdk.records import Sink, TaskEnvironment
+from tuple_tree.messages import SESSION_BYTES, SpoutAddress
+from tuple_tree.names import acks_topic
+
+# For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
+OPEN_SECONDS: Final = 15.0
+
+
+class HeadTask(Task):
+    """Base of `BoltTask` and `SpoutTask`: a task of a group, which flushes what it and its chained bolts send.
+
+    Attributes:
+        chain: its chained bolts.
+    """
+
+    chain: Chain
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        task: int,
+        environment: TaskEnvironment,
+        inputs: InputOffsets,
+        spout: SpoutAddress | None = None,
+    ) -> None:
+        super().__init__(topology, component, task, environment)
+        manifest = topology.manifest
+        writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
+        to = (acks_topic(manifest.topology), manifest.ack_partitions)
+        acks = AckLog(*to, writer, session, environment.sink, inputs, spout)
+        inits_first = spout is not None and manifest.acking and topology.acks_ahead
+        self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
+        self._since: float | None = None  # when something was found buffered, since the last flush
+
+    def open_session(self) -> None:
+        """Opens a session as this task's writer; it must be delivered before anything else is sent."""
+        if self.context.manifest.acking:
+            self.outbox.acks.open()
+
+    @property
+    def failure(self) -> DeliveryError | None:
+        """Why the task cannot continue; None as long as it can."""
+        return self.dead_letters.failure or self.outbox.acks.failure
+
+    @property
+    def all_plans(self) -> list[EmitPlan]:
+        """How it and its chained bolts emit."""
+        return [*self.plans.values(), *self.chain.plans]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a flush has nothing to do."""
+        return self.outbox.is_empty and self.chain.is_settled
+
+    def tick(self, now: float) -> None:
+        """Handles delivery reports, and sends what has lingered.
+
+        Raises:
+            DeliveryError: if an ack batch or a dead letter was not delivered.
+        """
+        self.outbox.handle_reports()
+        if (failure := self.failure) is not None:
+            raise failure
+        if self.is_empty:
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since >= LINGER_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all that is buffered, tuples before the acks of their inputs."""
+        self._since = None
+        self.chain.settle_written()
+        self.outbox.flush()
+
+
+def open_sessions(sink: Sink, tasks: Sequence[HeadTask]) -> None:
+    """Opens sessions, before tasks do anything else; raises `BrokerError` if that is not delivered in time."""
+    for task in tasks:
+        task.open_session()
+    left = sink.flush_acks(OPEN_SECONDS)
+    for task in tasks:
+        if task.failure is not None:
+            raise task.failure
+    if left:
+        raise BrokerError(
+            f"the sessions of {len(tasks)} tasks could not be opened: {left} ack batches were not delivered within "
+            f"{OPEN_SECONDS:.0f} s; check that the partitions of the ack topic have leaders"
+        )
