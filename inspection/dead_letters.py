@@ -37,7 +37,7 @@ class DeadLetter:
     key: bytes | None  # as it was
     value: bytes | None  # as it was; None if it had none, or left no room for the headers of a dead letter
     headers: tuple[Header, ...]  # its own, as they were
-    topic: str  # the original one, or `chain of HEAD` of a tuple of a chained bolt; empty if the headers lack it
+    topic: str  # the original one; `chain of HEAD` for a tuple of a chained bolt; empty if the headers lack it
     partition: int  # of that topic; -1 if the headers lack it
     position: int  # its offset there; -1 if the headers lack it
     reason: str  # a short, stable word

@@ -217,7 +217,7 @@ class _Gathering:
         """The ids of the source topics of changelogs; see `TopologyFacts.source_ids`."""
         topics: set[str] = set()
         for about in abouts:
-            with suppress(WireError):  # a finding of its own
+            with suppress(WireError):  # `check_states` reports it
                 topics.update(*About.from_json(about).sources.values())
         described = self._status.catalogue.described(topics) if topics else {}
         return {name: str(each.topic_id) for name, each in described.items() if not isinstance(each, KafkaError)}

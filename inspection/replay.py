@@ -220,8 +220,8 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
     if topic.startswith(CHAIN_OF):
         head = topic.removeprefix(CHAIN_OF)
         return (
-            f"bolt {letter.component} is chained to {head}, and has no inbox to which it could be written: send the "
-            "message again to the topic that the spout reads"
+            f"bolt {letter.component} is chained to {head}, and has no inbox to which the dead letter could be "
+            "written: send the message to the source topic again"
         )
     if topic == acks_topic(topology):
         return "it is of the ack log, and the trees of an old ack batch have ended: the spouts have replayed them"

@@ -128,7 +128,7 @@ class TopologyStatus:
         return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.inboxes})
 
     def of_component(self, name: str) -> tuple[int | None, int | None]:
-        """The processes of a component, and its lag; None for what is not known.
+        """The number of processes of a component, and its lag; each is None if it is unknown.
 
         A chained bolt has the processes of its head, and no lag.
         """
@@ -140,9 +140,9 @@ class TopologyStatus:
         return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
 
 
-# Bolt with an inbox, `KafkaSpout` → the lag of its group, None where that may not be read, and for an external bolt
-# without commits; the begin and the end of the dead letters, None without their topic; bolt → task → its lag; and, like
-# the first, the offsets behind the committed ones that are done.
+# In order: bolt with an inbox, or `KafkaSpout` → the lag of its group, None if it may not be read, or for an external
+# bolt without commits; the begin and the end of the dead letters, None without their topic; bolt → task → its lag; bolt
+# with an inbox, or `KafkaSpout` → how many offsets behind the committed ones are done.
 Waiting = tuple[dict[str, int | None], tuple[int, int] | None, dict[str, dict[int, int | None]], dict[str, int]]
 
 

@@ -209,7 +209,7 @@ class TraceReader:
         self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
 
     def _reachable(self, found: list[RootRecords]) -> list[BoltManifest]:
-        """The bolts with inboxes that tuples of the trees' spouts can reach; all of them if an init is not there."""
+        """The bolts with inboxes that tuples of the trees' spouts can reach; all of them if an init is missing."""
         begun_by = [{entry.spout.topic for entry in records.entries if entry.spout is not None} for records in found]
         notices = set[str]().union(*begun_by) if all(begun_by) else {topic for topic, _ in self._notice_places()}
         spouts = {spout.name for spout in self._manifest.spouts if notices_topic(self._topology, spout.name) in notices}
@@ -244,7 +244,7 @@ class TraceReader:
         )
         in_chain = ""
         if self._manifest.has_chained_spouts:
-            in_chain = " A tree that has not left the chain of its spout, and was acked within a second, has none."
+            in_chain = " A tree that stayed in the chain of its spout, and was acked within a second, has no entry."
         return RootNotFoundError(
             f"the ack log of {self._topology} has no entry of {what} since {show_time(since_ms)} "
             f"(searched: {searched}).{in_chain} If it is older, search further back: --since 1d; if it is of another "

@@ -38,7 +38,7 @@ class ComponentView(TypedDict):
 
     name: str
     kind: str
-    head: str  # the component in whose tasks it runs: of a chained bolt another one, with the same processes
+    head: str  # the component in whose tasks it runs: itself, unless it is a chained bolt
     tasks: int
     owned_tasks: int  # tasks that a process has
     processes: int
@@ -61,9 +61,7 @@ class ComponentView(TypedDict):
     retrying: int  # tuples of a bolt that wait to be executed again
     failing: bool  # whether a bolt acks nothing, and fails
     max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
-    lag: (
-        int | None
-    )  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known, or there is none
+    lag: int | None  # of a bolt's inbox, or of the topics of a `KafkaSpout`; None if unknown, or for other components
     done_behind: int  # offsets of these behind the committed ones that are done
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
     skew: float | None  # the rate of a bolt's busiest task, over the mean; None where that means nothing

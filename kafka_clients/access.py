@@ -77,7 +77,7 @@ class Role:
     permissions: tuple[Permission, ...]
     is_component: bool = False  # whether it is a spout or a bolt; one may be called `operator`
     note: str = ""  # what cannot be known from the topology
-    chained: tuple[str, ...] = ()  # the bolts that run in the tasks of the component, as this role
+    chained: tuple[str, ...] = ()  # the chained bolts that run in the tasks of the component, with this role
 
     @property
     def needed_topics(self) -> dict[str, Operations]:
@@ -96,7 +96,7 @@ def roles(
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
     Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Chained bolts have
-    no role of their own. Brokers before 2.8 want a permission of its own for idempotent producers.
+    no role of their own. Brokers before 2.8 require a separate permission for idempotent producers.
     """
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
@@ -168,11 +168,11 @@ def component_role(
     """The role of a component and of the bolts that are chained to it, which run in its processes.
 
     Args:
-        manifest: of the topology.
-        name: of the component, which is not chained itself.
-        source: the topics that it reads beside the topology's, if any.
-        targets: those that it and its chained bolts write to beside the topology's, as `targets_of` returns them.
-        upstream: the topics of spouts: a bolt with a state reads how far those upstream of it have committed.
+        manifest: the manifest of the topology.
+        name: the name of the component, which is not a chained bolt.
+        source: the source topics of a spout.
+        targets: the topics of `KafkaBolt`s to which it and its chained bolts write; `targets_of` returns them.
+        upstream: spout → its source topics. A bolt with a state reads the committed offsets of the spouts upstream.
     """
     sources = _names(source)
     component, topology = manifest.component(name), manifest.topology
@@ -227,7 +227,7 @@ def component_role(
 
 
 def targets_of(manifest: Manifest, name: str, targets: Mapping[str, str]) -> tuple[str, ...]:
-    """The topics that a component and the bolts chained to it write to, of those of all `KafkaBolt`s by component."""
+    """The topics to which a component and its chained bolts write; `targets` has the topic of each `KafkaBolt`."""
     names = (name, *(bolt.name for bolt in manifest.chained_to(name)))
     return tuple(dict.fromkeys(targets[each] for each in names if each in targets))
 

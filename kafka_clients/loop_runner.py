@@ -49,7 +49,7 @@ class Loop(ABC):
         """A snapshot, which has `to_dict`; exact only in the thread of the loop."""
 
     def chained_stats(self) -> Sequence[Any]:
-        """Snapshots of the bolts that run in the same tasks."""
+        """Snapshots of the chained bolts, which run in the tasks of the component."""
         return ()
 
     def run(self, stopping: Callable[[], bool]) -> None:
@@ -92,7 +92,7 @@ class LoopRunner:
         return None if self._loop is None else self._loop.stats(self._stalled)
 
     def run(self, loop: Loop, watch: TopicWatch, *publishers: StatsPublisher) -> None:
-        """Runs the loop; there is a publisher for its statistics, and for those of each of its chained bolts."""
+        """Runs the loop. The first publisher is for its own statistics, the others for those of its chained bolts."""
         self._loop, self._watch, self._publishers = loop, watch, publishers
         try:
             loop.run(lambda: self.stopping)

@@ -46,7 +46,7 @@ class ServedProducer:
         """
         while True:
             try:
-                # None, as an empty list costs a third of a record.
+                # None: an empty list of headers takes a third of the time of a record.
                 self._produce(topic, value, key, partition, on_delivery, None, 0, headers or None)
                 return None
             except BufferError:
@@ -69,7 +69,15 @@ class ServedProducer:
         headers: Sequence[Any] | None,
         on_delivery: Any,
     ) -> None:
-        """Sends records to any partitions of a topic, or those of their keys, as `produce` each."""
+        """Sends each record as `produce` does: to the partition of its key, or to any partition if it has no key.
+
+        Args:
+            topic: the topic of all records.
+            keys: the key of each record; None if no record has a key.
+            values: the value of each record.
+            headers: the headers of each record; None if no record has headers.
+            on_delivery: called with the delivery report of each record.
+        """
         produce = self._produce
         for at, value in enumerate(values):
             key = None if keys is None else keys[at]

@@ -111,7 +111,7 @@ _waiting: Final[defaultdict[Arguments, list[_Spawned]]] = defaultdict(list)
 def start_early(arguments: Arguments, count: int, also: Arguments = ()) -> None:
     """Starts processes that the next supervisor takes, so that they import what they need while a broker starts.
 
-    They have the environment of this moment, end with this process, and get the arguments in `also` as well.
+    They have the current environment, end with this process, and receive the arguments in `also` as well.
     """
     _waiting[arguments] += [_spawn((*arguments, *also), {}) for _ in range(count)]
 
@@ -214,7 +214,7 @@ class Slot(Generic[S]):
     Attributes:
         name: of what it runs; several slots may run the same.
         start: starts a process.
-        past: name → sum of the statistics of the processes that have ended; a process reports some by other names, too.
+        past: name → sum of the statistics of ended processes; a process also reports those of its chained bolts.
         latest: name → the last statistics that the running process has reported.
         error: why a process ends, as it reported.
     """

@@ -45,7 +45,7 @@ def chosen_roles(roles: Sequence[Role], names: Sequence[str]) -> list[Role]:
     heads = {bolt: role.name for role in roles for bolt in role.chained}
     for name in names:
         if name in heads and name not in known:
-            raise SettingsError(f"{name!r} is chained, and runs as {heads[name]!r}: give --role {heads[name]}")
+            raise SettingsError(f"{name!r} is a chained bolt without a role of its own: give --role {heads[name]}")
         if name not in known:
             raise SettingsError(f"there is no role {name!r}: the topology has {', '.join(sorted(known))}")
     return [role for role in roles if not names or role.name in names]

@@ -42,7 +42,7 @@ def breaking_changes(published: Manifest, manifest: Manifest) -> list[str]:
 
 
 def _changed_chains(published: Manifest, manifest: Manifest) -> list[str]:
-    """Bolts that have an inbox in one of the manifests, and none in the other: tuples would wait in it unread."""
+    """Bolts that have an inbox in only one of the manifests: tuples in it would not be read."""
     heads = {bolt.name: published.head(bolt.name).name for bolt in published.bolts}
     changes = []
     for bolt in manifest.bolts:
@@ -90,9 +90,8 @@ def check_publishable(kafka: KafkaSettings, catalogue: Catalogue, manifest: Mani
             f"{topology}), stop the others, and repeat this command; --force publishes it all the same. See {_HOW_TO}"
         )
     logger.warning(
-        "the manifest of %s changes: %s. Tuples from before that are still in an inbox become dead letters "
-        "(bad-payload), or are not read any more where their bolt is chained now, and processes with the earlier code "
-        "must not run any more; see %s",
+        "the manifest of %s changes: %s. Earlier tuples that are still in an inbox become dead letters (bad-payload), "
+        "or are never read if their bolt is chained now. Stop all processes with the earlier code; see %s",
         topology,
         what,
         _HOW_TO,

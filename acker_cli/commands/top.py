@@ -175,7 +175,7 @@ def _components(components: "list[ComponentView]", width: int) -> RenderableType
 
 
 def _with_heads(components: "list[ComponentView]") -> "list[ComponentView]":
-    """The components, chained bolts below the component in whose tasks they run."""
+    """Sorts components: chained bolts follow the component in whose tasks they run."""
     order = {each["name"]: number for number, each in enumerate(components)}
     return sorted(components, key=lambda each: (order[each["head"]], each["head"] != each["name"], order[each["name"]]))
 

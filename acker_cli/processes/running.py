@@ -129,7 +129,7 @@ def _has_packs(manifest: Manifest, head: str) -> bool:
 
 
 def _head_of(manifest: Manifest, component: str) -> str:
-    """The component in whose tasks a chained bolt runs; empty for one that is not chained."""
+    """The component in whose tasks a chained bolt runs; an empty string for other components."""
     head = manifest.head(component).name
     return "" if head == component else head
 
@@ -300,7 +300,7 @@ def warned_without_ackers(
     away meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.
     """
     group = acker_group(manifest.topology)
-    but_for = ", but for those that do not leave the chain of their spout" if manifest.has_chained_spouts else ""
+    but_for = ", except trees that stay in the chain of their spout" if manifest.has_chained_spouts else ""
 
     def look() -> None:
         try:
@@ -311,7 +311,7 @@ def warned_without_ackers(
         if members == 0 and not timer.finished.is_set():  # which it is if it was cancelled meanwhile
             logger.warning(
                 "no acker worker is running for topology %s (consumer group %s has no members): its trees are neither "
-                "acked nor failed until there is one%s. Start one: acker worker --topology %s, or add --ackers 1 to "
+                "acked nor failed until one runs%s. Start one: acker worker --topology %s, or add --ackers 1 to "
                 "acker run",
                 *(manifest.topology, group, but_for, manifest.topology),
             )

@@ -43,7 +43,7 @@ def _drawn(topology: str, tree: Tree) -> Drawing:
     _branch(drawing, tree, certain, children, drawn)
     for emitter in sorted({node.emitter for node in tops if node.emitter != tree.spout}):
         several = [node for node in tops if node.emitter == emitter]
-        group = drawing.add(Text(f"of `{emitter}`, but of which of its tuples is not known", "yellow"))
+        group = drawing.add(Text(f"emitted by `{emitter}`, parent tuple unknown", "yellow"))
         _branch(group, tree, several, children, drawn)
     return drawing
 

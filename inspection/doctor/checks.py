@@ -126,7 +126,7 @@ def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
     topology, group = facts.manifest.topology, acker_group(facts.manifest.topology)
     no_tree = "no tree completes"
     if facts.manifest.has_chained_spouts:
-        no_tree = "no tree completes that leaves the chain of its spout"
+        no_tree = "no tree that leaves the chain of its spout completes"
     if not facts.manifest.acking or facts.members.get(group) != 0:
         return
     remedy = f"Start one: acker worker, or acker worker --topology {topology}."
@@ -145,7 +145,7 @@ def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
-    """Every component has a process, if the topology runs at all; chained bolts have those of their head."""
+    """Every component has a process, if the topology runs at all; chained bolts run in the processes of their head."""
     manifest = facts.manifest
     for component in manifest.heads:
         group = component_group(manifest.topology, component.name)
@@ -169,7 +169,7 @@ def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
-    """Bolts ack or fail their inputs within a message timeout; chained bolts report none of their own."""
+    """Bolts ack or fail their inputs within a message timeout; chained bolts report no inputs."""
     for bolt in facts.manifest.inboxes:
         if (found := _forgotten(facts, bolt.name)) is not None:
             place, seconds = found
@@ -198,7 +198,7 @@ def check_held(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def _with_chained(manifest: Manifest, head: Component) -> str:
-    """A component and the bolts that run in its tasks, as a part of a sentence."""
+    """Names a component and the bolts that run in its tasks, for use in a sentence."""
     chained = [bolt.name for bolt in manifest.chained_to(head.name)]
     named = f"{head.kind} {head.name}"
     return f"{named} with {', '.join(chained)}, chained to it" if chained else named

@@ -88,7 +88,7 @@ class TopologyFacts:
     # Partition of a changelog → its record that describes it; empty if it has none, and its task has processed records.
     # A group is missing if its commits did not arrive in time, or if this user may not read them.
     abouts: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
-    # Source topic that a changelog has positions of → its id now; without topics that this user may not describe.
+    # Source topic whose positions a changelog contains → its current id; without topics that may not be described.
     source_ids: Mapping[str, str] = field(default_factory=dict)
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
 

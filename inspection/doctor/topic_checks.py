@@ -92,7 +92,7 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def check_states(facts: TopologyFacts) -> Iterator[Finding]:
-    """Every changelog is that of the state in the manifest, and its positions are of the source topics of now."""
+    """Every changelog belongs to the state in the manifest, and its positions to the current source topics."""
     for (topic, partition), about in sorted(facts.abouts.items()):
         bolt = topic.removeprefix(state_topic(facts.manifest.topology, ""))
         reset = f"begin with an empty state: acker state reset {facts.manifest.topology} {bolt}."
@@ -124,7 +124,7 @@ def check_states(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def _changed_sources(written: About, ids: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """The source topics that are not those of a changelog's positions any more, and how each changed."""
+    """The source topics whose ids differ from the ids in a changelog, and how each changed."""
     sources = {
         spout: {name: ids.get(name, id_) for name, id_ in topics.items()} for spout, topics in written.sources.items()
     }

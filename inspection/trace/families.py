@@ -2,7 +2,7 @@
 
 An ack of a task is the XOR of one edge of its inbox and of some edges whose source is its component, or a bolt chained
 to it; an init is the XOR of the edges of the spout tuple's recipients. While the chain of a spout's task is open, the
-init has an edge of the spout's own, too, which it acks later. Three ways to find them, the cheap ones first:
+init also has an edge of the spout itself, which the spout acks later. Three ways to find them, the cheap ones first:
 
 - *direct*: the ack is an edge of the task's inbox as it is: a tuple without children.
 - *basis*: among few tuples, elimination finds the one subset whose XOR the ack is. It also finds acks that only add up
@@ -70,9 +70,9 @@ class Basis:
 
 
 class _Search:
-    """Explains the acks of one component, or the init and the spout's acks, whose component is empty.
+    """Explains the acks of one component; with an empty component, the init and the acks of the spout.
 
-    `left` is what is unexplained.
+    `left` has the unexplained entries.
     """
 
     def __init__(self, nodes: Sequence[Node], component: str, entries: list[LogEntry], spout: str) -> None:
@@ -134,7 +134,7 @@ class _Search:
 
     def _by_runs(self) -> None:
         if not self._component and len(together := tuple(self.left.values())) > 1:
-            # The init with the edge of the spout's own, and the ack of that.
+            # The init and the spout's ack both have the spout's own edge, so their XOR does not have it.
             run = self._run(reduce(xor, (entry.val for entry in together)))
             if run is not None:
                 self._know(together, (), run)

@@ -60,7 +60,7 @@ def _acked(tree: Tree) -> str:
         took = f" after {max(0, tree.ended_ms - tree.init.at_ms):,} ms"
     if not tree.nodes:
         if tree.spout in tree.chains:
-            return f"acked{took}: no tuple of it has left the chain of `{tree.spout}`"
+            return f"acked{took}: none of its tuples has left the chain of `{tree.spout}`"
         return f"acked{took}: its tuples are not in the inboxes"
     strays = tree.having(State.OPEN, State.FAILED)
     acked = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
@@ -85,11 +85,11 @@ def _what_is_open(tree: Tree) -> str:
     if tree.is_in_chain:
         held = f"it is in the chain of `{tree.spout}` with {_names(tree.chains[tree.spout or ''])}"
         if not tree.nodes:
-            return f"{held}, which no tuple of it has left"
+            return f"{held}; none of its tuples has left the chain"
         if not open_ and not unclear:
             return f"{held}; all of {total} that have left it were acked"
     if not tree.nodes and tree.spout in tree.chains:
-        return f"no tuple of it has left the chain of `{tree.spout}`"
+        return f"none of its tuples has left the chain of `{tree.spout}`"
     if not tree.nodes:
         return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"
     if open_:

@@ -84,7 +84,7 @@ class Node:
     traceparent: str = ""
     index: int = 0  # which of the tuples of the record
     size: int = 1  # how many tuples the record has
-    chain: tuple[str, ...] = ()  # from the component in whose task it was emitted to its source, chained bolts
+    chain: tuple[str, ...] = ()  # components, from the one in whose task it was emitted to its source
 
     offsets: tuple[int, ...] = ()  # of all copies in the inbox; more than one if it was sent again
     state: State = State.OPEN
@@ -97,7 +97,7 @@ class Node:
 
     @property
     def emitter(self) -> str:
-        """The component in whose task it was emitted: its source, or what that is chained to."""
+        """The component in whose task it was emitted: its source, or the head of the chain of its source."""
         return self.chain[0] if self.chain else self.source
 
     @property

@@ -41,13 +41,13 @@ class Tree:
     unexplained: tuple[LogEntry, ...]  # the init or acks that contain tuples which were not found
     outcomes: tuple[Outcome, ...]  # notices, in their order
     status: Status
-    chains: Mapping[str, Sequence[str]] = field(default_factory=dict)  # spouts and bolts with the bolts chained to them
+    chains: Mapping[str, Sequence[str]] = field(default_factory=dict)  # component → the bolts chained to it
 
     @property
     def is_in_chain(self) -> bool:
-        """Whether it is open, and its message in the chain of the spout's task, as far as the log has it.
+        """Whether it is open and, according to the ack log, its message is in the chain of the spout's task.
 
-        Its init has an edge then that is of no tuple, and that the spout has not acked.
+        Then its init has an edge that belongs to no tuple, and the spout has not acked that edge.
         """
         acked = any(entry.kind == "ack" and entry.component == self.spout for entry in self.entries)
         is_open = self.status is Status.OPEN and self.spout in self.chains

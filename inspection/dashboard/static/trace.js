@@ -131,15 +131,15 @@ function draw(tree) {
   const list = find("tree");
   list.replaceChildren();
   const tops = children.get(null) ?? [];
-  // Of a tuple that a chained bolt has emitted, the component in whose task that runs.
+  // The emitter of a tuple of a chained bolt is the component in whose task the bolt runs.
   branch(list, tops.filter(({ chain }) => chain[0] === tree.spout));
   const others = tops.filter(({ chain }) => chain[0] !== tree.spout);
   for (const emitter of [...new Set(others.map((tuple) => tuple.chain[0]))].sort()) {
-    const item = html("li", { class: "more" }, `of ${emitter || "an unknown component"}, but of which of its tuples is not known`, html("ul"));
+    const item = html("li", { class: "more" }, `emitted by ${emitter || "an unknown component"}, parent tuple unknown`, html("ul"));
     branch(item.lastChild, others.filter((tuple) => tuple.chain[0] === emitter));
     list.append(item);
   }
-  if (!tree.tuples.length) list.append(html("li", { class: "more" }, "None is in an inbox."));
+  if (!tree.tuples.length) list.append(html("li", { class: "more" }, "No tuple is in an inbox."));
 }
 
 function show(tree) {

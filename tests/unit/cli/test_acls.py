@@ -46,7 +46,7 @@ def test_invalid_principals_and_roles_are_rejected() -> None:
     assert [role.name for role in chosen_roles(roles(manifest()), ["d", "acker"])] == ["acker", "d"]
     with pytest.raises(SettingsError, match="no role 'x': the topology has a, acker, b, c, d, operator"):
         chosen_roles(roles(manifest()), ["x"])
-    with pytest.raises(SettingsError, match="'p' is chained, and runs as 'a': give --role a"):
+    with pytest.raises(SettingsError, match="'p' is a chained bolt without a role of its own: give --role a"):
         chosen_roles(roles(manifest_of(spout("a"), chained("p", "a"), topology="t")), ["p"])
     named = roles(manifest_of(spout("operator"), topology="t"))
     with pytest.raises(SettingsError, match="--operator PRINCIPAL"):

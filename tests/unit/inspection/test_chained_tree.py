@@ -53,7 +53,7 @@ def test_the_edge_of_the_spout_stands_for_its_open_chain(seed: int, early: int, 
         forest.ack(at)
     tree = built(forest)
     assert (tree.status, tree.is_in_chain) == (Status.OPEN, True)
-    expected = "all of" if early else "which no tuple of it has left"
+    expected = "all of" if early else "; none of its tuples has left the chain"
     assert verdict(tree).startswith("open: it is in the chain of `lines` with `parse`, `clean`")
     assert expected in verdict(tree)
     later = [forest.leave("count", "parse") for _ in range(late)]
@@ -64,7 +64,7 @@ def test_the_edge_of_the_spout_stands_for_its_open_chain(seed: int, early: int, 
     assert (tree.status, tree.is_in_chain, tree.spout) == (Status.ACKED, False, "lines")
     assert not tree.unexplained
     assert all(node.origin is Origin.REPORTED and not node.parents for node in tree.nodes)
-    assert "no tuple of it has left the chain" in verdict(tree) or tree.nodes
+    assert "none of its tuples has left the chain" in verdict(tree) or tree.nodes
 
 
 def test_many_tuples_that_leave_an_open_chain_are_found() -> None:
@@ -83,7 +83,7 @@ def test_a_tree_that_fails_in_its_chain_has_no_tuples() -> None:
     forest.add_entry(ROOT, "init", "lines/0", forest.id(), SPOUT)
     forest.add_entry(ROOT, "fail", "lines/0")
     failed = verdict(built(forest, FailReason.FAILED))
-    assert failed == "failed, by lines/0 (no): no tuple of it has left the chain of `lines`"
+    assert failed == "failed, by lines/0 (no): none of its tuples has left the chain of `lines`"
 
 
 def test_a_tuple_of_a_chained_bolt_is_in_no_inbox() -> None:

@@ -53,7 +53,7 @@ def test_chained_bolts_have_the_processes_of_their_head() -> None:
     facts = replace(topology(made), members={"words.lines": 1, "words.acker": 1}, backlogs=())
     assert [*check_groups(facts), *check_ackers(facts), *check_idle(facts)] == []
     (ackers,) = check_ackers(with_members(facts, acker=0))
-    assert "no tree completes that leaves the chain of its spout" in ackers.found
+    assert "no tree that leaves the chain of its spout completes" in ackers.found
     hung = ComponentReport(stalled_seconds=40, stalled_by="execute has not returned, at chain of lines[0] offset 7")
     (finding,) = check_executes(replace(facts, reports={"lines": hung, "keep": ComponentReport()}))
     assert finding.found.startswith(
