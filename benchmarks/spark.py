@@ -32,9 +32,10 @@ from spark_jobs.inbox import unpack
 from spark_jobs.kafka_options import sink_options, source_options
 from spark_jobs.packing import pack
 from tuple_tree.anchors import AnchorColumns
+from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.edges import new_seed
 from tuple_tree.ids import random_column
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.streams import declare

@@ -35,7 +35,8 @@ from benchmarks.ledger import BATCH, SIZES, TURNS, WARM_ROUNDS, StormAcker, Wind
 from benchmarks.processes import running_ackers
 from benchmarks.setup import require_storm
 from benchmarks.topics import Topics, broker
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import acker_group, acks_topic, notices_topic
 from tuple_tree.streams import declare

@@ -3,7 +3,8 @@
 from typing import TypedDict
 
 from spout_sdk.statistics.state_stats import StateStats
-from tuple_tree.manifest import Component, Manifest
+from tuple_tree.components import Component
+from tuple_tree.manifest import Manifest
 from tuple_tree.state_guarantees import known_guarantee
 
 

@@ -18,8 +18,9 @@ from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.log_reader import LogReader, Place, Progress, place_of
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColumns
+from tuple_tree.components import BoltManifest
 from tuple_tree.errors import WireError
-from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import decode_notice_batch
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.positions import positional_root, topic_key

@@ -21,7 +21,8 @@ from inspection.tracks import (
 )
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.windows.late_tuples import LATE
-from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, Component, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
 
 Edge = tuple[str, str, str]  # source, stream, target

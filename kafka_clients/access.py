@@ -10,7 +10,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.components import SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     CATALOGUE_GROUP,
     TOPOLOGIES_TOPIC,

@@ -27,7 +27,8 @@ from spark_jobs.packages import check_session
 from spark_jobs.packing import pack
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.transform import SOURCE, TRACKING, Sink, Transform, check_result, without_state
-from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.components import BoltManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 
 _RECORDS: Final = 200_000

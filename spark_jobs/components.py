@@ -9,8 +9,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from kafka_clients.access import component_role
 from spark_jobs.errors import ComponentRefusedError, first_line
+from tuple_tree.components import BoltManifest, Component, SpoutManifest
 from tuple_tree.errors import InvalidNameError
-from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import check_topic
 from tuple_tree.topics import topic_specs
 

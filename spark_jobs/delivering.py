@@ -22,9 +22,10 @@ from spark_jobs.frames import FrameCodec, is_whole_value, spark_fields
 from spark_jobs.kafka_options import executor_settings, sink_options
 from spark_jobs.packing import LARGEST, Packing, without
 from spark_jobs.transform import check_fields
+from tuple_tree.components import SpoutManifest
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.positions import (
     ATTEMPT_BITS,
     MAX_ATTEMPTS,

@@ -24,8 +24,8 @@ from kafka_clients.group_consumer import GroupConsumer
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
+from tuple_tree.components import BoltManifest, Component
 from tuple_tree.latency import LatencyHistogram
-from tuple_tree.manifest import BoltManifest, Component
 from tuple_tree.messages import FailReason
 from tuple_tree.names import component_group
 

@@ -17,8 +17,9 @@ from spark_jobs.packages import check_session
 from spark_jobs.packing import LARGEST, Count, Packing
 from spark_jobs.running_query import query_id_of
 from spark_jobs.transform import stream_columns
+from tuple_tree.components import SpoutManifest
 from tuple_tree.ids import random_column
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.streams import DEFAULT_STREAM
 
 _counts: Final[dict[tuple[str, str, str], Counts]] = {}

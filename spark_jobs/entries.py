@@ -15,11 +15,12 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError
+from tuple_tree.components import Component, SpoutManifest
 from tuple_tree.entries import Entries
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
-from tuple_tree.manifest import Component, Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 

@@ -26,10 +26,11 @@ from tuple_tree.anchors import (
     Rows,
     readable_roots,
 )
+from tuple_tree.components import BoltManifest
 from tuple_tree.edges import edges_of
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES, NO_IDS, IdColumn
-from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import Stream
 

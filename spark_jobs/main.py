@@ -32,7 +32,7 @@ from spark_jobs.packages import session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.spouts import DEFAULT_MAX_ROWS, spout
 from spark_jobs.submit import KAFKA_VARIABLE, logger, stop_with_submitter
-from tuple_tree.manifest import SpoutManifest
+from tuple_tree.components import SpoutManifest
 
 _SERVERS_VARIABLE: Final = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
 _LOOK_SECONDS: Final = 1

@@ -16,10 +16,11 @@ from spark_jobs.entries import AttemptEntries, Record, Send, dead_letter, new_se
 from spark_jobs.frames import FrameCodec
 from spark_jobs.transform import FAIL, STREAM, TRACKING, roots_of
 from tuple_tree.anchors import SOURCE_HEADER, AnchorColumns, Columns, RootColumns, Rows, concatenated
+from tuple_tree.components import BoltManifest, Component
 from tuple_tree.edges import new_seed
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
-from tuple_tree.manifest import BoltManifest, Component, Manifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.packs import packs
 from tuple_tree.payloads import MAX_ROWS

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.driver_stats import BatchResult, DriverStats, Tally, unread_records
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
-from tuple_tree.manifest import Component
+from tuple_tree.components import Component
 from tuple_tree.names import component_group
 
 logger = get_logger("spark_jobs.progress")

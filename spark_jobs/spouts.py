@@ -37,7 +37,8 @@ from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.spout_loop import SourceReader, SpoutLoop, SpoutOffsets
 from spark_jobs.transform import stream_columns
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.components import SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.streams import Stream

@@ -3,15 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tuple_tree.manifest import (
-    WINDOW_START,
-    BoltManifest,
-    Component,
-    Manifest,
-    SpoutManifest,
-    StateManifest,
-    Subscription,
-)
+from tuple_tree.components import WINDOW_START, BoltManifest, Component, SpoutManifest, StateManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Field, declare
 
 

@@ -9,7 +9,8 @@
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of
   ack batches as columns, and their shares among the partitions; `edge_runs`: vals as runs of edges.
 - `names`: what topologies, components and topics may be called.
-- `manifest`: what a topology is, as published in `acker.topologies`; `topics`: its topics.
+- `manifest`: what a topology is, as published in `acker.topologies`; `components`: its spouts and bolts; `topics`: its
+  topics.
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `state_records`: keys and values of the changelog of a state; `state_zeros`: initial
   values; `state_fields`: the fields of values; `state_guarantees`: how often a message changes a state, in words.

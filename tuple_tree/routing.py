@@ -12,8 +12,8 @@ import numpy as np
 import xxhash
 
 from tuple_tree.anchors import Rows
+from tuple_tree.components import Subscription
 from tuple_tree.fields import plain
-from tuple_tree.manifest import Subscription
 from tuple_tree.shuffle import SetShares, Share, Shuffle
 
 if TYPE_CHECKING:

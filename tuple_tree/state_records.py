@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import fastavro
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.errors import StateRecordError, VersionError
 from tuple_tree.fields import Column, all_fit
-from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.routing import SEPARATOR, fields_task, grouping_key
 from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
 from tuple_tree.state_fields import shown as shown

@@ -9,7 +9,8 @@ from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
-from tuple_tree.manifest import Manifest, StateManifest
+from tuple_tree.components import StateManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
 from tuple_tree.streams import Stream
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from acker_cli.cluster.removal import Remains
     from inspection.state_figures import StateFigures
     from inspection.topology_status import TopicStatus, TopologyStatus
-    from tuple_tree.manifest import Component, Manifest
+    from tuple_tree.components import Component
+    from tuple_tree.manifest import Manifest
 
 _NAME = argument("NAME", "The topology's name in acker.topologies.")
 _STATS_SECONDS: Final = 10.0
@@ -304,7 +305,7 @@ def _kind(manifest: "Manifest", component: "Component") -> str:
 
 
 def _received(component: "Component") -> Iterator[str]:
-    from tuple_tree.manifest import BoltManifest
+    from tuple_tree.components import BoltManifest
 
     if isinstance(component, BoltManifest):
         for subscription in component.subscriptions:

@@ -9,7 +9,8 @@ from typing import Final
 from inspection.doctor.facts import Backlog, Check, ComponentReport, Facts, Finding, Severity, TopologyFacts, timeout_s
 from inspection.doctor.state_checks import check_identities, check_restores
 from inspection.doctor.topic_checks import OF_TOPICS, check_single_copies
-from tuple_tree.manifest import Component, Manifest
+from tuple_tree.components import Component
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 from tuple_tree.timing import EXECUTING
 

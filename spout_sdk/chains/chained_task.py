@@ -21,10 +21,10 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.records import HandedOver
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.chained_batch import ChainedBatch
+from tuple_tree.components import BoltManifest
 from tuple_tree.errors import WireError
 from tuple_tree.identities import source_hash
 from tuple_tree.input_batch import InputBatch
-from tuple_tree.manifest import BoltManifest
 from tuple_tree.names import chain_of
 from tuple_tree.payloads import LocalCodec, payload_codec
 from tuple_tree.streams import Values

@@ -27,7 +27,7 @@ from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.statistics.stats import Counters, Stats
-from tuple_tree.manifest import SpoutManifest
+from tuple_tree.components import SpoutManifest
 
 logger = get_logger("spout_sdk.runner")
 

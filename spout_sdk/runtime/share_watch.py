@@ -8,7 +8,7 @@ from kafka_clients.stats_reader import StatsReader
 from spout_sdk.api.topology import Topology
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.statistics.task_shares import TaskShares
-from tuple_tree.manifest import SHUFFLES
+from tuple_tree.components import SHUFFLES
 
 _SECONDS: Final = 0.5
 logger = get_logger("spout_sdk.runtime")

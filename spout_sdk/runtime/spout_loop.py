@@ -16,7 +16,7 @@ from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.manifest import SpoutManifest
+from tuple_tree.components import SpoutManifest
 from tuple_tree.names import notices_topic
 from tuple_tree.timing import Stall
 

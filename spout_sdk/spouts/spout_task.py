@@ -20,8 +20,8 @@ from spout_sdk.spouts.adapters import adapter_of
 from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
+from tuple_tree.components import SpoutManifest
 from tuple_tree.errors import VersionError, WireError
-from tuple_tree.manifest import SpoutManifest
 from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch
 from tuple_tree.names import notices_topic
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from spout_sdk.errors import StateError
 from spout_sdk.state.stores import Changes, Store
-from tuple_tree.manifest import StateManifest
+from tuple_tree.components import StateManifest
 from tuple_tree.state_fields import number_check
 from tuple_tree.state_records import ValueCodec, shown
 

@@ -13,10 +13,10 @@ from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.state.stores import Store
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.watermarks import SourceOffsets
+from tuple_tree.components import BoltManifest
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import NO_IDS, IdColumn
-from tuple_tree.manifest import BoltManifest
 from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec
 

@@ -15,8 +15,8 @@ from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, SimulationError
 from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.tasks import SimulatedProcess
+from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.headers import PREFIX
-from tuple_tree.manifest import BoltManifest, StateManifest
 from tuple_tree.messages import FailReason
 from tuple_tree.names import component_group, dead_letters_topic, state_topic, tuples_topic
 from tuple_tree.state_records import KeyCodec, ValueCodec, is_system

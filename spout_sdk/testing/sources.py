@@ -10,7 +10,7 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.topology import Factory, Topology
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.testing.broker import SimulationError
-from tuple_tree.manifest import BoltManifest, SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM
 
 

@@ -14,7 +14,8 @@ from spout_sdk.topologies.window_checks import check_event_time, takes
 from spout_sdk.windows.aggregate_bolt import AggregateBolt, EmitOn
 from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.window_values import WindowValues, input_types
-from tuple_tree.manifest import WINDOW_START, BoltManifest, Manifest, SpoutManifest, StateManifest, Subscription
+from tuple_tree.components import WINDOW_START, BoltManifest, SpoutManifest, StateManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import check_name, results_topic
 from tuple_tree.streams import DEFAULT_STREAM, Field, Stream
 

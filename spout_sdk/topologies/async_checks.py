@@ -6,7 +6,8 @@ from typing import Any
 from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.async_settings import AsyncSettings, time_limit
-from tuple_tree.manifest import MAX_TREE_AGE_TICKS, TREE_AGE_TIMEOUTS, Guarantee, Manifest, SpoutManifest
+from tuple_tree.components import SpoutManifest
+from tuple_tree.manifest import MAX_TREE_AGE_TICKS, TREE_AGE_TIMEOUTS, Guarantee, Manifest
 
 
 def default_tree_age_ms(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.errors import TopologyError
-from tuple_tree.manifest import Grouping, Subscription
+from tuple_tree.components import Grouping, Subscription
 from tuple_tree.routing import CustomFactory
 from tuple_tree.streams import DEFAULT_STREAM
 

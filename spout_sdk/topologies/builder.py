@@ -40,13 +40,8 @@ from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.topologies.window_checks import check_windows
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.manifest import (
-    DEFAULT_ACK_PARTITIONS,
-    BoltManifest,
-    Guarantee,
-    Manifest,
-    SpoutManifest,
-)
+from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomFactory

@@ -6,7 +6,7 @@ from typing import Any
 from spout_sdk.errors import TopologyError
 from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.manifest import BoltManifest, SpoutManifest, Subscription
+from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 
 
 def with_chains(

@@ -15,7 +15,8 @@ from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
 from tuple_tree.streams import Stream

@@ -11,7 +11,8 @@ from spout_sdk.state.spec import StateSpec, spec_of
 from spout_sdk.topologies.aggregate_checks import window_spec, windowed
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.manifest import BoltManifest, Manifest, StateManifest
+from tuple_tree.components import BoltManifest, StateManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import results_topic
 from tuple_tree.state_guarantees import NOT_REPLAYED, ONCE, counted_again, external_reasons
 from tuple_tree.state_records import ValueCodec

@@ -9,7 +9,8 @@ from spout_sdk.windows.bolt import WindowedBolt
 from spout_sdk.windows.fold import longest_progress
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.commit_metadata import LARGEST_METADATA, read_metadata
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 
 logger = get_logger("spout_sdk.windows")
 

@@ -17,10 +17,10 @@ from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.open_windows import SESSION_END, OpenWindows, Sessions, split_key, window_key
 from spout_sdk.windows.time_windows import Times, TimeWindow, TimeWindows, milliseconds
 from spout_sdk.windows.window_values import WindowValues, input_types
+from tuple_tree.components import BoltManifest, SpoutManifest
 from tuple_tree.errors import StateRecordError
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import IdColumn
-from tuple_tree.manifest import BoltManifest, SpoutManifest
 from tuple_tree.names import results_topic
 from tuple_tree.positions import OFFSET_BITS, PARTITION_BITS
 from tuple_tree.routing import SEPARATOR

@@ -19,7 +19,8 @@ from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Threaded, headers_of, progress
 from tests.unit.acker_worker.folding import column
 from tests.waiting import eventually
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 from tuple_tree.routing import acker_partition

@@ -17,7 +17,8 @@ from tests.spark.rig import Topics, topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group
 from tuple_tree.positions import Position, position_of, topic_key
 from tuple_tree.streams import Stream

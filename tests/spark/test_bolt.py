@@ -19,7 +19,8 @@ from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, next_id, pairs_of, topology_name
 from tests.spark.topologies import manifest_of, subscription
 from tests.waiting import eventually
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.routing import fields_task, grouping_key

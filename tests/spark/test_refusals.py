@@ -22,7 +22,8 @@ from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, spout_manifest
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import LINE, WORD, manifest_of, subscription
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group
 from tuple_tree.streams import declare
 

@@ -11,7 +11,8 @@ from spark_jobs import ComponentRefusedError
 from tests.spark.rig import Stage, forget_commit, topology_name
 from tests.spark.test_bolt import LINES
 from tests.spark.topologies import manifest_of, subscription
-from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.components import BoltManifest
+from tuple_tree.manifest import Manifest
 
 
 def test_a_bolt_that_ends_in_a_sink(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tuple_tree.manifest import BoltManifest, Grouping, Manifest, SpoutManifest, Subscription
+from tuple_tree.components import BoltManifest, Grouping, SpoutManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Stream, declare
 
 # Longer than a test: that trees time out is not what these are about.

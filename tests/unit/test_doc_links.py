@@ -9,7 +9,8 @@ from kafka_clients.client_settings import SESSION_MS
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.spouts.spout_task import LOST_MARGIN_TIMEOUTS
 from tests.pages import ROOT
-from tuple_tree.manifest import DEFAULT_TIMEOUT_MS, TREE_AGE_TIMEOUTS
+from tuple_tree.components import DEFAULT_TIMEOUT_MS
+from tuple_tree.manifest import TREE_AGE_TIMEOUTS
 
 DIES = (ROOT / "docs" / "what-if-it-dies.md").read_text()
 LINK = re.compile(r"\[`(\w+)`\]\((?:\.\./)*(tests/[\w/]+\.py)#(\w+)\)")

@@ -15,7 +15,8 @@ from kafka_clients.access import (
 )
 from tests.manifests import bolt, chained, counting, spout
 from tests.manifests import manifest as manifest_of
-from tuple_tree.manifest import BoltManifest, Grouping, Guarantee, Manifest, Subscription
+from tuple_tree.components import BoltManifest, Grouping, Subscription
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import transactional_id
 from tuple_tree.streams import declare
 

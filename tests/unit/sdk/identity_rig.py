@@ -31,8 +31,8 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.memory import Bench, Sent
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
+from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.identities import IDENTITIES_HEADER
-from tuple_tree.manifest import BoltManifest, StateManifest
 from tuple_tree.streams import Field
 
 WORD, LENGTH = declare({"word": str}), declare({"word": str, "length": int}, name="lengths")

@@ -22,7 +22,7 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.kafka_spout.spout import Mode
-from tuple_tree.manifest import WINDOW_START
+from tuple_tree.components import WINDOW_START
 
 BY_AT = tumbling(seconds=60).with_timestamp_field("at")
 RESULT = declare({"page": str, "start": int, "end": int, "clicks": int})

@@ -31,7 +31,8 @@ from spout_sdk.testing import MemoryRecord, SimulatedCluster
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.unit.sdk.memory import Bench, made
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.manifest import KEYED, Grouping, Guarantee
+from tuple_tree.components import KEYED, Grouping
+from tuple_tree.manifest import Guarantee
 from tuple_tree.routing import fields_task, grouping_key
 
 Work = Callable[[Any, ArrowCollector], None]

@@ -9,7 +9,7 @@ import pytest
 from spout_sdk import CustomGrouping
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from tests.pages import ROOT
-from tuple_tree.manifest import Grouping, Subscription
+from tuple_tree.components import Grouping, Subscription
 from tuple_tree.routing import chooser, fields_task, grouping_key, partial_key_tasks
 
 FIELDS = ("word", "n", "ok")

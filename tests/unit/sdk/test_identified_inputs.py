@@ -22,9 +22,10 @@ from tests.packs import anchor_headers, edges_in, packed, under_seed
 from tests.unit.sdk.identity_rig import WORD, Take, execute, with_state
 from tests.unit.sdk.memory import Bench
 from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.components import BoltManifest
 from tuple_tree.edges import mix
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns, source_hash
-from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.manifest import Manifest
 
 NO_IDENTITY = (NO_POSITION, 0)
 

@@ -7,210 +7,32 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    BasicBolt,
-    BasicCollector,
-    Bolt,
-    CustomGrouping,
-    OutputCollector,
-    Spout,
-    SpoutCollector,
-    Stream,
-    TaskContext,
-    TaskHook,
-    TaskId,
     TopologyBuilder,
-    Tuple,
-    Window,
-    WindowedBolt,
-    declare,
-    sliding,
 )
-from spout_sdk.records import Headers
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.seeds import each_seed
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
-from tests.unit.sdk.test_write_order import CHILD, RAW, Numbers
+from tests.unit.sdk.tangled_components import (
+    STREAMS,
+    Arrow,
+    Basic,
+    Here,
+    Moody,
+    Source,
+    Tangled,
+    Watching,
+    Windowed,
+    World,
+)
+from tests.unit.sdk.test_write_order import Numbers
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.messages import decode_ack_batch
-
-MOODY = declare({"n": int}, name="moody")
-STREAMS = {each.name: each for each in (CHILD, RAW, MOODY)}
-
-
-class World:
-    """The history of the trees of one run, beside the log."""
-
-    def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.kinds: dict[str, Any] = {}  # of the bolts under test
-        self.traces = 1  # how many a spout emits tuples of
-        self.emitted: Counter[int] = Counter()  # deliveries of each tree
-        self.open: Counter[int] = Counter()  # inputs of each tree
-        self.roots: dict[Any, int] = {}  # of messages
-        self.acked: set[int] = set()  # by the task of the spout
-        self.failed: set[int] = set()  # trees of inputs that failed
-        self.endless: set[int] = set()  # trees that fail, or that a part of an emit is missing in
-
-    def values(self) -> tuple[tuple[Any, ...], str]:
-        stream = self.chance.choice(("default", "default", "raw", "moody"))
-        if stream == "raw":
-            return (b"%d" % self.chance.randrange(9),), stream
-        return (self.chance.randrange(99),), stream
-
-    def emitted_to(self, roots: Iterable[int], tasks: Sequence[TaskId]) -> None:
-        """Tuples were emitted; those for chained bolts are inputs at once."""
-        inputs = sum(1 for task in tasks if task.component in self.kinds)
-        for root in set(roots):
-            self.emitted[root] += len(tasks) - inputs
-            self.open[root] += inputs
-
-    def settled(self, roots: Iterable[int], *, failed: bool = False) -> None:
-        for root in roots:
-            self.open[root] -= 1
-        if failed:
-            self.endless.update(roots)
-            self.failed.update(roots)
-
-
-class Here:
-    """The run, for the components of it."""
-
-    world: World
-
-
-class Moody(CustomGrouping):
-    """Any tasks, and an error now and then."""
-
-    def choose(self, _values: Sequence[Any]) -> Sequence[int]:
-        chance = Here.world.chance
-        if chance.random() < 0.1:
-            raise chance.choice((TypeError, ValueError))("not now")
-        return chance.sample(range(self.tasks), chance.randrange(self.tasks + 1))
-
-
-class Tangled(Bolt):
-    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector, self.held, self.done = collector, list[Tuple](), list[Tuple]()
-
-    def execute(self, tuple_: Tuple) -> None:
-        chance = Here.world.chance
-        self.held.append(tuple_)
-        for _ in range(chance.choice((0, 1, 1, 3))):
-            anchors = chance.sample(self.held, min(len(self.held), chance.choice((0, 1, 1, 2, 4))))
-            self.emit(anchors[0] if len(anchors) == 1 else anchors)
-        if chance.random() < 0.02 and self.done:
-            self.emit_too_late(chance.choice(self.done))
-        while self.held and chance.random() < 0.6:
-            self.settle(self.held.pop(chance.randrange(len(self.held))), failed=chance.random() < 0.05)
-
-    def emit(self, anchors: Any) -> None:
-        values, stream = Here.world.values()
-        try:
-            tasks = self.collector.emit(values, anchors=anchors, stream=stream)
-        except Exception:  # noqa: BLE001 - continues as if nothing were wrong
-            return
-        each = [anchors] if isinstance(anchors, Tuple) else anchors
-        Here.world.emitted_to([root for anchor in each for root in anchor.roots], tasks)
-
-    def emit_too_late(self, anchor: Tuple) -> None:
-        with pytest.raises(Exception, match="acked or failed before"):
-            self.collector.emit((1,), anchors=[*self.held[:1], anchor])
-        Here.world.endless.update(anchor.roots)
-
-    def settle(self, tuple_: Tuple, *, failed: bool = False) -> None:
-        if failed:
-            self.collector.fail(tuple_, "no")
-        else:
-            self.collector.ack(tuple_)
-            self.done.append(tuple_)
-        Here.world.settled(tuple_.roots, failed=failed)
-
-    def cleanup(self) -> None:
-        for tuple_ in self.held:
-            self.settle(tuple_)
-
-
-class Basic(BasicBolt):
-    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        world = Here.world
-        for _ in range(world.chance.choice((0, 1, 3))):
-            values, stream = world.values()
-            try:
-                tasks = collector.emit(values, stream=stream)
-            except Exception:
-                if world.chance.random() < 0.5:
-                    world.settled(tuple_.roots, failed=True)
-                    raise
-                continue
-            world.emitted_to(tuple_.roots, tasks)
-        if world.chance.random() < 0.05:
-            world.settled(tuple_.roots, failed=True)
-            raise RuntimeError("no")
-        world.settled(tuple_.roots)
-
-
-class Arrow(ArrowBolt):
-    streams: ClassVar[Sequence[Stream]] = (CHILD, MOODY)
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        world, chance = Here.world, Here.world.chance
-        inputs = list(collector._input)
-        for _ in range(chance.choice((0, 1, 3))):
-            anchors = [chance.randrange(len(inputs)) for _ in range(chance.choice((0, 1, 7)))]
-            data = {"n": [chance.randrange(99) for _ in anchors]}
-            stream = chance.choice(("default", "moody"))
-            try:
-                collector.emit(data, anchors=anchors, stream=stream)
-            except Exception:  # noqa: BLE001 - as above
-                continue
-        rows = [row for row in range(len(inputs)) if chance.random() < 0.7]
-        collector.ack(rows)
-        for row, input_ in enumerate(inputs):
-            world.settled(input_.roots, failed=row not in rows)
-        collector.fail("no")
-
-
-class Windowed(WindowedBolt):
-    window = sliding(count=6, every_count=2)
-    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
-
-    def execute_window(self, window: Window) -> None:
-        chance = Here.world.chance
-        for _ in range(chance.choice((0, 1, 3))):
-            anchors = chance.sample(list(window.tuples), min(len(window.tuples), chance.choice((0, 1, 1, 2, 4))))
-            values, stream = Here.world.values()
-            try:
-                self.collector.emit(values, anchors=anchors, stream=stream)
-            except Exception:  # noqa: BLE001 - as above
-                continue
-
-
-class Watching(TaskHook):
-    """Counts what bolts emit and ack that do not get to know it."""
-
-    def prepare(self, context: TaskContext) -> None:
-        self.kind = Here.world.kinds.get(context.component)
-
-    def emit(self, info: Any) -> None:
-        if self.kind in (Arrow, Windowed):
-            Here.world.emitted_to([root for anchor in info.anchors for root in anchor.roots], info.tasks)
-
-    def bolt_ack(self, tuple_: Tuple) -> None:
-        if self.kind is Windowed:
-            Here.world.settled(tuple_.roots)
 
 
 class Lossy(MemorySink):
@@ -366,34 +188,6 @@ def run_bolt(bolt: Any, seed: int, *, is_chained: bool = False) -> None:
     for root, left in sums.items():
         if root not in endless and not world.open[root]:
             assert not left, f"tree {root} never completes"
-
-
-class Source(Spout):
-    streams = (CHILD, RAW, MOODY)
-
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.collector = collector
-
-    def next_tuple(self) -> None:
-        chance = Here.world.chance
-        values, stream = Here.world.values()
-        traces: list[Headers] = [[], [], [("traceparent", b"00-1")], [("traceparent", b"00-2")]]
-        message_id = None if chance.random() < 0.2 else chance.getrandbits(64)
-        with suppress(Exception):
-            tasks = self.collector.emit(
-                values, message_id=message_id, stream=stream, trace_context=chance.choice(traces[: Here.world.traces])
-            )
-            if (root := self.collector.last_root) is not None:
-                Here.world.emitted_to([root], tasks)
-                Here.world.roots[message_id] = root
-
-    def ack(self, message_id: Any) -> None:
-        """Is called by the task itself, for a tree that never left the chain."""
-        root = Here.world.roots[message_id]
-        assert not Here.world.open[root], f"tree {root} is acked, and a chained input of it is open"
-        assert not Here.world.emitted[root], f"tree {root} is acked without an acker, and a tuple of it was sent"
-        assert root not in Here.world.endless, f"tree {root} is acked, and it has failed"
-        Here.world.acked.add(root)
 
 
 @pytest.mark.parametrize("inits_first", [False, True])

@@ -14,7 +14,8 @@ from spout_sdk import Stream
 from tests.manifests import manifest
 from tests.spark.topologies import subscription
 from tests.unit.spark.test_two_writes import PARTITIONS, Log, ids
-from tuple_tree.manifest import BoltManifest, Grouping, Manifest, SpoutManifest
+from tuple_tree.components import BoltManifest, Grouping, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, encode_ack_batch
 from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.streams import declare

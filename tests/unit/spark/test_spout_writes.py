@@ -31,7 +31,7 @@ from tests.unit.spark.spout_model import (
     topology,
 )
 from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, not_counted, run
-from tuple_tree.manifest import Grouping
+from tuple_tree.components import Grouping
 from tuple_tree.messages import AckBatch, decode_ack_batch, encode_ack_batch
 from tuple_tree.positions import MAX_OFFSET
 from tuple_tree.streams import declare

@@ -21,7 +21,8 @@ from tests.manifests import manifest
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.spark.topologies import subscription
 from tuple_tree.anchors import Edges, readable_roots
-from tuple_tree.manifest import KEYED, BoltManifest, Grouping, Manifest, SpoutManifest
+from tuple_tree.components import KEYED, BoltManifest, Grouping, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.streams import Stream, declare
 

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.manifests import bolt, counting, manifest, spout
+from tuple_tree.components import Subscription
 from tuple_tree.errors import WireError
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
 from tuple_tree.ids import ID_MASK, NO_IDS
 from tuple_tree.input_batch import NUMBER_SHIFT, NUMBER_STEP, InputBatch, numbered
-from tuple_tree.manifest import Guarantee, Manifest, Subscription
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.positions import ATTEMPT_BITS, Position, first_position, position_word
 from tuple_tree.streams import declare
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tuple_tree.components import BoltManifest, SpoutManifest, StateManifest, Subscription
 from tuple_tree.errors import ManifestError
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, StateManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Field, declare
 
 _WORDS = declare({"word": str, "count": int})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuple_tree.arrow_packs import PackCodec
-from tuple_tree.manifest import Subscription
+from tuple_tree.components import Subscription
 from tuple_tree.routing import HASH_SEED, acker_partition, chooser, fields_task, grouping_key, partial_key_tasks
 from tuple_tree.streams import Stream, declare
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.manifests import bolt, counting, manifest, spout
-from tuple_tree.manifest import Component, Guarantee
+from tuple_tree.components import Component
+from tuple_tree.manifest import Guarantee
 from tuple_tree.state_guarantees import known_guarantee
 from tuple_tree.streams import declare
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.manifests import bolt, counting, manifest, spout
+from tuple_tree.components import WINDOW_START
 from tuple_tree.errors import StateRecordError, VersionError
-from tuple_tree.manifest import WINDOW_START
 from tuple_tree.routing import fields_task, grouping_key
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, is_system, state_of, task_of
 from tuple_tree.streams import Field, declare
