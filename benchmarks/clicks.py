@@ -1,9 +1,9 @@
-"""The JSON pipeline of `benchmarks.pipeline`: clicks from a topic, in four steps, into another; and what it must make.
+"""The JSON pipeline of `benchmarks.pipeline`: clicks from a topic, in four steps, into another; the expected results.
 
     parse   {"user": 7, "page": "/p/3", "ms": 1234} → user, page, ms
-    filter  without those that took a multiple of 10 ms
-    enrich  with the country of the user, from a table in memory
-    format  [7, "/p/3", 1234, "country-7"]
+    filter  drops the clicks whose ms is a multiple of 10
+    enrich  adds the country of the user, from a table in memory
+    format  → [7, "/p/3", 1234, "country-7"]
 
 Each process builds its own topology from the plan in its environment.
 """
@@ -48,7 +48,7 @@ _TEXT: Final = declare({"text": bytes})
 
 
 def clicks(count: int) -> Iterator[bytes]:
-    """So many clicks, as JSON; the same each time."""
+    """Yields `count` clicks as JSON, the same ones in each call."""
     for number in range(count):
         user, page, ms = number * 7919 % USERS, number * 31 % PAGES, number * 104_729 % 3_000
         yield b'{"user": %d, "page": "/p/%d", "ms": %d}' % (user, page, ms)
@@ -56,7 +56,7 @@ def clicks(count: int) -> Iterator[bytes]:
 
 @cache
 def results(count: int) -> Counter[bytes]:
-    """What so many clicks become."""
+    """The expected results of `count` clicks, and how often each occurs."""
     found: Counter[bytes] = Counter()
     for line in clicks(count):
         click = json.loads(line)
@@ -67,7 +67,7 @@ def results(count: int) -> Counter[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ClicksPlan:
-    """The settings of a run; `steps` is how the bolts receive their tuples."""
+    """The settings of a run; `steps`: four bolts in one task, four bolts with inboxes, or one bolt."""
 
     name: str
     topic: str
@@ -117,7 +117,7 @@ class Format(BasicBolt):
 
 
 class Merged(BasicBolt):
-    """The four steps in one."""
+    """The four steps in one bolt."""
 
     streams = (_TEXT,)
 

@@ -5,9 +5,9 @@
     python -m benchmarks.pipeline --only ours bytewax --rounds 3
     python -m benchmarks.pipeline --quick --only ours bytewax
 
-Clicks are parsed, filtered, enriched and formatted (`benchmarks.clicks`). Each round is watched from outside, by the
-records in the sink, which are checked, and measured between the first and the last tenth. docs/performance.md describes
-the contestants.
+Clicks are parsed, filtered, enriched and formatted (`benchmarks.clicks`). A round measures the growth of the
+sink between the first and the last tenth of the results, and then checks the results. docs/performance.md describes the
+contestants.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from benchmarks.topics import Topics, broker
 
 PARTITIONS: Final = 2
 _QUICK: Final = 20_000
-_FIRST, _LAST = 0.1, 0.9  # the part of a round between these shares counts
+_FIRST, _LAST = 0.1, 0.9  # a round is measured between these shares of its results
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Processes that were started, and what ends the round if they do not run any more."""
+    """The processes of a contestant; `check` raises an error if the round is not valid any more."""
 
     pids: Sequence[int]
     check: Callable[[], None]
@@ -44,7 +44,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """Our topology; `settings` are those of the plan, `processes` how many its spout has."""
+    """Our topology: the settings of its `ClicksPlan`, and the number of processes of its spout."""
 
     clicks: int  # of a round
     settings: Mapping[str, Any]
@@ -127,7 +127,7 @@ class Round:
 
 
 def filled(topics: Topics, count: int) -> str:
-    """The topic with so many clicks, spread over its partitions; it is filled once for each number."""
+    """The name of a topic with `count` clicks, spread over its partitions; the first call for a count fills it."""
     name = f"clicks.{count}"
     topics.create({name: PARTITIONS})
     if not topics.end(name):
@@ -136,7 +136,7 @@ def filled(topics: Topics, count: int) -> str:
 
 
 def run_round(contestant: Ours | Peer, topics: Topics, count: int) -> Round:
-    """One round, with topics of its own."""
+    """Runs one round, with a sink of its own."""
     name = f"pipeline-{uuid.uuid4().hex[:8]}"
     directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
     source, sink, expected = filled(topics, count), f"{name}.sink", results(count)
@@ -156,11 +156,11 @@ def run_round(contestant: Ours | Peer, topics: Topics, count: int) -> Round:
 
 
 def check(topics: Topics, sink: str, expected: Counter[bytes]) -> None:
-    """Raises `BenchmarkError` if the results are not those of a plain loop; more of one may be there, of a replay."""
+    """Raises `BenchmarkError` if a result of the plain loop is missing; replays may have added duplicates."""
     found: Counter[bytes] = Counter()
 
     def take(message: Any) -> None:
-        found[message.value().replace(b", ", b",")] += 1  # some write JSON without spaces
+        found[message.value().replace(b", ", b",")] += 1  # some frameworks write JSON without spaces
 
     topics.read(sink, take, PARTITIONS)
     plain = Counter[bytes]()
@@ -171,7 +171,7 @@ def check(topics: Topics, sink: str, expected: Counter[bytes]) -> None:
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Ours against each of the others, and against ours: medians over medians; larger is better for the first."""
+    """Speed and CPU time of each topology of ours to the frameworks and to `ours`, by medians; above 1 is better."""
     calculated: dict[str, float] = {}
     by_name = {row["contestant"]: row for row in rows}
     for name, row in by_name.items():
@@ -191,7 +191,7 @@ def main() -> None:
     parser = harness.parser(__doc__, f"one round of {_QUICK:,} clicks")
     parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), metavar="NAME", help=", ".join(CONTESTANTS))
     parser.add_argument("--rounds", type=int, help="5 unless given")
-    parser.add_argument("--clicks", type=int, help="of a round of each contestant, instead of about 10 s on two cores")
+    parser.add_argument("--clicks", type=int, help="clicks of each round, instead of about 10 s on two cores")
     given = parser.parse_args()
     rounds = given.rounds or (1 if given.quick else 5)
     contestants = {name: CONTESTANTS[name] for name in given.only or CONTESTANTS}

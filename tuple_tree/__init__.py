@@ -2,8 +2,8 @@
 
 - `ids`: random root ids, packing of id columns; `edges`: edge ids of the tuples of a pack; `positions`: positional root
   ids.
-- `input_batch`: the anchors of a task's inputs as columns, from which ack vals are computed; `chained_batch`: those of
-  chained bolts.
+- `input_batch`: the anchors of a task's inputs as columns, from which ack vals are computed; `chained_batch`: the same
+  for inputs of chained bolts.
 - `anchors`: the `anchors` header, anchoring and ack vals, of tuples and of columns; `identities`: what the tuples of a
   message keep when it is replayed; `packs`: columns into records.
 - `messages`: ack batches and notice batches, with their Avro form (contract in `schemas/`); `entries`: the entries of

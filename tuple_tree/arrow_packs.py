@@ -28,7 +28,7 @@ _TYPES: Final = {
 
 
 def _texts(values: Sequence[str]) -> Any:
-    """A column of texts of ASCII alone; None if there are others."""
+    """A column of texts if all are ASCII; otherwise None."""
     joined = "".join(values)
     return _joined(values, joined.encode(), pa.string()) if joined.isascii() else None
 
@@ -54,7 +54,7 @@ _QUICK: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     "float": _numbers("f", pa.float32()),
     "double": _numbers("d", pa.float64()),
 }
-"""By the name of an Arrow type, what makes a column of values without null, or None if it cannot."""
+"""Name of an Arrow type → a function that makes a column of values without nulls; it returns None if it cannot."""
 
 
 class ArrowColumn(Column):
@@ -68,15 +68,15 @@ class ArrowColumn(Column):
     def array(self, values: Sequence[Any]) -> Any:
         """The column of some values of a row's types. Raises an error of Arrow if one does not fit after all.
 
-        Most are made of their buffers: Arrow's own conversion imports pandas where it is installed, 35 MB of memory
-        and 0.15 s.
+        Most columns are made of their buffers. Arrow's own conversion imports pandas if it is installed, which takes
+        35 MB of memory and 0.15 s.
         """
         if self._quick is not None:
             try:
                 if (made := self._quick(values)) is not None:
                     return made
             except (TypeError, ValueError, OverflowError):
-                pass  # a null, or an error that Arrow finds as well
+                pass  # a null, or an error that Arrow raises as well
         return pa.array(values, type=self.field.type)
 
     def cast(self, column: Any) -> Any:
@@ -92,7 +92,7 @@ class ArrowColumn(Column):
             raise TypeError(f"field {self.name!r} {NAIVE}")
         cast = column.cast(arrow)
         if arrow == pa.float32():
-            import pyarrow.compute as pc  # 10 MB of memory, which other columns do not need
+            import pyarrow.compute as pc  # takes 10 MB of memory, which other columns do not need
 
             if pc.any(pc.and_(pc.is_finite(column), pc.invert(pc.is_finite(cast)))).as_py():
                 raise OverflowError(f"field {self.name!r} {INFINITE}")
@@ -187,13 +187,14 @@ class PackCodec:
                 raise ValueError(f"a null in field {field.name!r}, which is not nullable")
 
     def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
-        """The values of each tuple, and what is wrong with those that cannot be read, by their index.
+        """The values of each tuple, and the errors of unreadable tuples by index.
 
         Raises `WireError` if it is no pack of the stream.
         """
         return self.readable(self.decode_batch(payload))
 
     def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
+        """The values of each row of a record batch, and the errors of unreadable rows by index."""
         try:
             return self.rows(batch), {}
         except Exception:  # noqa: BLE001 - of fastavro, and of Arrow, for dates that Python does not have
@@ -204,6 +205,7 @@ class PackCodec:
         return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
 
     def column(self, batch: Any, position: int) -> list[Any]:
+        """The values of one field. Raises an error of fastavro or Arrow if one cannot be read."""
         return self._columns[position].values(batch.column(position))
 
     def embedded(self, position: int, values: Sequence[Any]) -> Any:
@@ -211,7 +213,7 @@ class PackCodec:
         return pa.array(map(self._columns[position].value, values), pa.binary())
 
     def distinct(self, batch: Any, position: int) -> tuple[Any, list[Any]]:
-        """The different values of one field: for each row which of them, shape `(n,)` of integers, and these.
+        """The distinct values of one field: for each row the index of its value, integers of shape `(n,)`; the values.
 
         Text comes as its UTF-8, which is what it is grouped by.
         """

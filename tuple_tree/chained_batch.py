@@ -1,7 +1,7 @@
-"""Batches of the inputs of chained bolts: rows that were handed over in a task, instead of being sent.
+"""Batches of the inputs of chained bolts: rows that pass from bolt to bolt in a task, without Kafka.
 
-A chained input has no edge. What is emitted for it joins the *head input* that it goes back to: the input that the task
-has read, or the tree that its spout begins. That is done when no chained input that goes back to it is open.
+A chained input has no edge: the edges of its children join its *head input*, which is the input that the task has read,
+or the tree that its spout begins. A head input is done when it is acked and none of its chained inputs is open.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ _ROWS: Final = 3  # of the columns: roots, and others, which are zero
 
 
 class ChainedBatch(InputBatch):
-    """The anchors of chained inputs that were handed over together.
+    """The anchors of chained inputs that were passed on together.
 
     Args:
-        runs: batch and places of the inputs that they were emitted for, in order: a place for each anchor.
+        runs: batch and places of the inputs that they are anchored to, in order: one place for each anchor.
         trace_context: as of an `InputBatch`.
-        identities: of each place, with the paths at the bolt that receives them; None if it needs none.
+        identities: the identity of each place, with its path at the receiving bolt; None if the bolt needs none.
 
     Attributes:
-        is_counted: whether those that are open are counted at their head inputs.
+        is_counted: whether its open inputs are counted at their head inputs.
     """
 
     __slots__ = ("_at", "_heads", "_runs", "_which", "is_counted")
@@ -66,10 +66,10 @@ class ChainedBatch(InputBatch):
                 self._at[begin:end][rows] = at
             begin = end
         self._heads = [*numbers]
-        self._which = which  # of the heads, for each place; None if there is one
+        self._which = which  # for each place the index of its head; None if there is one head
 
     def _all(self) -> IdColumn:
-        """The columns; the roots are those of the inputs, and are looked up when they are asked for first."""
+        """The columns; the first call copies the roots of the inputs into them."""
         if self._runs:
             columns = np.zeros((_ROWS, self.size), np.uint64)
             columns[0] = _roots(self._runs)
@@ -77,17 +77,17 @@ class ChainedBatch(InputBatch):
         return self._columns
 
     def join(self, places: Places, edges: IdColumn) -> None:
-        """Children are anchored to places: their edges are those of children of the head inputs."""
+        """Adds the edges of children of these places to the head inputs."""
         for head, at, rows in _at_heads(self, as_column(places)):
             head.join(at, edges[rows])
 
     def count_open(self, places: Places, change: int) -> None:
-        """Counts chained inputs at their head inputs."""
+        """Adds `change` to the number of open chained inputs of the head inputs of these places."""
         for head, at, _ in _at_heads(self, as_column(places)):
             head.count_open(at, change)
 
     def note_effects(self, places: Places) -> None:
-        """Notes that something was written for inputs."""
+        """Notes at the head inputs of these places that a record was written for them."""
         for head, at, _ in _at_heads(self, as_column(places)):
             head.note_effects(at)
 
@@ -100,7 +100,7 @@ _AtHead = tuple[InputBatch, NDArray[np.intp], Rows | slice]
 
 
 def _at_heads(batch: InputBatch, places: NDArray[np.intp]) -> list[_AtHead]:
-    """The head inputs of places of a batch: their batch and places, and which of the given places these are of."""
+    """The head inputs of places of a batch: for each head batch its places, and the indices of the given places."""
     if not isinstance(batch, ChainedBatch):
         return [(batch, places, _ALL)]
     at = batch._at[places]

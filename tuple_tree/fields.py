@@ -113,7 +113,7 @@ class Column:
             raise error(f"field {self.name!r} {text}")
 
     def fits(self, value: str, *, by_class: bool = False) -> str:
-        """An expression: whether the column takes a value as it is; by its class alone, or by its size, too."""
+        """An expression: whether the column takes a value as it is; with `by_class`, only the class is checked."""
         fits = self._type.fits.format(value)
         if by_class:
             fits = fits.partition(" and ")[0]
@@ -139,9 +139,10 @@ def is_text(value: str) -> bool:
 
 
 def all_fit(columns: Sequence[Column], *, by_class: bool = False) -> Callable[[Values], bool]:
-    """A check whether a tuple is a row as it is: its source is made for the columns, as it is called for each tuple.
+    """Makes a function that checks whether a tuple is a row as it is.
 
-    By the classes of the values alone where nothing is encoded.
+    Its source is generated for the columns, because it is called for each tuple. With `by_class`, it checks only the
+    classes of the values, which is enough if nothing is encoded.
     """
     values = [f"value_{at}" for at in range(len(columns))]
     tests = [column.fits(value, by_class=by_class) for column, value in zip(columns, values, strict=True)]

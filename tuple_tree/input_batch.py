@@ -60,7 +60,7 @@ class InputBatch:
         # Roots of trees that begin, which are not in the columns yet, and the positions of their messages.
         self._begun: list[int] = []
         self._positions: list[int] = []
-        # Of each place, with room for more: chained inputs that are open, and whether something was written.
+        # For each place, with room for more: how many chained inputs are open, and whether a record was written.
         self._open: NDArray[np.int32] | None = None
         self._effects: NDArray[np.bool_] | None = None
 
@@ -156,13 +156,13 @@ class InputBatch:
         return vals
 
     def count_open(self, places: Places, change: int) -> None:
-        """Counts chained inputs that go back to inputs, and are open; one place may be given more than once."""
+        """Adds `change` to the number of open chained inputs of each place; a place may be given more than once."""
         if self._open is None or len(self._open) < self.size:
             self._open = _grown(self._open, self._all().shape[1], np.int32)
         np.add.at(self._open, places, change)
 
     def has_open(self, places: Places) -> NDArray[np.bool_] | None:
-        """Whether a chained input that goes back to each of these places is open; None if none is."""
+        """Shape `(n,)`: whether each of these places has open chained inputs; None if no place has any."""
         if self._open is None:
             return None
         if len(self._open) < self.size:
@@ -171,13 +171,13 @@ class InputBatch:
         return found if found.any() else None
 
     def note_effects(self, places: Places) -> None:
-        """Notes that something was written for inputs, which is an effect of them as children are."""
+        """Notes that a record was written for each of these places, which is an effect as a child is."""
         if self._effects is None or len(self._effects) < self.size:
             self._effects = _grown(self._effects, self._all().shape[1], np.bool_)
         self._effects[places] = True
 
     def has_children(self, places: Places | slice) -> bool:
-        """Whether anything was sent that is anchored to any of these places, or written for them."""
+        """Whether a tuple was sent that is anchored to one of these places, or a record was written for one."""
         if self._all()[_CHILDREN][places].any():
             return True
         if self._effects is None:
@@ -187,12 +187,12 @@ class InputBatch:
         return bool(self._effects[places].any())
 
     def children(self, places: Places) -> IdColumn:
-        """The XOR of the edges of children of each of these places."""
+        """Shape `(n,)`: the XOR of the edges of the children of each place."""
         children: IdColumn = self._all()[_CHILDREN][places]
         return children
 
     def set_edges(self, places: Places, edges: IdColumn) -> None:
-        """Gives trees that begin an edge of their own: their spout acks it, as a bolt acks that of an input."""
+        """Gives each new tree an edge of its own, which the spout acks as a bolt acks the edge of an input."""
         self._all()[_EDGES][places] = edges
 
     def part_children(self, places: Places) -> IdColumn:
@@ -228,7 +228,7 @@ class InputBatch:
 
 
 def _grown(column: Any, size: int, kind: Any) -> Any:
-    """A column of `size` places with the values of another; the rest are zero."""
+    """A copy of a column with `size` places; additional places are zero."""
     grown = np.zeros(size, kind)
     if column is not None:
         grown[: len(column)] = column

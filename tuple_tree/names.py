@@ -41,11 +41,11 @@ def tuples_topic(topology: str, bolt: str) -> str:
 
 
 CHAIN_OF: Final = "chain of "
-"""How the names begin that stand for topics of the inputs of chained bolts: no topic may have a space in its name."""
+"""Prefix of the name that inputs of chained bolts have in place of a topic; the name of a topic has no space."""
 
 
 def chain_of(head: str) -> str:
-    """The name that stands for the topic of the inputs of bolts that are chained to a component."""
+    """The name that inputs of the bolts chained to a component have in place of a topic."""
     return f"{CHAIN_OF}{head}"
 
 

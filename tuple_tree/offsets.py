@@ -75,7 +75,7 @@ class OffsetManager:
         return self._is_open(offset)
 
     def start_run(self, begin: int, end: int) -> bool:
-        """Opens consecutive offsets, as `start` each; False, and nothing changes, if one of them may be done."""
+        """Opens the offsets from `begin` to `end - 1`; returns False and changes nothing if one of them may be done."""
         read_to, known_to = self.read_to, self._known_to
         if read_to is None or known_to != read_to or begin < known_to:
             return False

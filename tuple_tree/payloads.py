@@ -58,9 +58,9 @@ class _SingleCodec(ABC):
 
 
 class LocalCodec:
-    """For a stream that only chained bolts receive: values of the fields' types go from bolt to bolt as they are.
+    """The codec of a stream that only chained bolts receive: values of the fields' types are passed as they are.
 
-    `PackCodec` describes what it has.
+    `PackCodec` describes the methods.
     """
 
     max_rows = MAX_ROWS
@@ -71,20 +71,20 @@ class LocalCodec:
         self.is_row = all_fit(columns, by_class=True)
 
     def row(self, values: Sequence[Any]) -> Values:
-        """The values as a bolt would receive them through Kafka; raises as the stream's codec."""
+        """The values as a bolt would receive them through Kafka; raises the errors of the stream's codec."""
         (row,) = decode_tuples(self._codec, encode_tuples(self._codec, [values]))
         return row
 
     def batch(self, data: Any) -> Any:
-        """As of a `PackCodec`."""
+        """See `PackCodec.batch`."""
         return self._codec.batch(data)  # type: ignore[union-attr]
 
     def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
-        """As of a `PackCodec`."""
+        """See `PackCodec.readable`."""
         return self._codec.readable(batch)  # type: ignore[union-attr]
 
     def encode(self, rows: Any) -> bytes:
-        """The payload of rows that were handed over, for a dead letter."""
+        """The payload of rows that a chained bolt has received, for a dead letter."""
         return encode_tuples(self._codec, rows)
 
 

@@ -45,7 +45,7 @@ class RotatingMap(Generic[K, V]):
         return True
 
     def add_all(self, entries: dict[K, V]) -> bool:
-        """Puts keys into the nursery; False, and nothing changes, if one of them is in the map."""
+        """Puts entries into the nursery; returns False and changes nothing if one of the keys is in the map."""
         if any(not entries.keys().isdisjoint(bucket) for bucket in self._buckets):
             return False
         self._buckets[0].update(entries)
@@ -53,7 +53,7 @@ class RotatingMap(Generic[K, V]):
         return True
 
     def remove_all(self, keys: Iterable[K]) -> list[V]:
-        """Removes keys, and returns the values of those that were in the map, in order."""
+        """Removes keys; returns the values of the keys that were in the map, in order."""
         removed: list[V] = []
         nursery = self._buckets[0]
         for key in keys:

@@ -131,7 +131,7 @@ class ValueCodec:
 
     @cached_property
     def columns(self) -> "PackCodec":
-        """The fields as columns: a record batch of values has them."""
+        """The codec of record batches of values, with a column for each field."""
         # Arrow takes 35 MB of memory, which most states do not need.
         from tuple_tree.arrow_packs import PackCodec
 

@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 COUNTRIES: Final = {user: f"country-{user % 40}" for user in range(1_000)}
-"""Of the users of the pipeline's clicks."""
+"""User → country, for the clicks of the pipeline."""
 
 
 def given() -> argparse.Namespace:

@@ -1,7 +1,7 @@
 """Faust: the JSON pipeline only, `--clicks DIRECTORY`. Tuned: records are not awaited one by one, which is much faster.
 
-An agent acks what it has taken, and commits it; what is not delivered by then is lost. That is what its documentation
-shows for throughput.
+The agent acks an event after it has buffered the result, and the worker commits it: a result that is not delivered by
+then may be lost. Faust's documentation describes this for throughput.
 """
 
 import sys
