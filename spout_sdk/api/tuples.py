@@ -19,7 +19,7 @@ DONE: Final = 1
 ACKED: Final = 2
 FAILED: Final = 3
 NO_TREES: Final = InputBatch(is_tracked=False)
-"""That of tuples that belong to no tree and no trace."""
+"""The batch of tuples that belong to no tree and no trace."""
 
 
 class InputStream:
@@ -38,8 +38,8 @@ class InputPack:
     """A record, as its `size` tuples share it.
 
     Attributes:
-        settled: for each of its tuples 0 while it is open, and `DONE` at last. In a task with chained bolts it is
-            `ACKED` or `FAILED` before, until no chained input that goes back to it is open.
+        settled: for each of its tuples 0 while it is open, then `DONE`. In a task with chained bolts a tuple is first
+            `ACKED` or `FAILED`, and becomes `DONE` when none of its chained inputs is open.
         left: tuples that are neither acked nor failed, or whose dead letters are not delivered.
         batch: has the anchors of its tuples; those of untracked ones are not in it.
         first: place of the first anchor in the batch.

@@ -1,8 +1,8 @@
 """The bolt side, and bolts that users derive or declare.
 
-- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the bolt, by
-  its adapter; `adapters`: one for each kind of bolt; `batch_size`: how many tuples a call gets; `running_call`: the
-  call that has not returned.
+- `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the bolt
+  through its adapter; `adapters`: one for each kind of bolt; `batch_size`: how many tuples a call receives;
+  `running_call`: the call that has not returned.
 - `execute_failures`: what follows when a call raises; `retries`: tuples that are executed again; `pause`: of a task
   whose calls all raise.
 - `outcomes`: acks, fails and dead letters of inputs.
@@ -10,7 +10,7 @@
   with what calls it.
 - `pending_writes`: what is to be delivered for a tuple before its ack.
 - `async_bolt`: `AsyncBolt`; `async_settings`: its settings, checked; `async_adapter`: its event loop, registered here.
-- `kafka_bolt`: `KafkaBolt`; `kafka_adapter`: writes its records, registered here.
+- `kafka_bolt`: `KafkaBolt`; `kafka_adapter`: writes its records; registered here.
 """
 
 import spout_sdk.bolts.async_adapter

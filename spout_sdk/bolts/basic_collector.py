@@ -31,7 +31,7 @@ class BasicCollector(Emitter):
         # The place in a batch that the next tuples are anchored to.
         self._batch: InputBatch | Joined = NO_TREES
         self._place = 0
-        # Of the default stream, if one task receives all of it.
+        # The plan of the default stream, if one task receives all of its tuples.
         plan = self._plans.get(DEFAULT_STREAM)
         self._only = plan if plan is not None and plan.only is not None and not self._is_numbered else None
 
@@ -50,7 +50,7 @@ class BasicCollector(Emitter):
         """
         plan = self._only
         if plan is not None and stream is DEFAULT_STREAM and values.__class__ is tuple and not self._hooks:
-            # The common case, spelled out.
+            # The most frequent case, without further calls.
             (pack,), is_row = plan.only, plan.is_row  # type: ignore[misc]
             if pack.batch is self._batch and is_row(values) and len(rows := pack.rows) < pack.limit:
                 rows.append(values)

@@ -1,31 +1,32 @@
-"""How many tuples one call of a `BatchBolt` or an `ArrowBolt` is given."""
+"""How many tuples one call of a `BatchBolt` or an `ArrowBolt` receives."""
 
 from typing import Final
 
-LARGEST_BATCH: Final = 500  # tuples that a `BatchBolt` is given at once, at most
+LARGEST_BATCH: Final = 500  # tuples of a call, at most
 
-_SLOW_SECONDS: Final = 1.0  # a batch that takes longer is made smaller, unless a tuple takes much longer then
+_SLOW_SECONDS: Final = 1.0  # a slower batch is made smaller, unless each tuple then takes much longer
 _FAST_SECONDS: Final = _SLOW_SECONDS / 4
-_MOST_SECONDS: Final = 10.0  # a batch that takes longer is not made larger in any case
-_GAIN: Final = 0.75  # a batch of twice the size is worth its time if a tuple takes less than this part of it
-_MEMORY: Final = 16  # batches of one size, after which the others are measured again
+_MOST_SECONDS: Final = 10.0  # a slower batch is never made larger
+_GAIN: Final = 0.75  # a doubled batch is worth its time if a tuple takes less than this share of the time before
+_MEMORY: Final = 16  # after this number of batches of one size, the other sizes are measured again
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 125, 250, LARGEST_BATCH)
 
 
 class BatchSize:
-    """Grows from one tuple on: the first batch of a slow bolt must not exceed `max.poll.interval.ms`.
+    """Starts with one tuple and grows: the first batch of a slow bolt must not exceed `max.poll.interval.ms`.
 
-    A batch that is fast is doubled. One that is not may take as long whatever its size is, as a bulk insert does: it is
-    doubled as long as a tuple then takes much less. Only full batches are compared.
+    The size is doubled after a fast batch. The time of a slow batch may not depend on its size, as in a bulk insert:
+    the size is doubled as long as the time for each tuple falls considerably. Only full batches are compared.
     """
 
     def __init__(self) -> None:
         self._at = 0
-        self._seconds: dict[int, float] = {}  # for a tuple, by place in _SIZES
+        self._seconds: dict[int, float] = {}  # for each tuple, by place in _SIZES
         self._in_place = 0
 
     @property
     def tuples(self) -> int:
+        """The largest number of tuples for the next call."""
         return _SIZES[self._at]
 
     def executed(self, tuples: int, seconds: float) -> None:
@@ -53,5 +54,5 @@ class BatchSize:
         return self._gains(at) if at - 1 in self._seconds else at == 0 or seconds <= _SLOW_SECONDS
 
     def _gains(self, at: int) -> bool:
-        """Whether a tuple is known to take much less in a batch of this size than in one of half of it."""
+        """Whether measurements show that a tuple takes much less time than in a batch of half the size."""
         return at - 1 in self._seconds and self._seconds[at] < _GAIN * self._seconds[at - 1]

@@ -30,7 +30,7 @@ _MOST_OPEN: Final = 1_000_000  # tuples of open records of a task; they take som
 
 
 class BoltTask(HeadTask):
-    """Executes the records of one partition of a bolt's inbox, and what its chained bolts make of them.
+    """Executes the records of one partition of a bolt's inbox, and the tuples of its chained bolts.
 
     In order: `open_session`, wait until that is delivered, `prepare`, then `read` for each record, `execute` for its
     tuples and `tick` now and then, `flush` when the input is idle, `cleanup` at the end. `committable` may be committed
@@ -57,23 +57,23 @@ class BoltTask(HeadTask):
         self.takes = self.adapter.takes
         self.inputs.folds = self.adapter.folds
         is_head = isinstance(self.outcomes, HeadOutcomes)
-        # What chained bolts make of an input may have an effect before they have acked all of it.
+        # Chained bolts may have sent or written something for an input before they have acked all of its tuples.
         self.inputs.has_no_effects |= self.adapter.folds or (self.adapter.emits_with_ack and not is_head)
         settle = self.outcomes.settle if isinstance(self.outcomes, HeadOutcomes) else None
         self.chain = Chain(self, self.takes, settle)
 
     def prepare(self) -> None:
-        """Prepares the bolt, and those chained to it, which come first; raises `ComponentError` if one raised."""
+        """Prepares the chained bolts, then the bolt; raises `ComponentError` if one raised."""
         self.chain.prepare()
         self._add_hooks()
         self._call("prepare", self.executor.prepare)
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
-        """Executes tuples as `Executor.execute`, and what they become in the chain; returns whether none is left."""
+        """Executes tuples as `Executor.execute` does, then the chained bolts; returns whether no tuple is left."""
         return self.chain.run(until) and self.executor.execute(tuples, until) and self.chain.run(until)
 
     def execute_batch(self, batch: Sequence[Tuple] | ArrowInput) -> None:
-        """Executes tuples as `Executor.execute_batch`."""
+        """Executes tuples as `Executor.execute_batch` does."""
         self.executor.execute_batch(batch)
 
     def tick(self, now: float) -> None:
@@ -96,7 +96,7 @@ class BoltTask(HeadTask):
         self.executor.tick(now)
 
     def execute_retries(self, now: float, until: float, *, others_wait: bool) -> int:
-        """Executes what is due of the bolt and its chain, as `Executor.execute_retries`."""
+        """Executes due retries of the bolt and its chain, as `Executor.execute_retries` does."""
         return self.executor.execute_retries(now, until, others_wait=others_wait) + self.chain.execute_retries(
             now, until
         )
@@ -112,7 +112,7 @@ class BoltTask(HeadTask):
         super().flush()
 
     def cleanup(self) -> None:
-        """Cleans the bolt up, which may still ack, and then its chain."""
+        """Cleans up the bolt, which may still ack, and then its chain."""
         try:
             self._end("cleanup", self.adapter.cleanup)
         finally:
@@ -159,28 +159,28 @@ class BoltTask(HeadTask):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it can take no more inputs now."""
+        """Whether the bolt or its chain can take no more inputs now."""
         return self.adapter.is_busy or self.chain.is_busy
 
     @property
     def is_expected(self) -> bool:
-        """Whether it takes no inputs because running ones take long, within a limit that allows it."""
+        """Whether it takes no inputs because running inputs take long, but within their limit."""
         return self.adapter.is_expected or any(task.adapter.is_expected for task in self.chain)
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is executed now, because calls raise."""
+        """Whether the task executes nothing now, because calls raise."""
         return self.adapter.failures.is_paused or self.chain.is_paused
 
     @property
     def busy_since(self) -> float | None:
-        """Since when a running input takes long, and there is no room for others; None if that is not so."""
+        """Since when a long-running input leaves no room for other inputs; None if there is room."""
         times = (self.adapter.busy_since, *(task.adapter.busy_since for task in self.chain))
         return min((each for each in times if each is not None), default=None)
 
     @property
     def stop_timeout(self) -> float:
-        """For how many seconds a stop waits for what the bolts have begun."""
+        """How many seconds a stop waits for inputs that the bolts have begun."""
         return max(self.adapter.stop_timeout, *(task.adapter.stop_timeout for task in self.chain), 0.0)
 
     @property
@@ -189,11 +189,11 @@ class BoltTask(HeadTask):
         return self.adapter.running_inputs + self.chain.running_inputs
 
     def wait(self, seconds: float) -> None:
-        """Waits until a running input ends, `seconds` at most."""
+        """Waits until a running input ends, at most `seconds`."""
         (self.adapter if self.adapter.is_busy or not self.chain.is_busy else self.chain).wait(seconds)
 
     def forget_waiting(self) -> None:
-        """Begins nothing that waits: it stays open, and is read again."""
+        """Begins no waiting inputs: they stay open, and are read again."""
         self.adapter.forget_waiting()
         self.chain.forget_waiting()
 
@@ -218,12 +218,12 @@ class BoltTask(HeadTask):
 
     @property
     def pause(self) -> Pause | None:
-        """The pause of the task, if its calls raise, or those of its chain; for another thread, too."""
+        """The pause of the bolt or of a chained bolt whose calls raise; None without one. Any thread may read it."""
         return self.adapter.failures.pause or self.chain.pause
 
     @property
     def running(self) -> RunningCall | None:
-        """The call of `execute` that runs now, for another thread."""
+        """The call of `execute` that runs now; any thread may read it."""
         return self.chain.running or self.executor.running
 
     def _unanchored(self) -> int:

@@ -1,4 +1,4 @@
-"""Calls the bolt of a task with tuples, retries and ticks; how long that takes, and what runs now."""
+"""Calls the bolt of a task with tuples, retries and ticks; measures the calls, and knows the running one."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,22 @@ from spout_sdk.statistics.stats import SAMPLE
 
 _MOST_RETRIES: Final = 100  # that are executed before other tuples have a turn
 _MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
-_FAST_SECONDS: Final = 0.0001  # of a tuple; below, the clock is read once for several tuples
-_FASTEST_SECONDS: Final = 0.00001  # below, for many
+_FAST_SECONDS: Final = 0.0001  # for each tuple; if they are faster, the clock is read once for several tuples
+_FASTEST_SECONDS: Final = 0.00001  # if they are faster, once for many tuples
 _MANY: Final = 5 * SAMPLE
 
 
 class Executor:
-    """Has the bolt of a task executed, and measures latencies.
+    """Calls the bolt of a task, and measures latencies.
 
     Args:
-        bolt: as the user's factory made it.
-        task: of the bolt.
-        outcomes: of its inputs.
+        bolt: the instance that the user's factory has made.
+        task: the task of the bolt.
+        outcomes: the outcomes of its inputs.
 
     Attributes:
         adapter: calls the bolt.
-        input_age: seconds after which an input that is open has expired: its trees have failed by then.
+        input_age: seconds after which an open input expires: its trees have failed by then.
     """
 
     def __init__(self, bolt: AnyBolt, task: Task, outcomes: Outcomes) -> None:
@@ -64,7 +64,7 @@ class Executor:
         self._tick_at = math.inf
 
     def prepare(self) -> None:
-        """Prepares the bolt; what that raises is raised."""
+        """Prepares the bolt; raises the exceptions of the bolt."""
         self.adapter.prepare()
         self._tick_interval = self._options.tick_interval
         if self._tick_interval is None:
@@ -127,9 +127,9 @@ class Executor:
 
         Args:
             now: by the clock of the task.
-            until: when other tuples have a turn, about.
-            others_wait: whether tuples wait that were not executed. After a pause one of these is tried first: what has
-                failed before it may be what made the task pause.
+            until: the approximate time, by that clock, at which other tuples have a turn.
+            others_wait: whether tuples wait that were not executed. After a pause one of these is tried first: the
+                failed tuples may have caused the pause.
 
         Raises:
             ComponentError: as `execute`.
@@ -177,7 +177,7 @@ class Executor:
         return calls
 
     def _tick(self) -> None:
-        """Executes a tick tuple, which counts for nothing; counts as busy what runs between calls."""
+        """Executes a tick tuple, which statistics do not count; counts inputs that run between calls as busy time."""
         now, before = self._clock(), self._ticked_at
         self._ticked_at = now
         self._load.busy_seconds += (now - before) * self.adapter.running_part

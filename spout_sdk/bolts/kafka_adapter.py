@@ -1,4 +1,4 @@
-"""Calls a `KafkaBolt`: makes a record of each tuple, and writes those of a call together."""
+"""The adapters of `KafkaBolt`: make a record of each tuple, and write the records of a call together."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ from tuple_tree.streams import Stream, declare
 
 
 class KafkaAdapter(BoltAdapter):
-    """Writes a record for each tuple, which is acked when that is delivered."""
+    """Writes a record for each tuple; the tuples of a call are acked when all of their records are delivered."""
 
     def prepare(self) -> None:
         """Checks that the streams have the fields of the records."""
@@ -38,7 +38,7 @@ class KafkaAdapter(BoltAdapter):
                 self._codecs[subscription.source, stream.name] = made, places
 
     def execute(self, tuples: Sequence[Tuple]) -> None:
-        """Writes the records of tuples of one record, and handles what functions of the user raise."""
+        """Writes records for tuples of one pack, and handles exceptions of the user's functions."""
         if tuples[0].is_tick:
             return
         stream = tuples[0].pack.stream
@@ -101,20 +101,20 @@ class KafkaAdapter(BoltAdapter):
 
 
 class KafkaColumnsAdapter(KafkaAdapter):
-    """The same for rows, of a bolt whose records are made of fields."""
+    """Writes records for the rows of a record batch, if the records are made of fields only."""
 
     takes = "columns"
     times_acks = False
     head = staticmethod(ArrowAdapter.head)
 
     def execute(self, tuples: Any) -> None:
-        """Writes the records of rows; if one cannot be made, those of each tuple."""
+        """Writes records for rows; if one record cannot be made, continues tuple by tuple."""
         rows: ArrowInput = tuples
         bolt, stream = self._bolt, rows.pack.stream
         try:
             keys = None if bolt.key is None else self._bytes(rows, stream.fields[bolt.key])
             values = self._values(rows, stream)
-        except Exception:  # noqa: BLE001 - of a codec, for a value that it does not take
+        except Exception:  # noqa: BLE001 - any exception of a codec, for a value that it does not take
             super().execute(list(rows))
             return
         self._outcomes.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
@@ -130,7 +130,7 @@ class KafkaColumnsAdapter(KafkaAdapter):
 
     @staticmethod
     def _bytes(rows: ArrowInput, place: int) -> list[bytes | None]:
-        import pyarrow as pa  # loaded already, where a batch is
+        import pyarrow as pa  # loaded already, as there is a record batch
 
         column = rows.batch.column(place)
         found: list[bytes | None] = column.cast(pa.binary()).to_pylist()
@@ -142,7 +142,7 @@ _TEXTS: Final[tuple[Any, ...]] = ("string", "bytes")
 
 @adapter_of.register(KafkaBolt)
 def adapter(bolt: KafkaBolt, task: Task, *rest: Any) -> BoltAdapter:
-    """The adapter of a bolt: on columns, where it gets them and its records are made of fields."""
+    """The adapter of a bolt: with columns, if it receives columns and its records are made of fields only."""
     manifest = task.topology.manifest
     subscriptions = getattr(manifest.component(task.context.component), "subscriptions", ())
     streams = [manifest.stream(each.source, each.stream) for each in subscriptions]
@@ -157,7 +157,7 @@ def adapter(bolt: KafkaBolt, task: Task, *rest: Any) -> BoltAdapter:
 
 
 class _Records:
-    """Records of tuples of one record for one topic."""
+    """Records for one topic, of the tuples of one pack."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -193,7 +193,7 @@ def _position(stream: Stream, field: str, where: str) -> int:
 
 
 def _getter(part: Part, stream: InputStream) -> Getter:
-    """A function that makes a part of a record of a tuple of the stream."""
+    """A function that makes a key, value or header from a tuple of the stream."""
     if part is None:
         return lambda tuple_: None  # noqa: ARG005 - as the others
     if callable(part):

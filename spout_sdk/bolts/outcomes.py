@@ -29,7 +29,7 @@ class Outcomes:
 
     Args:
         task: the bolt's.
-        inputs: its open records, an `InputOffsets`, or what `is_open`, `open_roots` and `has_no_effects` of one has.
+        inputs: its open records: an `InputOffsets`, or an object with its `is_open`, `open_roots`, `has_no_effects`.
 
     Attributes:
         retries: inputs that wait to be executed again.
@@ -56,7 +56,7 @@ class Outcomes:
 
     @property
     def unanchored(self) -> int:
-        """How many effects it had that may be those of any open input."""
+        """How many tuples and records may be effects of any open input."""
         return self.written + self.untraced
 
     def ack(self, tuple_: Tuple) -> None:
@@ -80,7 +80,7 @@ class Outcomes:
             self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
 
     def _acked_one(self, tuple_: Tuple) -> None:
-        """Settles a tuple whose ack waits for nothing."""
+        """Settles an acked tuple that waits for no delivery."""
         pack, place, acked = tuple_.pack, tuple_.place, self._acked
         batch = pack.batch
         if batch.is_tracked:
@@ -119,7 +119,7 @@ class Outcomes:
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
     def ack_rows(self, input_: "ArrowInput", rows: Rows) -> None:
-        """Acks rows of a record that are not settled."""
+        """Acks rows that are not settled."""
         input_.settle(rows)
         self._acked.add_all(input_.pack.batch, input_.places(rows)[0])
         self._counters.acked += len(rows)
@@ -236,29 +236,36 @@ class Outcomes:
         *,
         tuples: Iterable[Tuple] = (),
     ) -> None:
-        """Writes one record each for tuples of a record, by their indices; they are acked when all are delivered.
+        """Writes one record for each of some tuples of a pack, which are acked when all records are delivered.
 
-        `tuples` are those of the record, for hooks.
+        Args:
+            pack: the pack of the tuples.
+            indices: the index of each tuple in the pack.
+            topic: the topic of the records.
+            keys: the key of each record; None if no record has a key.
+            values: the value of each record.
+            headers: the headers of each record; None if no record has headers.
+            tuples: the tuples of the pack, for hooks.
         """
         wanted = set(indices) if self._hooks else ()
         group = WriteGroup(pack, indices, topic, [each for each in tuples if each.index in wanted] if wanted else [])
         self.written += len(indices)
         self._wrote(pack, indices)
         if not self._is_tracked:
-            # The inputs were committed before: what is not delivered is lost, and must not be sent twice.
+            # The inputs were committed before: a record that is not delivered is lost, and must not be sent twice.
             self._sink.send_records(topic, keys, values, headers, partial(self._lost, group))
             self._ack_group(group)
             return
         self._sink.send_records(topic, keys, values, headers, self._writes.reporter(group))
 
     def _lost(self, group: WriteGroup, error: Any, _message: Any) -> None:
-        """A record was not delivered for one of some tuples, which are acked whether it was or not."""
+        """Handles the delivery report of an untracked record; the tuples are acked in any case."""
         if error is not None:
             (tuple_, *_) = group.open_tuples() or [group.pack.tuple_at(group.indices[0], ())]
             self._not_written((tuple_, group.topic, error, None), is_pending=False)
 
     def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
-        """Records were written for tuples."""
+        """Called when records were written for tuples."""
 
     def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
         """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` has a place by root.
@@ -350,7 +357,7 @@ class Outcomes:
             self.ack(tuple_)
 
     def _ack_group(self, group: WriteGroup) -> None:
-        """Acks tuples for which records were written, unless their record has expired."""
+        """Acks tuples whose records are delivered, unless their pack has expired."""
         if self._inputs.is_open(group.pack.offset):
             self.ack_together(group.open_tuples())
 

@@ -1,4 +1,4 @@
-"""Deliveries that acks of tuples wait for: records that bolts write for them, and their dead letters."""
+"""Deliveries that acks of tuples wait for: records that a bolt writes for tuples, and dead letters."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ class PendingWrites:
     Args:
         ack: acks a tuple, all of whose records are delivered.
         fail: called with each report of a record that was not delivered, and whether its tuple is to be failed.
-        ack_group: acks the tuples of a group, all of whose records are delivered.
+        ack_group: acks the tuples of a group when all of its records are delivered.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class PendingWrites:
         self.undelivered: dict[Tuple, int] = {}  # records of each tuple, also those whose report is queued
         self.acked: set[Tuple] = set()  # which the bolt has acked itself meanwhile
         self._reports: deque[Report] = deque()
-        self._groups: deque[WriteGroup] = deque()  # of which all records are reported
+        self._groups: deque[WriteGroup] = deque()  # groups whose records are all reported
 
     def expect(self, tuple_: Tuple) -> None:
         """Counts a record, before it is sent."""
@@ -55,10 +55,10 @@ class PendingWrites:
         self.acked.discard(tuple_)
 
     def reporter(self, group: "WriteGroup") -> Callable[[Any, Any], None]:
-        """What is called with the delivery report of each record of a group.
+        """Returns the callback for the delivery report of each record of a group.
 
-        All have one callback, because one for each would cost as much as the record. A report does not say which tuple
-        it is of, so all fail if one is not delivered.
+        The records share one callback, because a callback for each would cost as much as the record itself. A report
+        does not identify its tuple, so all tuples of the group fail if one record is not delivered.
         """
         missing, ended = len(group.indices), self._groups
 
@@ -99,15 +99,15 @@ class PendingWrites:
 
 
 class WriteGroup:
-    """Tuples of one record for which one record each is written, to one topic.
+    """Tuples of one pack, with one record each that is written to one topic.
 
-    Only their indices are kept, but for hooks.
+    It has the indices of the tuples, and the tuples themselves only for hooks.
 
     Attributes:
-        pack: of the tuples.
-        indices: of the tuples.
-        topic: of the records.
-        errors: of those that were not delivered: the error, and the message or None.
+        pack: the pack of the tuples.
+        indices: the index of each tuple in the pack.
+        topic: the topic of the records.
+        errors: the error, and the message or None, of each record that was not delivered.
     """
 
     __slots__ = ("_tuples", "errors", "indices", "pack", "topic")
@@ -118,12 +118,12 @@ class WriteGroup:
         self.errors: list[tuple[Any, Any]] = []
 
     def open_indices(self) -> list[int]:
-        """Those of tuples that are not settled."""
+        """The indices of the tuples that are not settled."""
         settled = self.pack.settled
         return [index for index in self.indices if not settled[index]]
 
     def open_tuples(self) -> list[Tuple]:
-        """The tuples that are not settled; without their values, unless they were given."""
+        """The tuples that are not settled; without values, unless there are hooks."""
         if self._tuples:
             return [each for each in self._tuples if not each.settled]
         return [self.pack.tuple_at(index, ()) for index in self.open_indices()]

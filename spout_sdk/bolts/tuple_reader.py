@@ -161,7 +161,7 @@ class TupleReader:
 
 
 def tuples_of(rows: list[Values], pack: InputPack) -> list[Tuple]:
-    """The tuples of a record."""
+    """Makes the tuples of a pack from its rows."""
     if not pack.batch.is_tracked:
         return list(map(Tuple, rows, repeat(pack), count(), repeat(0)))
     if pack.starts is None:
