@@ -1,4 +1,4 @@
-"""The chain of a task: the bolts that run in it, each after the one whose tuples it receives."""
+"""The chain of a task: the bolts that run in it, each after its source."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -13,19 +13,19 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError
 from tuple_tree.payloads import MAX_ROWS
 
-_MOST_WAITING: Final = 10_000  # tuples of one call of a bolt that wait for the next bolts; more are executed meanwhile
+_MOST_WAITING: Final = 10_000  # tuples that wait for one bolt; if a call emits more, they are executed during the call
 
 
 class Chain:
-    """The chained bolts of a task; it has none if no bolt is chained to the component.
+    """The chained bolts of a task; it is empty if no bolt is chained to the component.
 
-    What a bolt emits for the next one is collected, and executed when it has been called for a while: `run`. What is
-    settled of it is noted when the task flushes: `settle`.
+    Tuples that a bolt emits to the next bolt wait until `run` executes them. A flush of the task calls `settle`, which
+    settles the inputs that were acked or failed.
 
     Args:
-        head: the task, which has its outbox.
-        head_takes: what the adapter of the head takes, if that is a bolt.
-        settle_head: settles the inputs of the task, after those of the chained bolts; None for a spout.
+        head: the task, whose outbox the chained bolts use.
+        head_takes: what the adapter of the head takes, if the head is a bolt.
+        settle_head: settles the inputs of the head after the inputs of the chained bolts; None for a spout.
     """
 
     def __init__(self, head: Task, head_takes: str = "", settle_head: Callable[[], None] | None = None) -> None:
@@ -56,16 +56,16 @@ class Chain:
 
     @property
     def plans(self) -> list[EmitPlan]:
-        """How the bolts emit."""
+        """The emit plans of the bolts."""
         return [plan for task in self._tasks for plan in task.plans.values()]
 
     def prepare(self) -> None:
-        """Prepares the bolts, the last first: one may emit as it is prepared."""
+        """Prepares the bolts, the last one first, because a bolt may emit in `prepare`."""
         for task in reversed(self._tasks):
             task.prepare()
 
     def run(self, until: float) -> bool:
-        """Executes what waits, until about a time of the clock; returns whether nothing is left but for busy bolts.
+        """Executes waiting tuples until about `until`; returns False if a bolt that is not busy has tuples left.
 
         Raises:
             ComponentError: if a bolt raised, and its options or the number of failures end the task.
@@ -82,24 +82,24 @@ class Chain:
         return True
 
     def settle(self) -> None:
-        """Hands over what was emitted, and settles what is done of the inputs; executes nothing."""
+        """Passes emitted tuples to the bolts without executing them, and settles the inputs that are done."""
         self._outbox.hand_over()
         for task in self._tasks:
             task.outcomes.settle()
         self._settle_head()
 
     def settle_written(self) -> None:
-        """Settles tuples by the delivery reports of what was written for them."""
+        """Settles tuples by the delivery reports of the records that were written for them."""
         for task in self._tasks:
             task.outcomes.settle_written()
 
     def tick(self, now: float) -> None:
-        """Does what is due of each bolt, and executes what follows."""
+        """Handles delivery reports, expires inputs and executes due ticks of each bolt."""
         for task in self._tasks:
             task.tick(now)
 
     def execute_retries(self, now: float, until: float) -> int:
-        """As `Executor.execute_retries`; then executes what waits. Returns how many calls of retries it made."""
+        """Executes due retries of each bolt, then waiting tuples; returns how many calls of retries it made."""
         if not self._tasks:
             return 0
         calls = sum(task.execute_retries(now, until) for task in self._tasks)
@@ -107,24 +107,24 @@ class Chain:
         return calls
 
     def finish(self, until: float) -> None:
-        """Executes all that waits, until a time, as the task ends and its inputs are committed."""
+        """Executes retries and waiting tuples until a time, as the task ends and its inputs are committed."""
         for task in self._tasks:
             task.executor.finish(until)
             self.run(until)
 
     def forget_waiting(self) -> None:
-        """Begins none of the inputs that wait for others in a bolt: they stay open, and are read again."""
+        """Begins no inputs that wait inside a bolt: they stay open, and are read again."""
         for task in self._tasks:
             task.adapter.forget_waiting()
 
     def cleanup(self) -> None:
-        """Cleans the bolts up, in order; what one still emits is executed by the next."""
+        """Cleans up the bolts in order; the next bolt executes tuples that a `cleanup` emits."""
         for task in self._tasks:
             self.run(self._clock())
             task.cleanup()
 
     def wait(self, seconds: float) -> None:
-        """Waits until a running input ends, `seconds` at most; not while others can be executed."""
+        """Waits until a running input ends, at most `seconds`; does not wait if other inputs can be executed."""
         if all(task.adapter.is_busy for task in self._tasks if task.has_waiting):
             running = next((task for task in self._tasks if task.adapter.running_inputs), None)
             if running is not None:
@@ -132,12 +132,12 @@ class Chain:
 
     @property
     def is_busy(self) -> bool:
-        """Whether tuples wait for a bolt that can take no more now."""
+        """Whether tuples wait for a bolt that can take no more tuples now."""
         return any(task.has_waiting and task.adapter.is_busy for task in self._tasks)
 
     @property
     def holds_inputs(self) -> bool:
-        """Whether bolts hold inputs on purpose: they pause, retry, or wait for something."""
+        """Whether bolts keep inputs open: they pause, retry, or have running inputs."""
         return any(
             task.adapter.failures.pause is not None or task.outcomes.retries.waiting or task.adapter.running_inputs
             for task in self._tasks
@@ -167,17 +167,17 @@ class Chain:
 
     @property
     def unanchored(self) -> int:
-        """How many effects the bolts had that may be those of any open input."""
+        """How many tuples and records of the bolts may be effects of any open input."""
         return sum(task.outcomes.unanchored for task in self._tasks)
 
     @property
     def pause(self) -> Pause | None:
-        """The pause of one of the bolts, if its calls raise; for another thread, too."""
+        """The pause of a bolt whose calls raise; None without one. Any thread may read it."""
         return next((pause for task in self._tasks if (pause := task.adapter.failures.pause) is not None), None)
 
     @property
     def running(self) -> RunningCall | None:
-        """The call of `execute` that runs now, the last one that began; for another thread."""
+        """The call of `execute` that began last of the running ones; any thread may read it."""
         calls = (task.executor.running for task in reversed(self._tasks))
         return next((call for call in calls if call is not None), None)
 
@@ -190,9 +190,9 @@ class Chain:
         return take
 
     def _run_meanwhile(self, task: ChainedTask) -> None:
-        """Executes what waits for a bolt while the one before it emits: one call may emit any number of tuples."""
+        """Executes the tuples that wait for a bolt during a call of its source, which may emit any number of tuples."""
         try:
             task.run(math.inf)
         except ComponentError as error:
-            # Not raised in the code of the one before, which may catch it.
+            # Raised later by `run`: the code of the source may catch exceptions of `emit`.
             self._failure = self._failure or error

@@ -1,4 +1,4 @@
-"""The open inputs of a chained bolt: what was handed over, and is not settled."""
+"""The open inputs of a chained bolt: packs that it has received, and that are not settled."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -12,41 +12,41 @@ _MARK_SECONDS = 1.0
 
 
 class ChainedInputs:
-    """Open inputs by number; nothing is committed of them.
+    """Open packs by number; no offsets of them are committed.
 
-    `bolts.outcomes` describes what it has of an `InputOffsets`.
+    `bolts.outcomes` describes the methods of `InputOffsets` that it has.
 
     Attributes:
         has_no_effects: whether an open input cannot have had an effect.
-        open_tuples: how many tuples are open, or are of records that are.
+        open_tuples: how many tuples the open packs have.
     """
 
     def __init__(self, *, has_no_effects: bool) -> None:
         self.has_no_effects = has_no_effects
         self.open_tuples = 0
         self._packs: dict[int, InputPack] = {}
-        self._marks: deque[tuple[float, int]] = deque()  # once a second, the last number so far
+        self._marks: deque[tuple[float, int]] = deque()  # once a second: the time, and the number of the newest pack
         self._mark_at = 0.0
         self._last = -1
 
     def open(self, pack: InputPack) -> None:
-        """Opens a record."""
+        """Adds a pack."""
         self._packs[pack.offset] = pack
         self._last = pack.offset
         self.open_tuples += pack.size
 
     def settle(self, packs: Sequence[InputPack]) -> None:
-        """Closes records that are done; those that are closed already are left out."""
+        """Removes packs that are done; packs that were removed before are ignored."""
         for pack in packs:
             if self._packs.pop(pack.offset, None) is not None:
                 self.open_tuples -= pack.size
 
     def is_open(self, number: int) -> bool:
-        """Whether a record is open."""
+        """Whether the pack of this number is open."""
         return number in self._packs
 
     def expire(self, now: float, max_age: float) -> list[InputPack]:
-        """Closes records that are open for longer than `max_age` seconds, and returns them."""
+        """Removes and returns the packs that are open for longer than `max_age` seconds."""
         if now < self._mark_at:
             return []
         self._mark_at = now + _MARK_SECONDS
@@ -62,7 +62,7 @@ class ChainedInputs:
         return stale
 
     def open_roots(self) -> Iterator[IdColumn]:
-        """The trees of the open tuples of each record."""
+        """The roots of the open tuples of each pack."""
         for pack in self._packs.values():
             if pack.left and pack.batch.is_tracked:
                 is_open = np.frombuffer(pack.settled, np.uint8) == 0

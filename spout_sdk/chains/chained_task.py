@@ -1,4 +1,4 @@
-"""A chained bolt at work: tuples of the component before it in, tuples of its own out."""
+"""A chained bolt in a task: it receives tuples of its source, and emits tuples."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ EXPIRED_INPUTS: Final = "expired inputs"
 
 
 class ChainedTask(Task):
-    """A bolt that runs in the task of another component, the head, whose outbox it has.
+    """A bolt that runs in the task of another component, the head, and uses its outbox.
 
-    Its inputs have no offsets in a topic: they are numbered. `receives_columns` says whether its source emits columns.
+    Its inputs have no offsets in a topic: they are numbered. `receives_columns`: whether its source emits columns.
 
     Attributes:
-        waiting: tuples that were handed over, and are not executed.
+        waiting: how many received tuples are not executed.
     """
 
     _logger = get_logger("spout_sdk.bolt")
@@ -68,8 +68,8 @@ class ChainedTask(Task):
         self._is_identified = manifest.is_identified(bolt.name)
         self._batch_size = BatchSize()
         self._numbers = count()
-        self._waiting: deque[tuple[InputPack, Any]] = deque()  # with rows, or a record batch
-        self._begun: Any = None  # the rest of what was begun
+        self._waiting: deque[tuple[InputPack, Any]] = deque()  # each with its rows or its record batch
+        self._begun: Any = None  # the rest of the begun pack
         self.waiting = 0
 
     def prepare(self) -> None:
@@ -78,11 +78,11 @@ class ChainedTask(Task):
         self._call("prepare", self.executor.prepare)
 
     def take(self, pack: OpenPack) -> None:
-        """Takes the tuples of a pack over; they wait until `run`."""
+        """Receives the tuples of a pack; they wait until `run`."""
         placed = pack.take_rows()
         rows = placed.rows
         if not isinstance(pack.codec, LocalCodec) and isinstance(rows, list):
-            # Others receive them through Kafka, so they are encoded.
+            # Other bolts receive them through Kafka, so the rows are encoded, and are decoded here.
             is_packed = pack.codec.max_rows > 1
             rows = self._codec.decode_batch(self._codec.encode(rows)) if is_packed else self._decoded(rows)
         size = len(rows)
@@ -107,7 +107,7 @@ class ChainedTask(Task):
         self.waiting += size
 
     def run(self, until: float) -> bool:
-        """Executes what waits, until about a time of the clock; returns whether nothing is left that it takes now."""
+        """Executes waiting tuples until about `until`; returns False if the bolt is not busy and has tuples left."""
         while self._begun is not None or self._waiting:
             if self.adapter.is_busy:
                 return True
@@ -139,15 +139,15 @@ class ChainedTask(Task):
         self.executor.tick(now)
 
     def execute_retries(self, now: float, until: float) -> int:
-        """As `Executor.execute_retries`."""
+        """Executes due retries, as `Executor.execute_retries` does; returns how many calls it made."""
         return self.executor.execute_retries(now, until, others_wait=self.has_waiting)
 
     def cleanup(self) -> None:
-        """Cleans the bolt up, which may still ack."""
+        """Cleans up the bolt, which may still ack."""
         self._end("cleanup", self.adapter.cleanup)
 
     def _begin(self, pack: InputPack, rows: Any) -> Any:
-        """The tuples or rows of a record, as the bolt takes them."""
+        """The tuples, the batch or the rows of a pack, as the bolt takes them."""
         if self.adapter.takes == "columns":
             batch = self._codec.columns(rows) if isinstance(rows, list) else rows
             return ArrowInput.of(batch, pack, self._codec)
@@ -162,7 +162,7 @@ class ChainedTask(Task):
         return iter(tuples) if self.adapter.takes == "tuples" else tuples
 
     def _execute(self, until: float) -> bool:
-        """Executes of what was begun, until about a time of the clock; returns whether all of it is executed."""
+        """Executes the begun pack until about a time of the clock; returns whether all of it is executed."""
         if self.adapter.takes == "tuples":
             left = length_hint(self._begun)
             try:

@@ -1,4 +1,4 @@
-"""The base of the tasks of a group: what they and their chained bolts send, and their sessions."""
+"""The base of the tasks of a group: their sessions, and flushes of what they and their chained bolts send."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ OPEN_SECONDS: Final = 15.0
 
 
 class HeadTask(Task):
-    """Base of `BoltTask` and `SpoutTask`: a task of a group, which flushes what it and its chained bolts send.
+    """Base of `BoltTask` and `SpoutTask`: a task of a group, which sends for itself and its chained bolts.
 
     Attributes:
         chain: its chained bolts.
@@ -58,7 +58,7 @@ class HeadTask(Task):
 
     @property
     def all_plans(self) -> list[EmitPlan]:
-        """How it and its chained bolts emit."""
+        """The emit plans of the task and of its chained bolts."""
         return [*self.plans.values(), *self.chain.plans]
 
     @property

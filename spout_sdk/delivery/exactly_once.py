@@ -30,7 +30,7 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def __init__(self, *process: Any, **settings: Any) -> None:
         super().__init__(*process, **settings)
-        self._committed: Any = {}  # what was `_done` at the last commit
+        self._committed: Any = {}  # the value of `_done` at the last commit
         self._since: float | None = None
         self._idle_commit_at = 0.0
 
@@ -103,7 +103,7 @@ class ExactlyOnce(DeliveryGuarantee):
         self._raise_held_back()
 
     def _raise_held_back(self) -> None:
-        """Raises `HeldBackError` if a task has inputs open that hold the transaction back."""
+        """Raises `HeldBackError` if open inputs of a task prevent the commit."""
         for partition, task in self._tasks.items():
             fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
             if not (fits and task.inputs.is_repeatable):
@@ -153,14 +153,14 @@ class ExactlyOnce(DeliveryGuarantee):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether all that is open can be done again without anything happening twice."""
+        """Whether no open input has had an effect: after the commit each can be processed again without duplicates."""
         return all(task.inputs.is_repeatable for task in self._tasks.values())
 
     def _all_commits(self) -> dict[Any, Commit]:
         return self._commits(self._tasks, in_transaction=True)
 
     def _positions(self, commits: Mapping[Any, Commit]) -> list[TopicPartition]:
-        """What is committed with the transaction, at least one offset."""
+        """The positions that are committed with the transaction, at least one."""
         return self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
 
     def _has_committed(self) -> None:

@@ -1,4 +1,4 @@
-"""Exactly once for a spout with chained bolts: what they send, and which messages are done, in one transaction."""
+"""Exactly once for a spout with chained bolts: their records and the offsets of the source in one transaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,15 +12,15 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.commit_metadata import Commit
 
 _REFRESH_SECONDS: Final = 3_600.0
-"""After which the offsets of a quiet source are committed again: a broker forgets those that are not, after days."""
+"""Period of commits for a source without new messages: a broker deletes offsets that are not renewed for days."""
 
 
 class SpoutTransactions(ExactlyOnce):
-    """Commits the transaction of all tasks of a spout's process, with the done sets of their sources.
+    """Commits one transaction for all tasks of a spout's process, with the done sets of their sources.
 
-    A message is open as long as its chain is. It ends when the chain has acked it, or a tuple of it has left the
-    process: then the tree is that of the ackers. So the transaction waits for messages whose chain is open and has
-    written or sent something.
+    A message whose tuples all stay in the chain is done when the chain has acked it; ackers follow the trees of other
+    messages. The transaction waits for messages that are open in the chain, if the chain has already written or sent a
+    record for them.
     """
 
     _tasks: Mapping[int, SpoutTask]  # type: ignore[assignment]
@@ -31,7 +31,7 @@ class SpoutTransactions(ExactlyOnce):
         self._is_refreshed = False
 
     def open(self, tasks: Mapping[int, SpoutTask]) -> None:  # type: ignore[override]
-        """Opens the sessions of assigned tasks. Each transaction has an offset, by which the group fences it."""
+        """Opens the sessions of assigned tasks. Each transaction commits an offset, so the group can fence it."""
         open_sessions(self._sink, list(tasks.values()))
 
     def tick(self, now: float) -> None:
@@ -73,5 +73,5 @@ class SpoutTransactions(ExactlyOnce):
                 raise HeldBackError(self._component, number, None, self._sink.timeout / 2, fits=fits)
 
     def _forget(self, partitions: Sequence[int]) -> None:  # noqa: ARG002 - of others
-        """The next transaction is committed whether anything is new or not."""
+        """Makes the next transaction commit even without changes."""
         self._committed = {}

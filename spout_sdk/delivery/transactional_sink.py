@@ -295,7 +295,7 @@ class TransactionalSink:
         record[-1](self.produce(*record[:-1]), None)
 
     def send_record(self, *record: *Sending) -> None:
-        """Sends a record of a user's, which is reported at once."""
+        """Sends a record that a bolt writes; it is reported at once."""
         record[-1](self.produce(*record[:-1]), None)
 
     def send_records(
@@ -306,7 +306,7 @@ class TransactionalSink:
         headers: Sequence[Headers] | None,
         reported: Delivered,
     ) -> None:
-        """Sends records of a user's, which are reported at once."""
+        """Sends records that a bolt writes; they are reported at once."""
         for at, value in enumerate(values):
             each = [] if headers is None else headers[at]
             reported(self.produce(topic, -1, None if keys is None else keys[at], value, each), None)
@@ -320,7 +320,7 @@ class TransactionalSink:
         return False
 
     def send_lingering(self) -> None:
-        """Does nothing: the commit sends what lingers."""
+        """Does nothing: the commit sends lingering records."""
 
     def in_flight(self) -> int:
         """No flush waits for deliveries: what follows is part of the same transaction."""
