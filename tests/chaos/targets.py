@@ -32,6 +32,7 @@ _STOP_SECONDS: Final = 120
 _END_SECONDS: Final = 30
 """A clean stop waits for coroutines for 5 s, for deliveries for 10, and some more for the commit."""
 _REST_SECONDS: Final = 3.0
+_SOME: Final = 50  # effects of a topology at work
 
 
 class Driver:
@@ -148,6 +149,13 @@ class Target:
         self._processes.check()
         for driver in self._drivers.values():
             driver.check()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether each process has tasks or partitions, and messages have effects: no process fails at its start."""
+        ackers, components = self._processes.ackers, self._processes.components
+        has_owners = components.is_ready and len(ackers.pids(owners=True)) == ackers.count
+        return has_owners and self.arena.effects.sum() > _SOME
 
     def pids(self, component: str) -> list[int]:
         """The processes of a component, or of the acker."""
