@@ -28,9 +28,11 @@ _TYPES: Final = {
 
 
 def _texts(values: Sequence[str]) -> Any:
-    """A column of texts if all are ASCII; otherwise None."""
     joined = "".join(values)
-    return _joined(values, joined.encode(), pa.string()) if joined.isascii() else None
+    if joined.isascii():
+        return _joined(values, joined.encode(), pa.string())
+    encoded = [value.encode() for value in values]
+    return _joined(encoded, b"".join(encoded), pa.string())
 
 
 def _joined(values: Sequence[str] | Sequence[bytes], joined: bytes, type_: Any) -> Any:

@@ -30,7 +30,7 @@ def test_a_process_that_has_no_stream_of_codec_arrow() -> None:
 
 
 def test_packs_are_made_without_pandas() -> None:
-    rows = [("to", b"\x00", 1, 2, 0.5, 0.25)]
+    rows = [("größer", b"\x00", 1, 2, 0.5, 0.25)]
     stream = "declare({'a': 'string', 'b': 'bytes', 'c': 'int', 'd': 'long', 'e': 'float', 'f': 'double'})"
     code = "import pyarrow\nfrom tuple_tree.payloads import payload_codec\nfrom tuple_tree.streams import declare\n"
     code += f"codec = payload_codec({stream})\nassert codec.decode(codec.encode({rows})) == ({rows}, {{}})"
