@@ -89,7 +89,7 @@ class MadeRecord(Record):
 
 
 class HandedOver(MadeRecord):
-    """Stands for the record that tuples of a chained bolt would have come in."""
+    """The record of tuples that a chained bolt has received without Kafka; it was never in a topic."""
 
     __slots__ = ()
 
@@ -104,7 +104,7 @@ class Sink(Protocol):
         """Sends an ack batch or a dead letter; success and failure are reported."""
 
     def send_record(self, *record: *Sending) -> None:
-        """Sends a record of a user's; reported as of `send_reported` where trees are followed, else as of `send`."""
+        """Sends a record that a bolt writes; reports as `send_reported` if trees are tracked, otherwise as `send`."""
 
     def send_records(
         self,
@@ -114,7 +114,7 @@ class Sink(Protocol):
         headers: Sequence[Headers] | None,
         reported: Delivered,
     ) -> None:
-        """Sends records of a user's to any partitions of a topic, or those of their keys, as `send_record` each."""
+        """Sends each record as `send_record` does: to the partition of its key, or to any partition without a key."""
 
     def flush_acks(self, seconds: float) -> int:
         """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
@@ -127,11 +127,11 @@ def wall_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """The environment of a task, given by its process; `counters` are shared by all of them.
+    """The environment of a task, given by its process; all tasks of the process share `counters`.
 
     Attributes:
-        chained: the counters of each bolt that is chained to the component.
-        is_transactional: whether what tasks of a spout have done is committed in the transactions of the process.
+        chained: bolt → its counters, of the bolts that are chained to the component.
+        is_transactional: whether the tasks of a spout commit their messages in the transactions of the process.
     """
 
     sink: Sink

@@ -3,7 +3,7 @@
 - `task`: the base of tasks, and when they flush.
 - `emitter`: the base of the collectors, which add tuples to packs; `emit_plan`: the packs of a stream.
 - `outbox`: what a task sends, and in which order; `open_pack`: tuples that are not sent yet; `ack_log`: ack batches;
-  `chained_trees`: which inits are sent of a spout with chained bolts.
+  `chained_trees`: the inits of a spout with chained bolts.
 - `dead_letters`: records that cannot be used.
 - `input_offsets`: open records of the input, and which offsets may be committed.
 """

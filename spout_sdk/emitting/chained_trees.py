@@ -1,4 +1,4 @@
-"""The trees of a spout with chained bolts: those that never leave their chain need no acker."""
+"""The trees of a spout with chained bolts: a tree needs no acker if all of its tuples stay in the chain."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -11,24 +11,25 @@ from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import InputBatch, PlacedRuns
 
 HELD_SECONDS: Final = 1.0
-"""A tree whose chain has not ended after this time is begun at the acker, whose time-out applies from then on."""
+"""After this time the init of a tree is sent although its chain is open; then the time-out of the acker applies."""
 
 _Placed = tuple[InputBatch, NDArray[np.intp]]
-_Begun = tuple[InputBatch, NDArray[np.intp], NDArray[np.bool_]]  # with whether a tuple had left before
+_Begun = tuple[InputBatch, NDArray[np.intp], NDArray[np.bool_]]  # the last: whether a tuple had left before
 
 
 class ChainedTrees:
-    """Trees whose inits are not sent yet, and those with an edge of the spout's own.
+    """Trees whose inits are not sent yet, and trees whose inits have an edge of the spout's own.
 
-    A tree whose chain has ended, and of which nothing was sent, is acked by the spout's task itself: `take_ended`. Of
-    others the init has the edges of all that was sent. While a chain is open, the init of its tree waits, unless a
-    tuple has left it or a second has passed; then it has an edge of its own, too, which is acked when the chain ends.
-    With transactions a tree of which no tuple has left ends then, so its message is committed with what was written.
+    If no tuple of a tree was sent to another process when its chain ends, the spout's task acks the message itself:
+    `take_ended`. Otherwise the init has the edges of all sent tuples. While a chain is open, its init waits, but not
+    after a tuple has left the chain, and not for longer than a second: then the init also has an edge of the spout's
+    own, which is acked when the chain ends. With transactions, such a tree also ends
+    then if no tuple has left the chain, so that its message is committed with the records that were written for it.
 
     Args:
-        acked: where places are noted whose acks are sent with the same flush.
-        next_id: returns random ids, as edges.
-        clock: that of the task.
+        acked: receives the places whose acks are sent with the same flush.
+        next_id: returns random ids, for edges.
+        clock: the clock of the task.
         is_transactional: whether the task commits its messages in transactions.
     """
 
@@ -40,23 +41,23 @@ class ChainedTrees:
         self._clock = clock
         self._is_transactional = is_transactional
         self._held: list[tuple[float, _Placed]] = []
-        self._open: list[_Begun] = []  # with an edge of their own
+        self._open: list[_Begun] = []  # trees with an edge of the spout's own
         self._ended: list[IdColumn] = []
 
     @property
     def are_due(self) -> bool:
-        """Whether a flush has to look at the trees that wait for their chains, or some have ended."""
+        """Whether trees wait for their chains, or have ended since the last `take_ended`."""
         return bool(self._held or self._open or self._ended)
 
     def open_roots(self) -> list[int]:
-        """The roots of trees that the acker knows, whose chain is open."""
+        """The roots of trees whose init is sent, and whose chain is open."""
         return [root for batch, places, _ in self._open for root in batch.roots[places].tolist()]
 
     def inits(self, begun: Sequence[_Placed]) -> list[tuple[IdColumn, IdColumn]]:
-        """The roots and vals of the inits to be sent now; called when the edges of all that was emitted have joined.
+        """The roots and vals of the inits to send now; called after the edges of all emitted tuples have joined.
 
         Args:
-            begun: the trees that begin.
+            begun: batch and places of new trees.
         """
         now = self._clock()
         held, self._held = [*self._held, *((now, each) for each in begun)], []
@@ -85,7 +86,7 @@ class ChainedTrees:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether no tree whose chain is open has had an effect: its message can be done again."""
+        """Whether no tree with an open chain has had an effect, so each of their messages can be emitted again."""
         for batch, places in (*(each for _, each in self._held), *((batch, at) for batch, at, _ in self._open)):
             is_open = batch.has_open(places)
             if is_open is not None and batch.has_children(places[is_open]):
@@ -93,7 +94,7 @@ class ChainedTrees:
         return True
 
     def take_ended(self) -> IdColumn:
-        """The roots of trees that have ended without an acker, since the last call."""
+        """Shape `(n,)`: the roots of trees that have ended without an acker since the last call."""
         ended, self._ended = self._ended, []
         return np.concatenate(ended) if ended else np.empty(0, np.uint64)
 
@@ -102,7 +103,7 @@ class ChainedTrees:
             self._ended.append(batch.roots[places])
 
     def _end_begun(self, batch: InputBatch, places: NDArray[np.intp], had_left: NDArray[np.bool_]) -> None:
-        """Acks the own edges of trees; with transactions, those of which no tuple has left end."""
+        """Acks the spout's own edges; with transactions, ends the trees without a tuple that has left the chain."""
         self._acked.add_all(batch, places)
         if self._is_transactional:
             self._end(batch, places[~had_left & (batch.children(places) == 0)])
@@ -113,7 +114,7 @@ class ChainedTrees:
             inits.append((batch.roots[places], batch.vals(places)))
 
     def _begin_open(self, batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
-        """Begins trees whose chain is open, as if the spout had sent each to itself, and acked it at the end."""
+        """Begins trees with an open chain: each gets an edge, as if the spout had sent a tuple to itself."""
         if not len(places):
             return
         batch.set_edges(places, np.array([self._next_id() for _ in places], np.uint64))

@@ -82,10 +82,10 @@ class DeadLetters:
 
 
 def _encoded(tuple_: Tuple) -> Record:
-    """A tuple of a chained bolt, as the record that it would have come in; without a value if that cannot be made."""
+    """A record with a tuple of a chained bolt, as in an inbox; without a value if the tuple cannot be encoded."""
     value: bytes | None = None
     if (codec := tuple_.pack.stream.codec) is not None:
-        with suppress(Exception):  # what did not fit is why there is a dead letter
+        with suppress(Exception):  # a value that does not fit may be the reason for the dead letter
             value = encode_tuples(codec, [tuple_.values])
     return replace(tuple_.record, value_=value)  # type: ignore[type-var]
 

@@ -27,7 +27,7 @@ class Route(NamedTuple):
     choose: Choose
     choose_rows: ChooseRows
     set_shares: SetShares | None  # of a shuffle that follows the load of the tasks
-    is_by_values: bool = False  # whether the values decide, which may not be grouped by
+    is_by_values: bool = False  # whether the task depends on the values, which may be invalid for the grouping
 
     def targets(self, tasks: Sequence[int]) -> Targets:
         """The receivers with these numbers."""
@@ -40,8 +40,8 @@ class EmitPlan:
     Attributes:
         choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if these cannot be grouped by.
         is_row: whether the codec takes values as they are.
-        only: the open pack of the one receiver, in a tuple, if there is one task that receives all; else None.
-        receivers: that task, then.
+        only: a tuple with the one open pack, if a single task receives all tuples; otherwise None.
+        receivers: a tuple with that task; otherwise an empty tuple.
     """
 
     __slots__ = ("_component", "_width", "choose", "codec", "is_row", "only", "receivers", "routes", "stream")
@@ -138,14 +138,14 @@ def emit_plans(
             for each in bolt.subscriptions
             if (each.source, each.stream) == (component, stream.name)
         ]
-        # What no receiver gets through Kafka is not encoded.
+        # A stream that no bolt receives through Kafka is not encoded.
         is_local = bool(receivers_of) and all(bolt.is_chained for bolt, _ in receivers_of)
         codec: PayloadCodec | LocalCodec = LocalCodec(stream) if is_local else payload_codec(stream)
         source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         routes = []
         for bolt, subscription in receivers_of:
             topic = tuples_topic(topology.name, bolt.name)
-            # A chained bolt runs in the task of this number.
+            # A chained bolt has the task number of its source.
             numbers = (context.task,) if bolt.is_chained else range(bolt.tasks)
             is_identified = topology.manifest.is_identified(bolt.name)
             # Each task makes tuples of its own of a copy, so their paths differ by the task.

@@ -103,7 +103,7 @@ class InputOffsets(OffsetManager):
         return self._done_set(self._tuples_done())
 
     def expire(self, now: float, max_age: float) -> list[InputPack]:
-        """Closes records that are open for longer than any tree, and returns them: a forgotten ack would block commits.
+        """Closes and returns records that are open for longer than any tree: a missing ack would block commits.
 
         All up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed. Untracked
         tuples that a window holds are not replayed: their records stay open until it closes.
@@ -195,7 +195,7 @@ class InputOffsets(OffsetManager):
 
 
 def _runs(settled: bytearray) -> Runs:
-    """Runs of indices of tuples that are done."""
+    """The runs of indices of tuples that are done, as pairs of begin and end."""
     bounds = np.flatnonzero(np.diff(np.frombuffer(b"\0" + settled + b"\0", np.uint8) == DONE))
     return [(begin, end) for begin, end in bounds.reshape(-1, 2).tolist()]
 

@@ -25,9 +25,9 @@ class PlacedRows:
 
     Attributes:
         rows: a list of rows, or a record batch.
-        runs: batch and places of the anchors, in order; without those that belong to no tree.
-        counts: shape `(n,)`: how many places each tuple has; None if each has one, or there are none.
-        identities: of each tuple; None if they have none.
+        runs: batch and places of the anchors, in order; only anchors that belong to a tree.
+        counts: shape `(n,)`: how many places each tuple has; None if each has one place, or none has any.
+        identities: the identity of each tuple; None without identities.
     """
 
     rows: Any
@@ -41,7 +41,7 @@ class PlacedRows:
         return None if self.counts is None else np.concatenate(([0], np.cumsum(self.counts)))
 
     def spread(self, of_rows: IdColumn) -> IdColumn:
-        """What each tuple has, for each of its places."""
+        """Repeats the value of each tuple, shape `(n,)`, for each of its places."""
         return of_rows if self.counts is None else np.repeat(of_rows, self.counts)
 
 
@@ -59,8 +59,8 @@ class OpenPack(PlacedRuns):
         most: rows of a record.
         most_rows: rows that are buffered.
         keys: row → key of its record, where the codec has one tuple a record; the last may be of the row that follows.
-        counters: of the component that emits.
-        hand_over: takes its tuples to a chained bolt; None if they are sent.
+        counters: the counters of the component that emits.
+        hand_over: passes its tuples to a chained bolt; None if the tuples are sent to Kafka.
     """
 
     __slots__ = (
@@ -134,7 +134,7 @@ class OpenPack(PlacedRuns):
         return sealed
 
     def take_rows(self) -> "PlacedRows":
-        """Removes all tuples; their edges are neither drawn nor joined."""
+        """Removes all tuples without creating edges."""
         placed = self._placed()
         self._clear()
         return placed
@@ -144,10 +144,10 @@ class OpenPack(PlacedRuns):
         self.runs, self.odd, self.batch = [], [], NO_BATCH
 
     def _placed(self) -> "PlacedRows":
-        """All tuples, and the places of their anchors, but for what belongs to no tree."""
+        """All tuples, and the places of the anchors that belong to a tree."""
         rows: Any = self.rows
         if self.columns:
-            import pyarrow as pa  # loaded already, where columns are
+            import pyarrow as pa  # loaded already, as there are columns
 
             rows = self.columns[0] if len(self.columns) == 1 else pa.concat_batches(self.columns)
         runs, odd = self.runs, self.odd

@@ -64,8 +64,8 @@ class Outbox:
         acked: places of inputs whose acks are not sent.
         parted: places of inputs that stay open, and whose children are acked ahead of them.
         covered: records all of whose tuples are acked or failed, by entries that are not sent.
-        settle: called first by each flush: hands tuples over to chained bolts, and notes what is settled of the inputs.
-        trees: of a spout with chained bolts; None for others, which send the inits of all trees.
+        settle: called first by each flush: passes tuples to chained bolts, and settles inputs that are done.
+        trees: the trees of a spout with chained bolts; None for other tasks, which send the inits of all trees.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Outbox:
                 self._send(pack)
 
     def hand_over(self) -> None:
-        """Hands the tuples of chained bolts over."""
+        """Passes tuples to the chained bolts."""
         for pack in [pack for pack in self._open if pack.hand_over is not None]:
             self._send(pack)
 
@@ -213,7 +213,7 @@ class Outbox:
         self._open[pack] = None
 
     def _send(self, pack: OpenPack) -> None:
-        """Sends the tuples of a pack before all others, or hands them over."""
+        """Sends the tuples of a pack before all others, or passes them to a chained bolt."""
         if pack.hand_over is not None:
             del self._open[pack]
             pack.hand_over(pack)

@@ -21,7 +21,7 @@ _SLICE_SECONDS: Final = 0.001
 
 
 class Task:
-    """Base of the tasks of components: what runs the code of one.
+    """Base of the tasks of components: runs the code of one component.
 
     Attributes:
         outbox: all that it sends, but for dead letters and records of users.

@@ -24,7 +24,7 @@ Uses = Mapping[str, tuple[Operation, ...]]
 
 
 def topics_of(topology: Topology, component: str) -> Uses:
-    """The topics of a component and its chained bolts, with sources of a `KafkaSpout` and targets of `KafkaBolt`s."""
+    """The topics of a component and its chained bolts, including those of `KafkaSpout`s and `KafkaBolt`s."""
     sources = topology.kafka_sources.get(component, ())
     role = component_role(
         topology.manifest, component, sources, targets_of(topology.manifest, component, topology.kafka_targets)
@@ -65,7 +65,7 @@ def check_topics(kafka: KafkaSettings, topology: Topology, component: str, uses:
 
 
 def _user(topology: Topology, component: str, topic: str) -> str:
-    """Who uses a topic that is not the topology's, and how: as `'publish' writes to`."""
+    """The component that uses a topic outside of the topology, and how, for instance `'publish' writes to`."""
     names = (component, *(bolt.name for bolt in topology.manifest.chained_to(component)))
     writer = next((name for name in names if topology.kafka_targets.get(name) == topic), None)
     return f"{component!r} reads" if writer is None else f"{writer!r} writes to"

@@ -36,7 +36,7 @@ _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "li
 # The guarantees rest on these, so no setting of a user changes them. A call of Python for each delivered tuple would
 # cost more than sending it.
 _TRANSACTION_LINGER_MS: Final = 20
-_RECORD_LINGER_MS: Final = 5  # under load; what is sent last is sent at once when the input is idle
+_RECORD_LINGER_MS: Final = 5  # under load; when the input is idle, the sink sends lingering records at once
 _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
 # were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
@@ -59,7 +59,7 @@ def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def record_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:
-    """The settings of the producer of users' records; it reports failures only where nothing may be sent twice."""
+    """The settings of the producer of records that bolts write; with `never_twice` it reports failures only."""
     lingering = {"compression.type": "lz4", "linger.ms": _RECORD_LINGER_MS, **kafka}
     if never_twice:
         return tuple_producer_settings(lingering, never_twice=True)

@@ -1,8 +1,8 @@
-"""The sink of a process on Kafka: producers for what is reported and lingers in different ways.
+"""The sink of a process on Kafka: its producers differ in delivery reports and linger.
 
 One sends tuples and reports failures only, because a success report for each tuple would cost too much. Another sends
-ack batches and dead letters, reports everything and does not linger. A third, if it is used, sends records of users:
-they linger, as each is a record of its own.
+ack batches and dead letters, reports everything and does not linger. A third, if it is used, sends the records that
+bolts write, which linger because each has one tuple only.
 """
 
 import time
@@ -45,11 +45,11 @@ class KafkaSink:
         self.send_reported: Callable[[*Sending], Any] = self._acks.produce
 
     def send_record(self, *record: *Sending) -> Any:
-        """Sends a record of a user's."""
+        """Sends a record that a bolt writes."""
         return self._record_producer().produce(*record)
 
     def send_records(self, *records: Any) -> None:
-        """Sends records of a user's."""
+        """Sends records that a bolt writes."""
         self._record_producer().produce_all(*records)
 
     def _record_producer(self) -> ServedProducer:
@@ -68,7 +68,7 @@ class KafkaSink:
             raise BrokerError(self.error)
 
     def wait_reports(self, seconds: float) -> bool:
-        """Waits for delivery reports, `seconds` at most, without a linger; whether it did."""
+        """Waits for delivery reports without a linger, at most `seconds`; returns whether the sink can wait."""
         if self._records is not None:
             self._records.flush(seconds)
         else:
@@ -77,10 +77,10 @@ class KafkaSink:
         return True
 
     def send_lingering(self) -> None:
-        """Sends records of users that linger, as the input is idle; waits a millisecond at most, now and then."""
+        """Sends lingering records, because the input is idle; waits at most a millisecond, every two milliseconds."""
         if self._records is None or not len(self._records):
             return
-        # Where processes wait for cores, the input is idle each time that this one has run.
+        # If processes wait for cores, the input is idle after each turn of this process.
         if (now := time.monotonic()) >= self._hurry_at:
             self._hurry_at = now + _HURRY_EVERY_SECONDS
             self._records.flush(_HURRY_SECONDS)

@@ -1,8 +1,8 @@
 """A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
 
 - `spout`: `KafkaSpout`, and what users declare it with.
-- `source_task`: one task at work, registered here as the adapter of a `KafkaSpout`; `read_ahead`: messages that are
-  not emitted yet; `message_emitter`: emits them; `replays`: what failed, and what becomes a dead letter.
+- `source_task`: the adapter of a `KafkaSpout`, registered here; `read_ahead`: messages that are not emitted yet;
+  `message_emitter`: emits messages; `replays`: failed messages and dead letters.
 - `partitions`: those of a task, and their attempts; `kafka_source`: what reads them and commits.
 """
 

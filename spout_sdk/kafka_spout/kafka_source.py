@@ -125,9 +125,9 @@ class KafkaSource:
         self._client.resume([TopicPartition(*at)])
 
     def read(self, limit: int, seconds: float = 0.0) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
-        """The records that are available now, in order within each partition, `limit` at most.
+        """The records that are available now, in order within each partition, at most `limit`.
 
-        Waits `seconds` for the first.
+        Waits at most `seconds` for the first record.
         """
         self._out_of_range = []
         return self._consumer.read(limit, seconds), self._out_of_range

@@ -1,4 +1,4 @@
-"""Emits the messages of a Kafka spout as `translate` returns them; those it cannot emit become dead letters."""
+"""Emits the messages of a `KafkaSpout` as `translate` returns them; makes dead letters of invalid messages."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,19 +23,19 @@ from tuple_tree.streams import DEFAULT_STREAM
 logger = get_logger("spout_sdk.kafka_spout")
 
 _HEADERS: Final = methodcaller("headers")
-_Translated = tuple[Any, Exception | None]  # what `translate` returned, and what it raised
+_Translated = tuple[Any, Exception | None]  # the return value of `translate`, and the exception that it raised
 
 
 class MessageEmitter:
-    """Emits messages of a task.
+    """Emits the messages of a task.
 
     Args:
-        spout: of the task.
-        task: that emits.
-        first_position: of identities, to which the key of a message is added.
-        is_replayed: whether messages that fail are emitted again.
-        done: called with the key of a message when it is skipped, or its dead letter is delivered.
-        failed: called with the key of a message whose `translate` has raised, and why.
+        spout: the spout of the task.
+        task: the task that emits.
+        first_position: the first position of identities; the key of a message is added to it.
+        is_replayed: whether failed messages are emitted again.
+        done: called with the key of a message that was skipped, or whose dead letter is delivered.
+        failed: called with the key of a message whose `translate` has raised, and the failure.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class MessageEmitter:
         self._by = f"{task.context.component}/{task.context.task}"
 
     def emit_run(self, run: Run) -> int:
-        """Emits messages with consecutive offsets, together as far as that is possible; returns how many it emitted."""
+        """Emits messages with consecutive offsets, together if possible; returns how many it emitted."""
         emitted, begin = 0, 0
         while begin < len(run.records):
             rows, odd = self._rows(run.records[begin:] if begin else run.records)
@@ -71,9 +71,9 @@ class MessageEmitter:
         return emitted
 
     def emit(self, record: Record, key: int, root: int | None, translated: _Translated | None = None) -> bool:
-        """Emits a message; whether it did, and it did not become a dead letter or was skipped.
+        """Emits a message; returns False if it was skipped or becomes a dead letter.
 
-        `translated` is what `translate` returned or raised for it, if that was called already.
+        `translated` is the result of `translate` for the message, if `translate` was called already.
         """
         values, error = self._translated(record) if translated is None else translated
         if isinstance(error, WireError):
@@ -101,17 +101,17 @@ class MessageEmitter:
         return True
 
     def reject(self, key: int, record: Record, error: WireError) -> None:
-        """Makes a dead letter of a message, which is done once that is delivered."""
+        """Makes a dead letter of a message; the message is done when the dead letter is delivered."""
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
         self._dead_letters.send_record(record, error, partial(self._done, key))
 
     def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], _Translated | None]:
-        """The rows of the first messages, which can be emitted together, and what the next one was translated to."""
+        """The rows of the first messages, if they can be emitted together, and the translation of the next message."""
         if not self._rows_emitter.is_usable:
             return (), self._translated(records[0])
         if self._rows_of is not None and not any(map(_HEADERS, records)):
-            with suppress(Exception):  # one of them: each is translated by itself
+            with suppress(Exception):  # raised by one message: each is translated by itself
                 return self._rows_of(records), None
         is_row, rows = self._rows_emitter.is_row, list[Any]()
         for record in records:
@@ -122,7 +122,7 @@ class MessageEmitter:
         return rows, None
 
     def _emit_rows(self, run: Run, rows: Sequence[Any]) -> int:
-        """Emits messages, all of them with rows; returns how many it emitted."""
+        """Emits messages with their rows; returns how many it emitted."""
         emitted = 0
         if run.of.start_run(run.offset, run.offset + len(rows)):
             first = run.of.key_base | run.offset
@@ -134,7 +134,7 @@ class MessageEmitter:
         return sum(self._emit_new(run, at, (values, None)) for at, values in enumerate(rows))
 
     def _emit_new(self, run: Run, at: int, translated: _Translated) -> bool:
-        """Emits one message of a run; whether it did."""
+        """Emits one message of a run; returns whether it was emitted."""
         each, offset, record = run.of, run.offset + at, run.records[at]
         if offset < each.read_to:
             return False
@@ -154,11 +154,11 @@ class MessageEmitter:
     def _translated(self, record: Record) -> _Translated:
         try:
             return self._translate(record), None
-        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
+        except Exception as error:  # noqa: BLE001 - any exception of the user's translate
             return None, error
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
-        """Makes a dead letter of an invalid message, and retries others: a database of `translate` may be down."""
+        """Makes a dead letter of an invalid message, and retries others, since a database of `translate` may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._is_replayed:
             self.reject(key, record, WireError("bad-payload", why))

@@ -147,7 +147,7 @@ class OwnedPartition:
         self._own_failures: dict[int, int] = {}
         self.read_to = start  # behind the last message that was emitted
         self.is_paused = False
-        # What transactions have committed; None where what is done is committed by itself.
+        # The done set that transactions have committed; None without transactions.
         self.committed: DoneSet | None = committed.done if is_transactional else None
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
         self._reserved = RESERVED
@@ -170,7 +170,7 @@ class OwnedPartition:
 
     @property
     def reservation(self) -> SourceCommit:
-        """A commit of attempts that are taken, without what is done in an open transaction."""
+        """A commit of reserved attempts, without messages that are done in the open transaction."""
         done = self.commit.done if self.committed is None else self.committed
         return SourceCommit(done, self.next_attempt)
 
@@ -190,7 +190,7 @@ class OwnedPartition:
         return not self._is_replayed or self.offsets.start(offset)
 
     def start_run(self, begin: int, end: int) -> bool:
-        """Opens consecutive messages; returns False, and changes nothing, if they have to be started one by one."""
+        """Opens the messages from `begin` to `end - 1`; returns False and changes nothing if each needs `start`."""
         if self._failures or begin < self.read_to or (self._is_replayed and end > MAX_OFFSET):
             return False
         if self._is_replayed and not self.offsets.start_run(begin, end):

@@ -1,4 +1,4 @@
-"""Messages that were read and are not emitted yet, as runs: those that follow each other in a partition."""
+"""Messages that were read and are not emitted yet, in runs with consecutive offsets."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ class Run(NamedTuple):
     """Messages of a partition with consecutive offsets.
 
     Attributes:
-        of: their partition.
-        offset: of the first.
-        records: as they were read.
-        roots: of their first deliveries, shape `(n,)`; None where trees are not followed.
+        of: the partition.
+        offset: the offset of the first message.
+        records: the messages.
+        roots: the roots of their first deliveries, shape `(n,)`; None if the messages are not tracked.
     """
 
     of: OwnedPartition
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     roots: IdColumn | None
 
     def part(self, begin: int, end: int | None = None) -> "Run":
-        """Some of them."""
+        """The messages from index `begin` to `end - 1`."""
         roots = None if self.roots is None else self.roots[begin:end]
         return Run(self.of, self.offset + begin, self.records[begin:end], roots)
 
@@ -38,9 +38,9 @@ class ReadAhead:
     """The messages of a task that are not emitted yet, in order.
 
     Args:
-        partitions: of the task.
-        ack_partitions: of the topology.
-        has_roots: whether the trees of messages are followed.
+        partitions: the partitions of the task.
+        ack_partitions: how many ack partitions the topology has.
+        has_roots: whether the messages are tracked.
     """
 
     def __init__(self, partitions: OwnedPartitions, ack_partitions: int, *, has_roots: bool) -> None:
@@ -52,7 +52,7 @@ class ReadAhead:
         return self._size
 
     def add(self, records: Sequence[Record]) -> None:
-        """Adds what was read."""
+        """Adds messages that were read."""
         if not records:
             return
         names = [(record.topic(), record.partition()) for record in records]
@@ -69,7 +69,7 @@ class ReadAhead:
         self._size += len(records)
 
     def take(self, most: int) -> Run:
-        """Removes the first messages of the first run."""
+        """Removes and returns the first messages of the first run, at most `most`."""
         run = self._runs.popleft()
         if len(run.records) > most:
             self._runs.appendleft(run.part(most))

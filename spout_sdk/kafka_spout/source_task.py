@@ -71,7 +71,7 @@ class SourceTask(SpoutAdapter):
         self._most_uncommitted = spout.max_uncommitted_offsets
         self._mode = spout.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
         self.is_replayed = self._mode == "at_least_once"
-        # What is committed at once, before it is emitted or now and then, needs no transaction.
+        # With at_most_once, and without replays, offsets are committed outside of transactions.
         self._is_transactional = environment.is_transactional and self.is_replayed
         self._in_transaction: list[tuple[OwnedPartition, SourceCommit]] = []
         self._ack_partitions = context.manifest.ack_partitions
@@ -185,7 +185,7 @@ class SourceTask(SpoutAdapter):
         return [(each.read_to, each.offsets.committable, each.offsets.open_count) for each in self._partitions]
 
     def release(self) -> None:
-        """Commits what is done, before the task ends or goes to another process; not what transactions commit."""
+        """Commits what is done, before the task ends or moves to another process; transactions commit by themselves."""
         if self._is_transactional:
             return
         # With at_most_once, back to what was emitted: what was committed and not emitted is for the next owner.
@@ -270,7 +270,7 @@ class SourceTask(SpoutAdapter):
     def _read_ahead(self, seconds: float = 0.0) -> bool:
         """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out.
 
-        Waits `seconds` for the first message.
+        Waits at most `seconds` for the first message.
         """
         if not self._is_started:
             return False

@@ -92,7 +92,7 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
 
 
 class _ValueOnly:
-    """The values of messages as they are, or as text."""
+    """Translates a message to its value, as bytes or as text."""
 
     def __init__(self, *, is_text: bool) -> None:
         self._is_text = is_text
@@ -102,7 +102,7 @@ class _ValueOnly:
         return (_text(value) if self._is_text else value,)
 
     def rows(self, records: Sequence[Record]) -> list[Any]:
-        """The values of several messages; raises any exception if `__call__` raises for one of them."""
+        """Translates several messages; raises an exception of any type if `__call__` raises for one of them."""
         values: list[Any] = list(map(_VALUE_OF, records))
         if self._is_text:
             return [(value.decode(),) for value in values]

@@ -28,9 +28,9 @@ class SpoutAdapter:
     """Calls a spout of one kind; the base is that of a `Spout`.
 
     Attributes:
-        calls: how often `emit` may call the spout before other tasks have a turn and outcomes are handled.
+        calls: the largest number of calls of the spout before other tasks have a turn and outcomes are handled.
         waits: whether `wait` returns as soon as there is a message.
-        is_replayed: whether a message is emitted again that was not acked; otherwise its source forgets it.
+        is_replayed: whether a message that was not acked is emitted again; otherwise its source forgets it.
 
     Args:
         spout: as the user's factory made it.
@@ -63,7 +63,7 @@ class SpoutAdapter:
             emitted = counters.emitted
 
     def wait(self, seconds: float) -> bool:  # noqa: ARG002 - of other kinds
-        """Waits for a message, `seconds` at most; returns whether there is one."""
+        """Waits for a message, at most `seconds`; returns whether there is one."""
         return False
 
     def acked(self, message_ids: Sequence[Any]) -> None:
@@ -73,18 +73,18 @@ class SpoutAdapter:
             ack(message_id)
 
     def ended(self, message_ids: Sequence[Any]) -> None:
-        """Trees have ended in the open transaction; `acked` is called when that is committed."""
+        """Called when trees have ended in the open transaction; `acked` follows when it is committed."""
 
     def commits(self, room: int) -> dict[Any, Commit]:  # noqa: ARG002 - of other kinds
-        """The commit of each source partition in the open transaction, with metadata of `room` bytes at most."""
+        """Source partition → its commit in the open transaction, with at most `room` bytes of metadata."""
         return {}
 
     def committed(self) -> None:
-        """The last `commits` are committed."""
+        """Called when the result of the last `commits` is committed."""
 
     @property
     def done_mark(self) -> Any:
-        """Something that changes with what `commits` returns."""
+        """A value that changes whenever the result of `commits` changes."""
         return None
 
     def failed(self, message_id: Any, failure: Failure) -> None:

@@ -25,14 +25,14 @@ class Pending:
         self._on_lost = on_lost
         self._trees: RotatingMap[int, Tree] = RotatingMap(_BUCKETS)
         self.pop = self._trees.remove  # removes a tree, and returns it; None if it is not open
-        self.pop_all = self._trees.remove_all  # removes trees, and returns those that were open
+        self.pop_all = self._trees.remove_all  # removes trees; returns the message ids and times of the open ones
 
     def put(self, root: int, message_id: Any, now: float) -> bool:
         """Adds a tree; returns False, and changes nothing, if there is one of this root."""
         return self._trees.add(root, (message_id, now))
 
     def put_all(self, roots: Sequence[int], message_ids: Iterable[Any], now: float) -> bool:
-        """Adds trees; returns False, and changes nothing, if there is one of these roots."""
+        """Adds trees; returns False and changes nothing if one of the roots is open."""
         return self._trees.add_all(dict(zip(roots, zip(message_ids, repeat(now)), strict=False)))
 
     def tick(self, now: float) -> None:

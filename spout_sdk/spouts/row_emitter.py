@@ -1,4 +1,4 @@
-"""Emits the messages of a spout that follow each other together, as its collector emits each."""
+"""Emits many messages of a spout at once, with the same effect as one emit of its collector for each."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,8 +18,8 @@ class RowEmitter:
     """Emits rows to the default stream of a spout whose message ids are numbers.
 
     Args:
-        task: of the spout.
-        first_position: of identities, to which a message id is added.
+        task: the task of the spout.
+        first_position: the first position of identities; a message id is added to it.
     """
 
     def __init__(self, task: SpoutTask, first_position: int) -> None:
@@ -31,21 +31,21 @@ class RowEmitter:
 
     @property
     def is_usable(self) -> bool:
-        """Whether no hook has to see each emit."""
+        """Whether rows can be emitted at once: there is no hook to call for each emit, and a default stream."""
         return not self._hooks and DEFAULT_STREAM in self._plans
 
     @property
     def is_row(self) -> Callable[[Any], bool]:
-        """Whether values fit the stream as they are."""
+        """The check whether values fit the stream as they are."""
         return self._plans[DEFAULT_STREAM].is_row
 
     def emit(self, rows: Sequence[Any], message_ids: Sequence[int], roots: IdColumn | None) -> int:
-        """Emits messages, and returns how many: not those behind one that cannot be grouped by, for instance.
+        """Emits messages up to the first that cannot be emitted, for instance by its grouping; returns how many.
 
         Args:
-            rows: the values of each, which fit the stream as they are.
-            message_ids: of each.
-            roots: of their trees, shape `(n,)`; None for untracked tuples.
+            rows: the values of each message, which fit the stream as they are.
+            message_ids: the id of each message.
+            roots: the roots of their trees, shape `(n,)`; None for untracked tuples.
         """
         plan, chosen = self._plans[DEFAULT_STREAM], list[Targets]()
         if plan.only is None:
@@ -96,7 +96,7 @@ class RowEmitter:
                 if len(pack.rows) >= pack.limit:
                     full[pack] = None
         if full:
-            # Not before all deliveries are added: the init of a message has the edges of all.
+            # Only after all deliveries are added: the init of a message has the edges of all deliveries.
             outbox.send_full([*full])
 
     def _identities(self, message_ids: Sequence[int]) -> IdentityColumns | None:

@@ -27,18 +27,18 @@ from tuple_tree.names import notices_topic
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
 LOST_MARGIN_TIMEOUTS: Final = 1
-RUN_SECONDS: Final = 0.0025  # for which chained bolts execute before the spout's process looks at other things
+RUN_SECONDS: Final = 0.0025  # how long chained bolts execute before the spout's process does its other work
 
 
 class SpoutTask(HeadTask):
-    """Calls a spout for tuples, and with the outcomes of their trees; has its chained bolts execute the tuples.
+    """Calls a spout for tuples and with the outcomes of their trees, and executes the tuples of its chained bolts.
 
     In order: `open_session`, wait until that is delivered, `open`, then `emit` and `tick` again and again, `handle` for
     each record of the notices topic, `flush` when there is nothing to emit, `close` at the end.
 
     Attributes:
         open_trees: trees without an outcome.
-        batches: what its trees are added to.
+        batches: the input batches of its trees.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
     """
 
@@ -66,12 +66,12 @@ class SpoutTask(HeadTask):
             self.outbox.trees = ChainedTrees(
                 *(self.outbox.acked, self.next_id, self._clock), is_transactional=environment.is_transactional
             )
-        self._uncommitted: list[tuple[Any, float]] = []  # trees that have ended in the open transaction
+        self._uncommitted: list[tuple[Any, float]] = []  # ids and times of messages of the open transaction
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0
 
     def open(self) -> None:
-        """Opens the spout, after the bolts chained to it; raises `ComponentError` if one raised."""
+        """Prepares the chained bolts, then opens the spout; raises `ComponentError` if one raised."""
         self.chain.prepare()
         self._add_hooks()
         self._call("open", self.adapter.open)
@@ -80,8 +80,8 @@ class SpoutTask(HeadTask):
     def emit(self, calls: int) -> bool:
         """Calls the spout until it emits nothing, too much is pending, or it was called `calls` times.
 
-        The chained bolts execute what it emits. Returns whether anything was emitted, or executed by them; raises
-        `ComponentError` if the spout or one of them raised.
+        The chained bolts execute the emitted tuples. Returns whether the spout emitted or a chained bolt executed
+        tuples; raises `ComponentError` if the spout or a chained bolt raised.
         """
         if self.chain:
             until = self._clock() + RUN_SECONDS
@@ -164,13 +164,13 @@ class SpoutTask(HeadTask):
         self.chain.tick(now)
         self.chain.execute_retries(now, now + RUN_SECONDS)
         if (trees := self.outbox.trees) is not None and now >= self._reset_at and self.chain.holds_inputs:
-            # They are in no queue, so their time-outs would not mean that they are lost.
+            # Their tuples wait in this process, so a time-out would not mean that they are lost.
             self._reset_at = now + self._reset_every
             for root in trees.open_roots():
                 self.outbox.reset(root)
 
     def flush(self) -> None:
-        """Sends all that is buffered, and acks the trees that have ended in the chain."""
+        """Sends all that is buffered, and acks the messages whose trees have ended in the chain."""
         super().flush()
         if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
             found = self.open_trees.pop_all(ended.tolist())
@@ -186,7 +186,7 @@ class SpoutTask(HeadTask):
         self._limit.acked(len(trees))
 
     def committed(self) -> None:
-        """Acks the trees that have ended in the transaction that is committed now."""
+        """Acks the messages whose trees have ended in the transaction that was committed."""
         self.adapter.committed()
         ended, self._uncommitted = self._uncommitted, []
         if ended:
@@ -194,32 +194,32 @@ class SpoutTask(HeadTask):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether what is open in the chain can be done again without anything happening twice."""
+        """Whether no message that is open in the chain has had an effect, so each can be emitted again."""
         return self.outbox.trees is None or self.outbox.trees.is_repeatable
 
     @property
     def stop_timeout(self) -> float:
-        """For how many seconds a stop waits for what chained bolts have begun."""
+        """How many seconds a stop waits for inputs that chained bolts have begun."""
         return max((task.adapter.stop_timeout for task in self.chain), default=0.0)
 
     @property
     def busy_since(self) -> float | None:
-        """None: what waits for its chained bolts is its own, and is kept alive by its ticks."""
+        """None: its ticks reset the time-outs of trees that wait for chained bolts."""
         return None
 
     @property
     def is_chain_open(self) -> bool:
-        """Whether the chain has inputs that are not settled."""
+        """Whether the chain has open inputs."""
         return self.chain.has_open
 
     @property
     def pause(self) -> Pause | None:
-        """The pause of a chained bolt, if its calls raise; for another thread, too."""
+        """The pause of a chained bolt whose calls raise; None without one. Any thread may read it."""
         return self.chain.pause
 
     @property
     def running(self) -> RunningCall | None:
-        """The call of a chained bolt that runs now, for another thread."""
+        """The call of a chained bolt that runs now; any thread may read it."""
         return self.chain.running
 
     def release(self) -> None:
@@ -227,7 +227,7 @@ class SpoutTask(HeadTask):
         self.adapter.release()
 
     def close(self) -> None:
-        """Closes the spout, and cleans its chain up."""
+        """Closes the spout, and cleans up its chain."""
         self._count_throttled()
         try:
             self._end("close", self.adapter.close)

@@ -1,4 +1,4 @@
-"""The input batches of a spout: the trees that it begins."""
+"""The input batches of the trees that a spout begins."""
 
 from spout_sdk.api.tuples import NO_TREES
 from spout_sdk.emitting.outbox import Outbox
@@ -7,15 +7,15 @@ from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
 
 
 class TreeBatches:
-    """The batches that trees are added to, of one trace at a time.
+    """The batches to which a spout adds trees, of one trace at a time.
 
     Args:
-        outbox: of the task.
-        is_identified: whether what the spout emits has identities.
+        outbox: the outbox of the task.
+        is_identified: whether the tuples of the spout have identities.
 
     Attributes:
-        trees: the batch of trees that begin.
-        untracked: that of tuples without a tree.
+        trees: the batch of new trees.
+        untracked: the batch of tuples without a tree.
     """
 
     __slots__ = ("_is_identified", "_outbox", "trees", "untracked")
@@ -25,7 +25,7 @@ class TreeBatches:
         self.trees, self.untracked = InputBatch(is_identified=is_identified), NO_TREES
 
     def of(self, trace_context: Headers, trees: int = 1) -> InputBatch:
-        """The batch of a trace, or of none, with room for trees, if it is not that of many already."""
+        """The current batch, or a new one if that is of another trace or has no room for the trees."""
         is_other = self.trees.trace_context != trace_context
         if is_other:
             self._outbox.flush_before_trace()

@@ -236,7 +236,7 @@ class SimulatedCluster(Readable):
         self._paused.remove(component)
 
     def _head(self, component: str) -> str:
-        """The component in whose tasks one runs."""
+        """The name of the component in whose tasks a component runs."""
         self._known(component)
         return self.topology.manifest.head(component).name
 

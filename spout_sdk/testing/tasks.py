@@ -68,7 +68,7 @@ class SimulatedProcess:
         return self._task
 
     def stats(self, component: str) -> Stats:
-        """Statistics of its component, or of one that is chained to it."""
+        """Statistics of its component, or of a bolt that is chained to it."""
         stats = next(each for each in (self._loop.stats(), *self._loop.chained_stats()) if each.component == component)
         return replace(stats, pids=(), tasks=(self._number,))
 

@@ -1,6 +1,6 @@
 """Topologies as users build them.
 
 - `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt.
-- `chaining`: which bolts are chained.
+- `chaining`: decides which bolts are chained.
 - `checks`, `bolt_options`, `async_checks`, `window_checks`, `state_checks`, `aggregate_checks`: checks of the builder.
 """

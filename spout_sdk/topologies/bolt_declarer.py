@@ -62,15 +62,15 @@ class BoltDeclarer:
         return self._subscribe(source, stream, "partial_key", fields)
 
     def local_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Chains the bolt to its only source: it runs in the tasks of that, and its tuples do not pass through Kafka.
+        """Chains the bolt to its only source: it runs in the source's tasks, and its tuples do not pass through Kafka.
 
-        It has the tasks, the processes and the guarantee of its source. A bolt with a state or with windows cannot be
-        chained.
+        It has the tasks, the processes and the delivery guarantee of its source. A bolt with a state or with windows
+        cannot be chained.
         """
         return self._subscribe(source, stream, "local")
 
     def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """As `local_grouping` where the bolt can be chained and has as many tasks as its source; else a shuffle."""
+        """As `local_grouping` if the bolt can be chained and has as many tasks as its source; otherwise a shuffle."""
         return self._subscribe(source, stream, "local_or_shuffle")
 
     def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":

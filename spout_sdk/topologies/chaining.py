@@ -1,4 +1,4 @@
-"""Which bolts are chained: they run in the tasks of the component that they receive from."""
+"""Decides which bolts are chained, that is, run in the tasks of their source."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +12,9 @@ from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 def with_chains(
     spouts: Sequence[SpoutManifest], bolts: Sequence[BoltManifest], made: Mapping[str, Any]
 ) -> list[BoltManifest]:
-    """The bolts, those that are chained with the tasks of their source.
+    """The bolts with their final groupings; a chained bolt gets the number of tasks of its source.
 
-    A `local_or_shuffle` grouping becomes `local` where the bolt can be chained, and has as many tasks as its source.
+    A `local_or_shuffle` grouping becomes `local` if the bolt can be chained and has as many tasks as its source.
 
     Raises:
         TopologyError: if a bolt with a `local` grouping cannot be chained.
@@ -45,8 +45,8 @@ class _Chains:
         why = self._why_not(bolt, local or bolt.subscriptions[0])
         if local is not None and why:
             raise TopologyError(
-                f"bolt {bolt.name!r} cannot be chained to {local.source!r}: {why}; or use shuffle_grouping or another "
-                "grouping, by which it receives its tuples through Kafka"
+                f"bolt {bolt.name!r} cannot be chained to {local.source!r}: {why}; or use another grouping, such as "
+                "shuffle_grouping, so that it receives its tuples through Kafka"
             )
         if why or not (source := self._source(bolt)):
             return bolt
@@ -54,7 +54,7 @@ class _Chains:
             return bolt
         if bolt.tasks not in (1, source.tasks):
             raise TopologyError(
-                f"bolt {bolt.name!r} is chained to {source.name!r} and given tasks={bolt.tasks}: it runs in the "
+                f"bolt {bolt.name!r} is chained to {source.name!r} and has tasks={bolt.tasks}: it runs in the "
                 f"{source.tasks} tasks of {source.name!r}, so leave tasks out"
             )
         (each,) = bolt.subscriptions
@@ -62,7 +62,7 @@ class _Chains:
         return bolt.model_copy(update={"tasks": source.tasks, "subscriptions": (chained,)})
 
     def _source(self, bolt: BoltManifest) -> SpoutManifest | BoltManifest | None:
-        """The component that a bolt receives from; None if that is not declared, which the manifest's check rejects."""
+        """The source of a bolt; None if it is not declared, which the check of the manifest rejects."""
         name = bolt.subscriptions[0].source
         if name not in self._declared:
             return None
@@ -76,10 +76,10 @@ class _Chains:
             self._ahead.pop()
 
     def _why_not(self, bolt: BoltManifest, subscription: Subscription) -> str:
-        """Why a bolt cannot be chained, and what to do; empty if it can."""
+        """Why a bolt cannot be chained, and what to do; an empty string if it can."""
         source, made = self._declared.get(subscription.source), self._made.get(bolt.name)
         if len(bolt.subscriptions) > 1:
-            return "a chained bolt has one subscription, and it has several: leave the others out"
+            return "it has several subscriptions, and a chained bolt has one: remove the others"
         if bolt.external or (source is not None and source.external):
             return "one of them is external, and a chained bolt runs in the process of its source: run both in the SDK"
         if _is(made, AnyStatefulBolt):
@@ -87,7 +87,7 @@ class _Chains:
         if _is(made, WindowedBolt):
             return "its windows hold inputs by their offsets in its inbox, and a chained bolt has none"
         if _is(self._made.get(subscription.source), WindowedBolt):
-            return "what windows emit belongs to many inputs that stay open: chain it to a bolt behind them"
+            return "tuples of windows are anchored to many inputs that stay open: chain it to a bolt after the windows"
         return ""
 
 
