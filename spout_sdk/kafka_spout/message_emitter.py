@@ -158,7 +158,7 @@ class MessageEmitter:
             return None, error
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
-        """Makes a dead letter of an invalid message, and retries others, since a database of `translate` may be down."""
+        """Makes a dead letter of an invalid message, and retries others, as a database of `translate` may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._is_replayed:
             self.reject(key, record, WireError("bad-payload", why))

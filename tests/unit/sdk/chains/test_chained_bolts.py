@@ -76,7 +76,7 @@ REJECTED: list[tuple[str, Chained]] = [
     ("its windows hold inputs by their offsets in its inbox", lambda builder: builder.set_bolt("x", Windows)),
     ("one of them is external", lambda builder: builder.set_bolt("x", lambda rows: rows, external=True)),
     (
-        "a chained bolt has one subscription, and it has several",
+        "it has several subscriptions, and a chained bolt has one",
         lambda builder: builder.set_bolt("x", Split).shuffle_grouping("lines"),
     ),
     ("it runs in the 2 tasks of 'split', so leave tasks out", lambda builder: builder.set_bolt("x", Split, tasks=3)),
@@ -98,7 +98,7 @@ def test_what_windows_emit_is_not_chained_and_a_circle_is_rejected() -> None:
     builder.set_spout("lines", Lines)
     builder.set_bolt("windows", Windows).shuffle_grouping("lines")
     builder.set_bolt("split", Split).local_grouping("windows")
-    with pytest.raises(TopologyError, match="what windows emit belongs to many inputs"):
+    with pytest.raises(TopologyError, match="tuples of windows are anchored to many inputs"):
         builder.build()
     builder = TopologyBuilder("words")
     builder.set_spout("lines", Lines)
