@@ -1,4 +1,4 @@
-"""A chain and a bolt behind it: clicks, parse, describe and publish run in the same tasks; count has an inbox."""
+"""A chain (clicks, parse, describe and publish run in the same tasks), and the bolt count, which has an inbox."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ class Parse(BasicBolt):
 
 
 class Describe(BasicBolt):
-    """Raises for negative times."""
+    """Raises an exception for negative times."""
 
     streams = (declare({"line": str}),)
 

@@ -1,4 +1,4 @@
-"""A topology of `chain_topologies` with running processes, and what must be true of it at any time."""
+"""Runs a topology of `chain_topologies`, kills its processes, and checks results that must always be there."""
 
 import json
 import random
@@ -28,7 +28,7 @@ MODULE: Final = "tests.kafka.chain_topologies"
 
 
 class ChainRun:
-    """A topology with running processes that are killed, and its messages.
+    """A topology whose running processes are killed, and its messages.
 
     Attributes:
         arena: what was executed and acked.
@@ -78,7 +78,7 @@ class ChainRun:
         self.check()
 
     def check(self) -> None:
-        """Checks that the results of all that is done are there, whatever will be done yet."""
+        """Checks that the results of all done messages are there; others may be open."""
         done = self.committed() | {*np.flatnonzero(self.arena.acked_at[: self.fed]).tolist()}
         found = self.results()
         missing = [number for number in done if any((number, part) not in found for part in range(PARTS))]
@@ -96,12 +96,12 @@ class ChainRun:
         assert self.runner.stats()["messages"].failed == {}, "no tree failed: a kill needs no time-out"
 
     def results(self) -> Counter[tuple[int, int]]:
-        """The committed results: number and part → how often."""
+        """Number and part of each committed result → how often it occurs."""
         found = map(json.loads, map(value, self.cluster.records(results_of(self._name))))
         return Counter((number, part) for number, part in found)
 
     def committed(self) -> set[int]:
-        """The messages that are done, as the group of the spout has committed it."""
+        """The messages that are done according to the committed offsets of the spout's group."""
         consumer = Consumer({**self.cluster.bootstrap, "group.id": component_group(self._name, "messages")})
         try:
             places = [TopicPartition(source_of(self._name), each) for each in range(SOURCE_PARTITIONS)]

@@ -1,7 +1,7 @@
 """Topologies with chains whose processes are killed at chosen steps, for the tests of chains.
 
-A test arms a step as those of `guarantee_topologies`. Each message is split into parts, and each part becomes a record
-of the topic of results.
+A test arms a step as in `guarantee_topologies`. Each message is split into parts, and each part becomes a record in
+the topic of results.
 """
 
 import json
@@ -38,16 +38,16 @@ from tuple_tree.manifest import Guarantee
 
 SOURCE_PARTITIONS: Final = 2
 CHAIN_STEPS: Final = ("executing", "emitted", "held", "undelivered", "flushed", "offsets", "committed")
-"""Where the process of a chain can be killed: before `split` executes a tuple, after it has emitted its parts, while
-`hold` holds tuples, when a result was sent and is not delivered, before a commit, when the offsets are sent, and when
-they are committed."""
+"""The steps at which the process of a chain can be killed: before `split` executes a tuple, after it has emitted its
+parts, while `hold` holds tuples, when a result was sent and is not delivered, before a commit, when the offsets are
+sent, and when they are committed."""
 LEAVING_STEPS: Final = ("executing", "emitted", "relaying", "relayed", "undelivered", "flushed", "committed")
-"""The same with tuples that leave the chain: before `relay` executes one, and after it has emitted for it."""
+"""The steps with tuples that leave the chain; also before `relay` executes a tuple, and after it has emitted for it."""
 _HEADS: Final = ("messages", "relay")
 
 
 class ChainProducer(KilledProducer):
-    """A producer with the steps of a transaction, and one after it was given a result."""
+    """A producer with the steps of a transaction, and a step after `produce` of a result."""
 
     def produce(self, topic: str, *record: Any) -> None:
         super().produce(topic, *record)
@@ -56,7 +56,7 @@ class ChainProducer(KilledProducer):
 
 
 class KilledMember(GroupConsumer):
-    """A member of a group with the same steps without transactions."""
+    """A group member with the same steps for commits without transactions."""
 
     def begin_commit(self, offsets: list[TopicPartition]) -> None:
         come_to("flushed")
@@ -69,7 +69,7 @@ class KilledMember(GroupConsumer):
 
 
 if sys.argv[-1:][0] in _HEADS:
-    # In their processes only.
+    # Only in the processes that run these components.
     producer.Producer = ChainProducer  # type: ignore[attr-defined]
     kafka_reader.GroupConsumer = KilledMember  # type: ignore[attr-defined]
 
@@ -83,7 +83,7 @@ def results_of(topology: str) -> str:
 
 
 def arena() -> Arena:
-    """What was executed and acked, in memory that outlives the processes."""
+    """The executed parts and acked messages, in memory that outlives the processes."""
     return Arena(directory() / "arena")
 
 
@@ -118,7 +118,7 @@ class Split(BasicBolt):
 
 
 class Hold(Bolt):
-    """Holds each tuple until the next one comes, or a tick."""
+    """Holds each tuple until the next tuple or a tick."""
 
     streams = Split.streams
     tick_interval = 0.1
@@ -185,7 +185,7 @@ def exactly_once() -> Topology:
 
 
 def leaving() -> Topology:
-    """The parts leave the chain for another one."""
+    """The parts leave the chain and enter a second one."""
     builder = _builder("at_least_once")
     builder.set_bolt("relay", Relay, tasks=2).shuffle_grouping("split")
     builder.set_bolt("publish", Publish).local_grouping("relay")

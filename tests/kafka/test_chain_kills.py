@@ -1,4 +1,4 @@
-"""Processes of chains killed with SIGKILL: nothing is lost, nothing is done too early; with `exactly_once`, once."""
+"""SIGKILL of processes of chains: no message is lost or done too early; with `exactly_once`, each result is once."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A chain and a bolt behind it on a broker: what the commands show of them."""
+"""How the commands show a chain and a bolt that receives from it, on a broker."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""What must not change in a manifest while processes run."""
+"""Changes of a manifest that are rejected while processes run."""
 
 from acker_cli.cluster.publishing import breaking_changes
 from tests.manifests import bolt, chained, manifest, spout

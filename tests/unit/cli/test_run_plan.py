@@ -1,4 +1,4 @@
-"""What `acker run` starts of a topology."""
+"""The processes that `acker run` starts for a topology."""
 
 from typing import Any
 

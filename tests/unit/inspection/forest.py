@@ -71,7 +71,7 @@ class Forest:
         return born
 
     def emit(self, parents: tuple[int, ...], bolt: str, task: int, *chained: str) -> int:
-        """A child, emitted by the bolt of the first parent, or by the last of the bolts chained to it."""
+        """Adds a child that the bolt of the first parent has emitted, or the last bolt of its chain."""
         anchors = [self.tuples[at] for at in parents]
         chain = (anchors[0].bolt, *chained)
         return self._grow(bolt, task, chain[-1], new_child(anchors, self.id()), parents, chain)
@@ -104,7 +104,7 @@ class Forest:
         return [grown for grown in self.tuples if root in grown.edges]
 
     def leave(self, bolt: str, *chained: str) -> int:
-        """A tuple of the root that leaves the chain of the spout; the entries of its edge are the caller's."""
+        """Adds a tuple of the root that leaves the chain of the spout; the caller adds the entries of its edge."""
         return self._grow(bolt, 0, chained[-1], {self.roots[0]: self.id()}, (), ("lines", *chained))
 
     def _grow(

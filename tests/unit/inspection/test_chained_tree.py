@@ -1,4 +1,4 @@
-"""Trees of topologies with chained bolts, whose own tuples are in no inbox."""
+"""Trees of topologies with chained bolts, which have no inbox."""
 
 import pytest
 from hypothesis import given

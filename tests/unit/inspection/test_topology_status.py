@@ -1,4 +1,4 @@
-"""The status of a partition: what is done behind the committed offset is no lag. And that of a component."""
+"""The status of a partition, whose lag excludes done offsets behind the committed one, and of a component."""
 
 import pytest
 from confluent_kafka import TopicPartition

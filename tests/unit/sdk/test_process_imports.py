@@ -1,4 +1,4 @@
-"""What a process of a component does not import: each would take memory, and time at the start, for nothing."""
+"""Modules that a process of a component does not import, because they take memory and time at the start."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ _HEAVY = ("numba", "llvmlite", "pandas", "prometheus_client", "pyarrow", "rich",
 
 
 def imported(code: str) -> list[str]:
-    """Those of the heavy modules that a new interpreter has after some code."""
+    """The heavy modules that a new interpreter has imported after it has run some code."""
     script = f"import json, sys\n{code}\nprint(json.dumps([name for name in {_HEAVY} if name in sys.modules]))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     names: list[str] = json.loads(run.stdout)

@@ -1,4 +1,4 @@
-"""Chained batches against a model: for each chained input, the head input it goes back to."""
+"""Compares chained batches with a model that has the head input of each chained input."""
 
 import random
 from collections import Counter, defaultdict

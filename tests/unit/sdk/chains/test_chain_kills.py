@@ -1,4 +1,4 @@
-"""Chains whose processes are killed at any time: nothing is lost, and with `exactly_once` nothing is there twice."""
+"""Chains whose processes are killed at any time: no message is lost; with `exactly_once` no result is there twice."""
 
 import json
 import random
@@ -32,7 +32,7 @@ PARTS = 2
 
 
 class Here:
-    """The run, for the bolts of it."""
+    """The random generator of a run, and the probability that a call raises."""
 
     chance: random.Random
     failing: float
@@ -53,7 +53,7 @@ class Split(BasicBolt):
 
 
 class Holding(Bolt):
-    """Holds some tuples until others come, or a tick."""
+    """Holds some tuples until the next tuple or a tick."""
 
     streams = (PART,)
     tick_interval = 0.3
@@ -113,7 +113,7 @@ def published(cluster: SimulatedCluster) -> Counter[tuple[int, int]]:
 
 
 def committed(cluster: SimulatedCluster) -> set[int]:
-    """The messages that are done, as the group has committed it."""
+    """The messages that are done according to the committed offsets of the group."""
     done = set()
     for partition in range(2):
         commit = cluster.broker.committed("parts.messages", "source", partition)
@@ -128,7 +128,7 @@ def run(seed: int, guarantee: Guarantee) -> None:
     Here.failing = chance.choice((0.0, 0.05))
     made = topology(guarantee)
     is_local = all(bolt.is_chained for bolt in made.manifest.bolts)
-    # A spout whose tuples have left it emits them again when it dies, with any guarantee.
+    # A killed spout emits tuples again that had left its process, with any delivery guarantee.
     spares_spout = not is_local and chance.random() < 0.5
     names = [each.name for each in made.manifest.components]
     if spares_spout:
@@ -194,7 +194,7 @@ class Gated(Bolt):
 
 
 def test_what_a_chain_has_held_for_seconds_is_done_with_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The acker knows these trees, but a kill before its notice comes must not repeat what is committed."""
+    """A kill before the notice of the acker arrives must not repeat committed results of these trees."""
     builder = TopologyBuilder("held", guarantee="exactly_once", message_timeout=25)
     builder.set_spout("messages", KafkaSpout("source"))
     builder.set_bolt("gated", Gated).local_grouping("messages")

@@ -1,4 +1,4 @@
-"""Chained bolts: which can be chained, and what is seen of them."""
+"""Chained bolts: which bolts can be chained, and their statistics and results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -135,7 +135,7 @@ class Upper(Bolt):
 
 
 class Columns(ArrowBolt):
-    """Passes the batch on; `seen` are the batches, which the next one receives as they are."""
+    """Emits each batch unchanged; `seen` has the batches, which the next bolt receives as they are."""
 
     streams = (WORD,)
     seen: list[Any]
