@@ -132,7 +132,7 @@ class ChainedTask(Task):
             self.outcomes.forget_expired()
             self.context.count(EXPIRED_INPUTS, len(stale))
             self._logger.error(
-                "%s: tuples of %d chained inputs were neither acked nor failed for %.0f s. Their trees have failed; "
+                "%s: tuples of %d chained packs were neither acked nor failed for %.0f s. Their trees have failed; "
                 "ack or fail each input",
                 *(self.name, len(stale), self.executor.input_age),
             )
