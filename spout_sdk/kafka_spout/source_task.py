@@ -71,7 +71,7 @@ class SourceTask(SpoutAdapter):
         self._most_uncommitted = spout.max_uncommitted_offsets
         self._mode = spout.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
         self.is_replayed = self._mode == "at_least_once"
-        # With at_most_once, and without replays, offsets are committed outside of transactions.
+        # Modes without replays commit offsets outside of transactions.
         self._is_transactional = environment.is_transactional and self.is_replayed
         self._in_transaction: list[tuple[OwnedPartition, SourceCommit]] = []
         self._ack_partitions = context.manifest.ack_partitions
