@@ -88,7 +88,7 @@ class MadeRecord(Record):
         return self.timestamp_
 
 
-class HandedOver(MadeRecord):
+class ChainedRecord(MadeRecord):
     """The record of tuples that a chained bolt has received without Kafka; it was never in a topic."""
 
     __slots__ = ()

@@ -122,23 +122,23 @@ class Manifest(Frozen):
             raise ValueError(f"bolt {bolt.name!r} is chained to {source.name!r}, so the SDK has to run both")
         if bolt.tasks != source.tasks:
             raise ValueError(
-                f"bolt {bolt.name!r} is chained to {source.name!r}, so it has {source.tasks} tasks as that, not "
-                f"{bolt.tasks}"
+                f"bolt {bolt.name!r} is chained to {source.name!r}, so it must have {source.tasks} tasks, not "
+                f"{bolt.tasks}: leave tasks out"
             )
 
     def head(self, component: str) -> Component:
-        """The component in whose tasks a component runs: itself, or that which it is chained to, maybe over others."""
+        """The component in whose tasks a component runs: itself, or the head of its chain."""
         return self.component(self.chain(component)[0])
 
     def chain(self, component: str) -> tuple[str, ...]:
-        """The components that a tuple goes through in the task of a component: from its head to itself."""
+        """The components from the head of a chain to this component, in order."""
         found = [component]
         while isinstance(last := self.component(found[-1]), BoltManifest) and last.is_chained:
             found.append(last.subscriptions[0].source)
         return tuple(reversed(found))
 
     def chained_to(self, head: str) -> tuple[BoltManifest, ...]:
-        """The bolts that run in the tasks of a component, each after that which it receives from."""
+        """The bolts chained to a component, directly or through other bolts, each after its source."""
         found: list[BoltManifest] = []
         ahead = [head]
         for source in ahead:
@@ -149,7 +149,7 @@ class Manifest(Frozen):
 
     @property
     def heads(self) -> tuple[Component, ...]:
-        """The components that have tasks of their own: all that are not chained."""
+        """The components with their own tasks: all except chained bolts."""
         return tuple(each for each in self.components if not (isinstance(each, BoltManifest) and each.is_chained))
 
     @property
@@ -159,7 +159,7 @@ class Manifest(Frozen):
 
     @property
     def has_chained_spouts(self) -> bool:
-        """Whether bolts are chained to a spout: trees that do not leave its tasks need no acker."""
+        """Whether a bolt is chained to a spout: trees that do not leave its tasks need no acker."""
         return any(self.chained_to(spout.name) for spout in self.spouts)
 
     @property

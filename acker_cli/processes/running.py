@@ -300,7 +300,7 @@ def warned_without_ackers(
     away meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.
     """
     group = acker_group(manifest.topology)
-    but_for = ", except trees that stay in the chain of their spout" if manifest.has_chained_spouts else ""
+    exception = ", except trees that stay in the chain of their spout" if manifest.has_chained_spouts else ""
 
     def look() -> None:
         try:
@@ -313,7 +313,7 @@ def warned_without_ackers(
                 "no acker worker is running for topology %s (consumer group %s has no members): its trees are neither "
                 "acked nor failed until one runs%s. Start one: acker worker --topology %s, or add --ackers 1 to "
                 "acker run",
-                *(manifest.topology, group, but_for, manifest.topology),
+                *(manifest.topology, group, exception, manifest.topology),
             )
 
     timer = threading.Timer(after_s, look)

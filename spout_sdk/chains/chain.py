@@ -42,7 +42,7 @@ class Chain:
             for route in plans[subscription.stream].routes:
                 if route.tasks == (task.id,):
                     (pack,) = route.packs
-                    pack.hand_over, pack.limit = self._taker(task), MAX_ROWS
+                    pack.pass_on, pack.limit = self._taker(task), MAX_ROWS
             tasks[bolt.name] = task.plans, task.adapter.takes
             self._tasks.append(task)
         if self._tasks:
@@ -74,16 +74,16 @@ class Chain:
             return True
         if (failure := self._failure) is not None:
             raise failure
-        self._outbox.hand_over()
+        self._outbox.pass_on()
         for task in self._tasks:
             if not task.run(until):
                 return False
-            self._outbox.hand_over()
+            self._outbox.pass_on()
         return True
 
     def settle(self) -> None:
         """Passes emitted tuples to the bolts without executing them, and settles the inputs that are done."""
-        self._outbox.hand_over()
+        self._outbox.pass_on()
         for task in self._tasks:
             task.outcomes.settle()
         self._settle_head()

@@ -18,7 +18,7 @@ from spout_sdk.chains.chained_inputs import ChainedInputs
 from spout_sdk.chains.noted_outcomes import ChainedOutcomes
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.task import Task
-from spout_sdk.records import HandedOver
+from spout_sdk.records import ChainedRecord
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.chained_batch import ChainedBatch
 from tuple_tree.components import BoltManifest
@@ -95,7 +95,7 @@ class ChainedTask(Task):
             batch: InputBatch = ChainedBatch(placed.runs, pack.trace_context, identities)
         else:
             batch = InputBatch(pack.trace_context, is_tracked=False)
-        made = HandedOver(
+        made = ChainedRecord(
             *(chain_of(self._head.context.component), self._task, next(self._numbers)),
             headers_=[self._source],
             timestamp_=(1, self.environment.wall_ms()),

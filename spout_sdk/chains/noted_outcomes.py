@@ -1,8 +1,7 @@
 """Outcomes in a task with chained bolts: acks and fails are noted, and settled when the task flushes.
 
-An input of the task is done when it and all chained inputs that go back to it are acked. Which are open is counted for
-each input (`InputBatch.count_open`), for those only that are not settled yet when the task flushes: what chained bolts
-ack at once is never counted.
+An input of the task is done when it is acked and none of its chained inputs is open. Open chained inputs are counted
+(`InputBatch.count_open`) only if they are still open when the task flushes.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +23,7 @@ from tuple_tree.errors import WireError
 
 
 class Noted(NamedTuple):
-    """Tuples of a record that were acked or failed: their indices."""
+    """Acked or failed tuples of one pack: their indices."""
 
     pack: InputPack
     rows: Sequence[int] | Rows
@@ -35,7 +34,7 @@ class Noted(NamedTuple):
 
 
 class NotedOutcomes(Outcomes, ABC):
-    """Outcomes of inputs, which are noted until `settle`."""
+    """Outcomes that are noted until `settle`."""
 
     def __init__(self, task: Task, inputs: Any) -> None:
         super().__init__(task, inputs)
@@ -74,12 +73,12 @@ class NotedOutcomes(Outcomes, ABC):
 
     @property
     def has_noted(self) -> bool:
-        """Whether anything waits for `settle`."""
+        """Whether noted outcomes wait for `settle`."""
         return bool(self._noted)
 
     @abstractmethod
     def settle(self) -> None:
-        """Settles what was noted; called when nothing is on its way to a chained bolt."""
+        """Settles noted outcomes; called when no tuple is buffered for a chained bolt."""
 
     def _acked_one(self, tuple_: Tuple) -> None:
         tuple_.pack.settled[tuple_.index] = ACKED
@@ -93,7 +92,7 @@ class NotedOutcomes(Outcomes, ABC):
             noted.append(Noted(pack, [index]))
 
     def _fail_trees(self, tuple_: Tuple, message: str) -> None:
-        """Fails the trees of a tuple; an edge that no tuple carries keeps each from completing before."""
+        """Fails the trees of a tuple; an edge that no tuple carries keeps them from completing first."""
         pack = tuple_.pack
         self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
         for root in tuple_.roots:
@@ -106,7 +105,7 @@ class NotedOutcomes(Outcomes, ABC):
 
 
 class HeadOutcomes(NotedOutcomes):
-    """Outcomes of the inputs of a task that has chained bolts: they wait for those."""
+    """Outcomes of the inputs of a head, which are done after their chained inputs."""
 
     def settle(self) -> None:
         noted, self._noted = self._noted, []
@@ -122,7 +121,7 @@ class HeadOutcomes(NotedOutcomes):
             self._done(pack, rows)
 
     def _done(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
-        """No chained input that goes back to these tuples is open."""
+        """Settles tuples without open chained inputs."""
         if pack.batch.is_tracked:
             self._acked_places(pack, rows)
         if isinstance(rows, range):
@@ -132,7 +131,7 @@ class HeadOutcomes(NotedOutcomes):
         self._close(pack, len(rows))
 
     def _acked_places(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
-        """Notes the places of those that were acked, for the next flush; the trees of others have failed."""
+        """Notes the places of acked tuples for the next flush; the trees of failed tuples have failed."""
         states = np.frombuffer(pack.settled, np.uint8)[np.asarray(rows, np.intp)]
         is_acked = states == ACKED
         if isinstance(rows, range) and pack.starts is None and is_acked.all():
@@ -143,14 +142,14 @@ class HeadOutcomes(NotedOutcomes):
 
 
 class ChainedOutcomes(NotedOutcomes):
-    """Outcomes of the inputs of a chained bolt: they count at the head inputs, as long as they are open."""
+    """Outcomes of the inputs of a chained bolt; open inputs are counted at their head inputs."""
 
     def __init__(self, task: Task, inputs: Any) -> None:
         super().__init__(task, inputs)
         self._new: list[InputPack] = []
 
     def opened(self, pack: InputPack) -> None:
-        """Tuples were handed over."""
+        """Adds a pack that the bolt has received."""
         self._new.append(pack)
         self._inputs.open(pack)
 
@@ -175,7 +174,7 @@ class ChainedOutcomes(NotedOutcomes):
                 pack.batch.is_counted = True
 
     def expire(self, packs: Sequence[InputPack]) -> None:
-        """Records were open for longer than any tree: their trees must not complete any more."""
+        """Fails the inputs of packs that are open for longer than any tree: their trees must not complete."""
         for pack in packs:
             for index in np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0).tolist():
                 self._outbox.keep_open((pack.batch, place) for place in pack.places(index))
@@ -189,10 +188,10 @@ class ChainedOutcomes(NotedOutcomes):
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
         if tuple_.offset != NO_OFFSET and not self.is_done(tuple_):
-            # Its head input will be acked, as soon as nothing of it is open.
+            # The head input is acked when none of its chained inputs is open.
             pack = tuple_.pack
             self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
-            # The fail is an entry of the head.
+            # The head writes the fail.
             message = f"{self._component}/{self._task}: {as_text(message)}"
         super().fail(tuple_, message)
 
@@ -201,7 +200,7 @@ class ChainedOutcomes(NotedOutcomes):
         self._wrote(tuple_.pack, (tuple_.index,))
 
     def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
-        # With `exactly_once`: an effect of their head inputs, not of all that are open.
+        # With `exactly_once`, the record is an effect of these head inputs only.
         if indices and not self._inputs.has_no_effects and pack.batch.is_tracked:
             self.written -= len(indices)
             pack.batch.note_effects(_places(pack, np.array(indices, np.intp)))
@@ -228,7 +227,7 @@ def _places(pack: InputPack, indices: Rows) -> Rows:
 
 
 def _waiting(noted: Noted) -> NDArray[np.bool_] | None:
-    """Which of the tuples have a chained input that goes back to them and is open; None if none has."""
+    """Shape `(n,)`: whether each tuple has open chained inputs; None if no tuple has any."""
     pack = noted.pack
     if not pack.batch.is_tracked:
         return None

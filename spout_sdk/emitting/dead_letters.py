@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import HandedOver, MadeRecord, Record, TaskEnvironment
+from spout_sdk.records import ChainedRecord, MadeRecord, Record, TaskEnvironment
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, OF_TUPLES, AnchorColumns
 from tuple_tree.errors import WireError
 from tuple_tree.headers import dead_letter_headers
@@ -73,7 +73,7 @@ class DeadLetters:
 
     def send_tuple(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
         """Makes a dead letter of a tuple, and calls `delivered` once it is delivered."""
-        if isinstance(tuple_.record, HandedOver):
+        if isinstance(tuple_.record, ChainedRecord):
             self.send_record(_encoded(tuple_), error, delivered)
         elif tuple_.pack.size == 1:
             self.send_record(tuple_.record, error, delivered)

@@ -60,11 +60,11 @@ class OpenPack(PlacedRuns):
         most_rows: rows that are buffered.
         keys: row → key of its record, where the codec has one tuple a record; the last may be of the row that follows.
         counters: the counters of the component that emits.
-        hand_over: passes its tuples to a chained bolt; None if the tuples are sent to Kafka.
+        pass_on: passes its tuples to a chained bolt; None if the tuples are sent to Kafka.
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "copy", "counters", "hand_over", "is_identified", "keys", "limit"),
+        *("batched", "codec", "columns", "copy", "counters", "pass_on", "is_identified", "keys", "limit"),
         *("most", "most_rows", "odd", "rows", "source", "task", "topic", "trace_context"),
     )
 
@@ -92,7 +92,7 @@ class OpenPack(PlacedRuns):
         self.keys: dict[int, bytes] = {}
         self.trace_context: Headers = []
         self.counters = counters
-        self.hand_over: Callable[[OpenPack], None] | None = None
+        self.pass_on: Callable[[OpenPack], None] | None = None
 
     @property
     def size(self) -> int:

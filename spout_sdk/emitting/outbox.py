@@ -92,7 +92,7 @@ class Outbox:
         self._open: dict[OpenPack, None] = {}  # those with tuples, in order
         self._unanchored = 0  # tuples that are sent
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # of tuples that were not delivered
-        self.settle: Callable[[], None] = self.hand_over
+        self.settle: Callable[[], None] = self.pass_on
         self.trees: ChainedTrees | None = None
 
     @property
@@ -134,16 +134,16 @@ class Outbox:
 
     def send_full(self, full: Sequence[OpenPack]) -> None:
         """Sends those of some packs that are full; called when all deliveries of a tuple are added."""
-        if self._inits_first and not all(pack.hand_over for pack in full):
+        if self._inits_first and not all(pack.pass_on for pack in full):
             self.flush()
             return
         for pack in full:
             if pack.size >= pack.limit:
                 self._send(pack)
 
-    def hand_over(self) -> None:
+    def pass_on(self) -> None:
         """Passes tuples to the chained bolts."""
-        for pack in [pack for pack in self._open if pack.hand_over is not None]:
+        for pack in [pack for pack in self._open if pack.pass_on is not None]:
             self._send(pack)
 
     def fail(self, root: int, message: str) -> None:
@@ -214,9 +214,9 @@ class Outbox:
 
     def _send(self, pack: OpenPack) -> None:
         """Sends the tuples of a pack before all others, or passes them to a chained bolt."""
-        if pack.hand_over is not None:
+        if pack.pass_on is not None:
             del self._open[pack]
-            pack.hand_over(pack)
+            pack.pass_on(pack)
             return
         columns = self._seal(pack)
         del self._open[pack]

@@ -33,7 +33,7 @@ class ShareWatch:
 
     Args:
         topology: whose.
-        component: that of this process, which emits, as do the bolts chained to it.
+        component: of this process; its chained bolts emit as well.
         kafka: librdkafka properties.
         set_shares: called with a bolt, and the shares of its tasks.
     """

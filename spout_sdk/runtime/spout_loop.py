@@ -80,7 +80,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             return
         tasks = [*self.tasks.values()]
         try:
-            flush_tasks(self._plain_sink, tasks, self._component)  # also what was sent by tasks that were lost
+            flush_tasks(self._plain_sink, tasks, self._component)  # with the records of lost tasks
         finally:
             for task in tasks:
                 task.release()
@@ -111,13 +111,13 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             return self._handle_notices(seconds)
         self._flush()
         if any(task.is_chain_open for task in self.tasks.values()):
-            # What its bolts wait for are delivery reports, or each other.
+            # Tasks wait for delivery reports, or chained bolts for each other.
             waited = self._sink.wait_reports(_SHORTEST_IDLE)
             return self._handle_notices(0 if waited else _SHORTEST_IDLE)
         throttled = all(task.is_throttled for task in self.tasks.values())
         idle, self._idle = self._idle, min(_LONGEST_IDLE, 2 * self._idle)
         if self.tasks and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
-            # No outcome will come, but a message may.
+            # No outcome can arrive, but a message may.
             found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]
             return self._handle_notices(0) or any(found)
         return self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
@@ -189,14 +189,14 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         logger.info("%s released tasks %s", self._component, held)
 
     def _release_in_transaction(self, released: Mapping[int, SpoutTask]) -> None:
-        """Commits what tasks have done, and ends them; what they still send as they end is undone."""
+        """Commits the done messages of tasks and ends them; records that they send while they end are rolled back."""
         assert self._transactions is not None  # noqa: S101 - of the caller
         try:
             self._transactions.release([*released])
         finally:
             for partition, task in released.items():
                 del self.tasks[partition]
-                task.release()  # of what is committed without transactions
+                task.release()  # for modes that commit without transactions
                 self._close_lost(task)
         self._transactions.drop([*released])
         logger.info("%s released tasks %s", self._component, [*released])
@@ -212,7 +212,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._assigned(partitions)
 
     def _finish(self, tasks: Sequence[SpoutTask]) -> None:
-        """Has the chains of tasks that end execute what they have begun, and waits until it is delivered."""
+        """Executes the inputs that the chains of tasks have begun, and waits for their deliveries."""
         chained = [task for task in tasks if task.chain]
         if not chained:
             return

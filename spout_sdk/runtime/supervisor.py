@@ -178,7 +178,7 @@ class TopologyRunner(Supervisor[Stats]):
         super().stop(self._stop_seconds if seconds is None else seconds)
 
     def pids(self) -> dict[str, list[int]]:
-        """Component → the ids of its running processes; those of a chained bolt are those of its head."""
+        """Component → the ids of its running processes; a chained bolt has the ids of its head."""
         pids: dict[str, list[int]] = {component.name: [] for component in self._components}
         for slot in self._slots:
             if (child := slot.running) is not None:

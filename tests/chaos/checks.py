@@ -102,7 +102,7 @@ def disagreements(inputs: Deliveries, outputs: Deliveries, *, splits: bool, may_
 
 
 def chain_repeats(results: Parts, fails: NDArray[np.uint8]) -> int:
-    """Results that are there more often than once, and once more after each fail of their message."""
+    """Counts results beyond the first one, and one more for each fail of their message."""
     return sum(max(0, count - 1 - int(fails[number])) for (number, _), count in results.items())
 
 

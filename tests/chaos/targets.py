@@ -80,7 +80,7 @@ class Target:
         brokers: where it runs.
 
     Attributes:
-        components: that have processes of their own: chained bolts run in those of their heads.
+        components: the components with their own processes.
         in_spark: those of them that run in Spark.
         publishes: whether it has results in a topic.
         writes: whether its sink writes several records for each input.

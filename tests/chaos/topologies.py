@@ -270,7 +270,7 @@ def exactly_once() -> Topology:
 
 
 def _chained(kind: str, guarantee: Guarantee) -> Topology:
-    """As `kafka_spout` and `exactly_once`, in the tasks of the spout; a tuple may wait in its chain for seconds."""
+    """A chain in the tasks of the spout, in which a tuple may wait for seconds."""
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
     spout = Source(source_of(name), translate=numbered, streams=Numbers.streams)

@@ -23,13 +23,13 @@ def open_chained_inputs_are_not_counted(patches: Patches) -> None:
 
 
 @mutant("chains", _SPOUTS)
-def a_head_input_is_done_before_its_tuples_are_handed_over(patches: Patches) -> None:
+def a_head_input_is_done_before_its_tuples_are_passed_on(patches: Patches) -> None:
     @patches.wrap(Chain, "settle")
     def settle(_original: Any, chain: Any) -> None:
         for task in chain:
             task.outcomes.settle()
         chain._settle_head()
-        chain._outbox.hand_over()
+        chain._outbox.pass_on()
 
 
 @mutant("chains", _SPOUTS)

@@ -59,7 +59,7 @@ class World:
         return (self.chance.randrange(99),), stream
 
     def emitted_to(self, roots: Iterable[int], tasks: Sequence[TaskId]) -> None:
-        """Tuples were emitted; those for chained bolts are inputs at once."""
+        """Records emitted tuples; tuples for chained bolts are open inputs at once."""
         inputs = sum(1 for task in tasks if task.component in self.kinds)
         for root in set(roots):
             self.emitted[root] += len(tasks) - inputs
@@ -225,7 +225,7 @@ class Source(Spout):
                 Here.world.roots[message_id] = root
 
     def ack(self, message_id: Any) -> None:
-        """Is called by the task itself, for a tree that never left the chain."""
+        """Called for a tree that never left the chain."""
         root = Here.world.roots[message_id]
         assert not Here.world.open[root], f"tree {root} is acked, and a chained input of it is open"
         assert not Here.world.emitted[root], f"tree {root} is acked without an acker, and a tuple of it was sent"

@@ -230,7 +230,7 @@ def run_spout(inits_first: bool, seed: int, *, is_chained: bool = False) -> None
     check(world, sink.log, sums)
     failed = set(fails(sink.log)) | world.endless
     assert world.emitted.keys() <= sums.keys() | failed | world.acked
-    assert not world.acked & sums.keys(), "an acker has to know nothing of these"
+    assert not world.acked & sums.keys(), "no acker may have entries of these trees"
     assert all(sums[root] for root in world.failed), "a message is complete, and an input of it has failed"
     assert len(sums) + len(world.acked) > 50
     if inits_first:

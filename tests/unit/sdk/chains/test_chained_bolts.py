@@ -183,7 +183,7 @@ def test_all_kinds_of_bolts_are_chained_and_seen_by_hooks_and_statistics() -> No
         }
 
 
-def test_a_record_batch_is_handed_over_without_a_copy() -> None:
+def test_a_record_batch_is_passed_on_without_a_copy() -> None:
     builder = TopologyBuilder("words")
     builder.set_spout("lines", Lines)
     builder.set_bolt("split", Split).local_grouping("lines")
