@@ -157,23 +157,25 @@ class InputBatch:
 
     def count_open(self, places: Places, change: int) -> None:
         """Adds `change` to the number of open chained inputs of each place; a place may be given more than once."""
-        if self._open is None or len(self._open) < self.size:
-            self._open = _grown(self._open, self._all().shape[1], np.int32)
+        self._open = self._sized(self._open, np.int32)
         np.add.at(self._open, places, change)
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether open chained inputs were ever counted."""
+        return self._open is not None
 
     def has_open(self, places: Places) -> NDArray[np.bool_] | None:
         """Shape `(n,)`: whether each of these places has open chained inputs; None if no place has any."""
         if self._open is None:
             return None
-        if len(self._open) < self.size:
-            self._open = _grown(self._open, self._all().shape[1], np.int32)
+        self._open = self._sized(self._open, np.int32)
         found: NDArray[np.bool_] = self._open[places] != 0
         return found if found.any() else None
 
     def note_effects(self, places: Places) -> None:
         """Notes that a record was written for each of these places, which is an effect as a child is."""
-        if self._effects is None or len(self._effects) < self.size:
-            self._effects = _grown(self._effects, self._all().shape[1], np.bool_)
+        self._effects = self._sized(self._effects, np.bool_)
         self._effects[places] = True
 
     def has_children(self, places: Places | slice) -> bool:
@@ -182,8 +184,7 @@ class InputBatch:
             return True
         if self._effects is None:
             return False
-        if len(self._effects) < self.size:
-            self._effects = _grown(self._effects, self._all().shape[1], np.bool_)
+        self._effects = self._sized(self._effects, np.bool_)
         return bool(self._effects[places].any())
 
     def children(self, places: Places) -> IdColumn:
@@ -218,6 +219,15 @@ class InputBatch:
                 self._positions = []
         return self._columns
 
+    def _sized(self, column: Any, kind: Any) -> Any:
+        """A column with at least `size` places; new ones are zero."""
+        if column is not None and len(column) >= self.size:
+            return column
+        grown = np.zeros(self._all().shape[1], kind)
+        if column is not None:
+            grown[: len(column)] = column
+        return grown
+
     def _with_room(self, size: int, needed: int) -> IdColumn:
         """The columns, with room for `needed` places; they have `size`."""
         if needed > self._columns.shape[1]:
@@ -225,14 +235,6 @@ class InputBatch:
             more[:, :size] = self._columns[:, :size]
             self._columns = more
         return self._columns
-
-
-def _grown(column: Any, size: int, kind: Any) -> Any:
-    """A copy of a column with `size` places; additional places are zero."""
-    grown = np.zeros(size, kind)
-    if column is not None:
-        grown[: len(column)] = column
-    return grown
 
 
 NO_BATCH: Final = InputBatch(is_tracked=False)

@@ -72,7 +72,10 @@ class LocalCodec:
 
     def row(self, values: Sequence[Any]) -> Values:
         """The values as a bolt would receive them through Kafka; raises the errors of the stream's codec."""
-        (row,) = decode_tuples(self._codec, encode_tuples(self._codec, [values]))
+        codec: Any = self._codec
+        made = [codec.row(values)]
+        rows = codec.rows(codec.columns(made)) if codec.max_rows > 1 else decode_tuples(codec, codec.encode(made))
+        row: Values = rows[0]
         return row
 
     def batch(self, data: Any) -> Any:

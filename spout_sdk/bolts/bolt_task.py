@@ -56,11 +56,10 @@ class BoltTask(HeadTask):
         self.adapter = self.executor.adapter
         self.takes = self.adapter.takes
         self.inputs.folds = self.adapter.folds
-        is_head = isinstance(self.outcomes, HeadOutcomes)
+        head = self.outcomes if isinstance(self.outcomes, HeadOutcomes) else None
         # Chained bolts may have sent or written something for an input before they have acked all of its tuples.
-        self.inputs.has_no_effects |= self.adapter.folds or (self.adapter.emits_with_ack and not is_head)
-        settle = self.outcomes.settle if isinstance(self.outcomes, HeadOutcomes) else None
-        self.chain = Chain(self, self.takes, settle)
+        self.inputs.has_no_effects |= self.adapter.folds or (self.adapter.emits_with_ack and head is None)
+        self.chain = Chain(self, self.takes, head)
 
     def prepare(self) -> None:
         """Prepares the chained bolts, then the bolt; raises `ComponentError` if one raised."""
@@ -156,6 +155,11 @@ class BoltTask(HeadTask):
             kept_to, _, windows = read.partition(":")
             self.dead_letters.kept_to = int(kept_to)
             self.adapter.resume(windows, offset)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether each open input can be read again: no effect would be repeated, and no untracked tuple lost."""
+        return self.inputs.is_repeatable and not self.chain.has_untracked
 
     @property
     def is_busy(self) -> bool:

@@ -207,7 +207,8 @@ class Executor:
         elif self.adapter.takes == "batches":
             self.execute_batch([retry.tuple for retry in retried])
         else:
-            self.execute(iter([first.tuple]), self._clock())
+            for retry in retried:
+                self.execute(iter([retry.tuple]), self._clock())
 
     def _begin(self, tuples: Any, began: float) -> None:
         self._running = began, tuples

@@ -109,8 +109,10 @@ class KafkaColumnsAdapter(KafkaAdapter):
 
     def execute(self, tuples: Any) -> None:
         """Writes records for rows; if one record cannot be made, continues tuple by tuple."""
-        rows: ArrowInput = tuples
-        bolt, stream = self._bolt, rows.pack.stream
+        if not isinstance(tuples, ArrowInput):  # a tick tuple, or tuples that are executed again
+            super().execute(tuples)
+            return
+        rows, bolt, stream = tuples, self._bolt, tuples.pack.stream
         try:
             keys = None if bolt.key is None else self._bytes(rows, stream.fields[bolt.key])
             values = self._values(rows, stream)

@@ -7,6 +7,7 @@ from typing import Final
 from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.chains.chained_task import ChainedTask
+from spout_sdk.chains.noted_outcomes import HeadOutcomes
 from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.task import Task
@@ -25,12 +26,12 @@ class Chain:
     Args:
         head: the task, whose outbox the chained bolts use.
         head_takes: what the adapter of the head takes, if the head is a bolt.
-        settle_head: settles the inputs of the head after the inputs of the chained bolts; None for a spout.
+        outcomes: of the inputs of the head, settled after the inputs of the chained bolts; None for a spout.
     """
 
-    def __init__(self, head: Task, head_takes: str = "", settle_head: Callable[[], None] | None = None) -> None:
+    def __init__(self, head: Task, head_takes: str = "", outcomes: HeadOutcomes | None = None) -> None:
         self._outbox = head.outbox
-        self._settle_head = settle_head or (lambda: None)
+        self._head_outcomes = outcomes
         self._clock = head.environment.clock
         self._failure: ComponentError | None = None
         tasks = {head.context.component: (head.plans, head_takes)}
@@ -86,7 +87,8 @@ class Chain:
         self._outbox.pass_on()
         for task in self._tasks:
             task.outcomes.settle()
-        self._settle_head()
+        if self._head_outcomes is not None:
+            self._head_outcomes.settle()
 
     def settle_written(self) -> None:
         """Settles tuples by the delivery reports of the records that were written for them."""
@@ -118,10 +120,14 @@ class Chain:
             task.adapter.forget_waiting()
 
     def cleanup(self) -> None:
-        """Cleans up the bolts in order; the next bolt executes tuples that a `cleanup` emits."""
+        """Cleans up the bolts, in order; each executes what others emit in theirs, and nothing that waited before."""
+        self._outbox.pass_on()
         for task in self._tasks:
-            self.run(self._clock())
+            task.drop_waiting()
+        for task in self._tasks:
             task.cleanup()
+            if self._failure is None:
+                self.run(math.inf)
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, at most `seconds`; does not wait if other inputs can be executed."""
@@ -135,13 +141,16 @@ class Chain:
         """Whether tuples wait for a bolt that can take no more tuples now."""
         return any(task.has_waiting and task.adapter.is_busy for task in self._tasks)
 
+    def keep_paused_alive(self) -> None:
+        """Restarts the clocks of the trees whose tuples wait for bolts that pause."""
+        for task in self._tasks:
+            if task.adapter.failures.pause is not None:
+                task.outcomes.keep_open_alive()
+
     @property
-    def holds_inputs(self) -> bool:
-        """Whether bolts keep inputs open: they pause, retry, or have running inputs."""
-        return any(
-            task.adapter.failures.pause is not None or task.outcomes.retries.waiting or task.adapter.running_inputs
-            for task in self._tasks
-        )
+    def has_untracked(self) -> bool:
+        """Whether untracked tuples are open."""
+        return any(task.inputs.untracked for task in self._tasks)
 
     @property
     def has_open(self) -> bool:
@@ -156,7 +165,8 @@ class Chain:
     @property
     def is_settled(self) -> bool:
         """Whether nothing was acked or failed since the last flush."""
-        return not any(task.outcomes.has_noted for task in self._tasks)
+        head = self._head_outcomes
+        return not (any(task.outcomes.has_noted for task in self._tasks) or (head is not None and head.has_noted))
 
     @property
     def running_inputs(self) -> int:
@@ -184,7 +194,7 @@ class Chain:
     def _taker(self, task: ChainedTask) -> Callable[[OpenPack], None]:
         def take(pack: OpenPack) -> None:
             task.take(pack)
-            if task.waiting >= _MOST_WAITING:
+            if task.waiting >= _MOST_WAITING and not task.is_running:
                 self._run_meanwhile(task)
 
         return take

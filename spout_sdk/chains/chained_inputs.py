@@ -18,12 +18,13 @@ class ChainedInputs:
 
     Attributes:
         has_no_effects: whether an open input cannot have had an effect.
+        untracked: how many open packs have untracked tuples.
         open_tuples: how many tuples the open packs have.
     """
 
     def __init__(self, *, has_no_effects: bool) -> None:
         self.has_no_effects = has_no_effects
-        self.open_tuples = 0
+        self.open_tuples = self.untracked = 0
         self._packs: dict[int, InputPack] = {}
         self._marks: deque[tuple[float, int]] = deque()  # once a second: the time, and the number of the newest pack
         self._mark_at = 0.0
@@ -34,12 +35,14 @@ class ChainedInputs:
         self._packs[pack.offset] = pack
         self._last = pack.offset
         self.open_tuples += pack.size
+        self.untracked += pack.has_untracked
 
     def settle(self, packs: Sequence[InputPack]) -> None:
         """Removes packs that are done; packs that were removed before are ignored."""
         for pack in packs:
             if self._packs.pop(pack.offset, None) is not None:
                 self.open_tuples -= pack.size
+                self.untracked -= pack.has_untracked
 
     def is_open(self, number: int) -> bool:
         """Whether the pack of this number is open."""

@@ -1,11 +1,14 @@
 """A chained bolt in a task: it receives tuples of its source, and emits tuples."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from operator import length_hint
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import TaskId
@@ -16,7 +19,7 @@ from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.tuple_reader import tuples_of
 from spout_sdk.chains.chained_inputs import ChainedInputs
 from spout_sdk.chains.noted_outcomes import ChainedOutcomes
-from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.emitting.open_pack import OpenPack, PlacedRows
 from spout_sdk.emitting.task import Task
 from spout_sdk.records import ChainedRecord
 from tuple_tree.anchors import SOURCE_HEADER
@@ -26,7 +29,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.identities import source_hash
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.names import chain_of
-from tuple_tree.payloads import LocalCodec, payload_codec
+from tuple_tree.payloads import LocalCodec, decode_tuples, payload_codec
 from tuple_tree.streams import Values
 
 # The counter of inputs that were neither acked nor failed in time, and so were settled.
@@ -40,6 +43,7 @@ class ChainedTask(Task):
 
     Attributes:
         waiting: how many received tuples are not executed.
+        is_running: whether `run` runs.
     """
 
     _logger = get_logger("spout_sdk.bolt")
@@ -68,9 +72,11 @@ class ChainedTask(Task):
         self._is_identified = manifest.is_identified(bolt.name)
         self._batch_size = BatchSize()
         self._numbers = count()
-        self._waiting: deque[tuple[InputPack, Any]] = deque()  # each with its rows or its record batch
-        self._begun: Any = None  # the rest of the begun pack
+        self._waiting: deque[_Received] = deque()
+        self._pack: InputPack | None = None  # the begun one
+        self._begun: Any = None  # the rest of it
         self.waiting = 0
+        self.is_running = False
 
     def prepare(self) -> None:
         """Prepares the bolt; raises `ComponentError` if it raised."""
@@ -80,19 +86,25 @@ class ChainedTask(Task):
     def take(self, pack: OpenPack) -> None:
         """Receives the tuples of a pack; they wait until `run`."""
         placed = pack.take_rows()
-        rows = placed.rows
-        if not isinstance(pack.codec, LocalCodec) and isinstance(rows, list):
-            # Other bolts receive them through Kafka, so the rows are encoded, and are decoded here.
-            is_packed = pack.codec.max_rows > 1
-            rows = self._codec.decode_batch(self._codec.encode(rows)) if is_packed else self._decoded(rows)
-        size = len(rows)
+        try:
+            received = self._received(pack, placed)
+        except BaseException:  # no memory: trees that lack these tuples must not complete
+            self.outbox.keep_open((batch, place) for batch, places in placed.runs for place in places.tolist())
+            raise
+        self.outcomes.opened(received.pack)
+        pack.counters.transferred += received.pack.size
+        self._waiting.append(received)
+        self.waiting += received.pack.size
+
+    def _received(self, pack: OpenPack, placed: PlacedRows) -> "_Received":
+        batch: InputBatch
         if placed.runs:
             identities = placed.identities
             if identities is not None:
                 identities = identities.received(self._hash)
                 if placed.counts is not None:
                     identities = identities.spread(placed.counts)
-            batch: InputBatch = ChainedBatch(placed.runs, pack.trace_context, identities)
+            batch = ChainedBatch(placed.runs, pack.trace_context, identities)
         else:
             batch = InputBatch(pack.trace_context, is_tracked=False)
         made = ChainedRecord(
@@ -100,28 +112,45 @@ class ChainedTask(Task):
             headers_=[self._source],
             timestamp_=(1, self.environment.wall_ms()),
         )
-        of = InputPack(made, self._stream, made.offset_, size, batch, 0, placed.starts)
-        self.outcomes.opened(of)
-        pack.counters.transferred += size
-        self._waiting.append((of, rows))
-        self.waiting += size
+        of = InputPack(made, self._stream, made.offset_, len(placed.rows), batch, 0, placed.starts)
+        # The rows of a stream that other bolts receive through Kafka are encoded.
+        return _Received(of, placed.rows, is_encoded=not isinstance(pack.codec, LocalCodec))
 
     def run(self, until: float) -> bool:
         """Executes waiting tuples until about `until`; returns False if the bolt is not busy and has tuples left."""
-        while self._begun is not None or self._waiting:
-            if self.adapter.is_busy:
+        if self.is_running:
+            return False
+        self.is_running = True
+        try:
+            return self._run(until)
+        finally:
+            self.is_running = False
+
+    def _run(self, until: float) -> bool:
+        while True:
+            if self._pack is not None and not self.inputs.is_open(self._pack.offset):
+                self._end_pack()  # expired, so its trees have failed
+            if self._pack is None:
+                if not self._waiting:
+                    return True
+                if self.adapter.is_busy:
+                    return True
+                self._begin(self._waiting.popleft())
+            elif self.adapter.is_busy:
                 return True
-            if self._begun is None:
-                self._begun = self._begin(*self._waiting.popleft())
-            if not self._execute(until):
+            elif not self._execute(until):
                 return self.adapter.is_busy
-            self._begun = None
-        return True
+            else:
+                self._end_pack()
+
+    def _end_pack(self) -> None:
+        self.waiting -= length_hint(self._begun)
+        self._pack = self._begun = None
 
     @property
     def has_waiting(self) -> bool:
         """Whether tuples wait that are not executed."""
-        return self._begun is not None or bool(self._waiting)
+        return self._pack is not None or bool(self._waiting)
 
     def tick(self, now: float) -> None:
         """Handles delivery reports, expires inputs, and executes a tick tuple if one is due."""
@@ -146,20 +175,49 @@ class ChainedTask(Task):
         """Cleans up the bolt, which may still ack."""
         self._end("cleanup", self.adapter.cleanup)
 
-    def _begin(self, pack: InputPack, rows: Any) -> Any:
-        """The tuples, the batch or the rows of a pack, as the bolt takes them."""
+    def drop_waiting(self) -> None:
+        """Forgets what waits, because the task ends; it stays open."""
+        self._waiting.clear()
+        self._pack, self._begun, self.waiting = None, None, 0
+
+    def _begin(self, received: "_Received") -> None:
+        """Begins a pack; rejects tuples that cannot be read."""
+        pack, rows, errors = received.pack, received.rows, dict[int, WireError]()
+        if received.is_encoded and isinstance(rows, list):
+            rows, errors = self._decoded(rows)
+        values = rows
         if self.adapter.takes == "columns":
-            batch = self._codec.columns(rows) if isinstance(rows, list) else rows
-            return ArrowInput.of(batch, pack, self._codec)
-        errors: Mapping[int, WireError] = {}
-        if not isinstance(rows, list):
-            rows, errors = self._codec.readable(rows)
-        tuples = tuples_of(rows, pack)
+            begun: Any = self._columns(pack, rows, errors)
+        else:
+            if not isinstance(rows, list):
+                values, found = self._codec.readable(rows)
+                errors |= found
+            begun = tuples_of(values, pack)
+            if errors:
+                begun = [each for each in begun if each.index not in errors]
         for index, error in errors.items():
-            self.outcomes.reject(tuples[index], error)
-        if errors:
-            tuples = [each for each in tuples if each.index not in errors]
-        return iter(tuples) if self.adapter.takes == "tuples" else tuples
+            self.outcomes.reject(pack.tuple_at(index, values[index] if isinstance(values, list) else ()), error)
+        self.waiting -= pack.size - len(begun)
+        self._pack, self._begun = pack, iter(begun) if self.adapter.takes == "tuples" else begun
+
+    def _columns(self, pack: InputPack, rows: Any, errors: dict[int, WireError]) -> ArrowInput:
+        """The rows of a pack as columns, without those of errors; adds the errors of values that do not fit."""
+        codec = self._codec
+        if not isinstance(rows, list):
+            return ArrowInput.of(rows, pack, codec)
+        if errors or not all(map(codec.is_row, rows)):
+            rows = _each(rows, lambda row: row if codec.is_row(row) else codec.row(row), errors)
+        fit = [index for index in range(pack.size) if index not in errors]
+        return ArrowInput(codec.columns([rows[index] for index in fit]), pack, codec, np.array(fit, np.intp))
+
+    def _decoded(self, rows: list[Any]) -> tuple[Any, dict[int, WireError]]:
+        """Encoded rows as Kafka would deliver them: a record batch, or values; and errors by their index."""
+        codec = self._codec
+        if codec.max_rows > 1:
+            with suppress(Exception):
+                return codec.decode_batch(codec.encode(rows)), {}
+        errors: dict[int, WireError] = {}
+        return _each(rows, lambda row: decode_tuples(codec, codec.encode([row]))[0], errors), errors
 
     def _execute(self, until: float) -> bool:
         """Executes the begun pack until about a time of the clock; returns whether all of it is executed."""
@@ -183,5 +241,27 @@ class ChainedTask(Task):
                 return not self._begun
         return True
 
-    def _decoded(self, payloads: Sequence[bytes]) -> list[Values]:
-        return [values for payload in payloads for values in self._codec.decode(payload)[0]]
+
+class _Received(NamedTuple):
+    """A pack that the source has passed on.
+
+    Attributes:
+        rows: its rows, or a record batch.
+        is_encoded: whether rows are as the codec of the stream makes them, instead of values.
+    """
+
+    pack: InputPack
+    rows: Any
+    is_encoded: bool
+
+
+def _each(rows: Sequence[Any], made: Callable[[Any], Values], errors: dict[int, WireError]) -> list[Values]:
+    """Calls a function with each row, and returns the results; an error is added to `errors`, and its result is ()."""
+    found: list[Values] = []
+    for index, row in enumerate(rows):
+        try:
+            found.append(() if index in errors else made(row))
+        except Exception as error:  # noqa: BLE001 - of any codec
+            errors[index] = error if isinstance(error, WireError) else WireError("bad-payload", str(error))
+            found.append(())
+    return found

@@ -54,7 +54,8 @@ class HeadTask(Task):
     @property
     def failure(self) -> DeliveryError | None:
         """Why the task cannot continue; None as long as it can."""
-        return self.dead_letters.failure or self.outbox.acks.failure
+        letters = (self.dead_letters, *(task.dead_letters for task in self.chain))
+        return next((each.failure for each in letters if each.failure is not None), self.outbox.acks.failure)
 
     @property
     def all_plans(self) -> list[EmitPlan]:
@@ -81,6 +82,16 @@ class HeadTask(Task):
             self._since = now
         elif now - self._since >= LINGER_SECONDS:
             self.flush()
+
+    def execute_untracked(self, until: float) -> None:
+        """Executes the chain until about a time of the clock, if untracked tuples wait in it.
+
+        The inputs that they were emitted for may be acked, and would not be read again after a commit.
+        """
+        if self.chain:
+            self.outbox.pass_on()
+            if self.chain.has_untracked:
+                self.chain.run(until)
 
     def flush(self) -> None:
         """Sends all that is buffered, tuples before the acks of their inputs."""

@@ -20,6 +20,8 @@ from spout_sdk.errors import TupleAlreadyDoneError
 from tuple_tree.anchors import Rows
 from tuple_tree.chained_batch import ChainedBatch
 from tuple_tree.errors import WireError
+from tuple_tree.identities import NO_POSITION
+from tuple_tree.input_batch import InputBatch
 
 
 class Noted(NamedTuple):
@@ -73,7 +75,7 @@ class NotedOutcomes(Outcomes, ABC):
 
     @property
     def has_noted(self) -> bool:
-        """Whether noted outcomes wait for `settle`."""
+        """Whether outcomes were noted since the last `settle`."""
         return bool(self._noted)
 
     @abstractmethod
@@ -93,10 +95,13 @@ class NotedOutcomes(Outcomes, ABC):
 
     def _fail_trees(self, tuple_: Tuple, message: str) -> None:
         """Fails the trees of a tuple; an edge that no tuple carries keeps them from completing first."""
-        pack = tuple_.pack
-        self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+        self._keep_open(tuple_.pack, tuple_.index)
         for root in tuple_.roots:
             self._outbox.fail(root, message)
+
+    def _keep_open(self, pack: InputPack, index: int) -> None:
+        """Keeps the trees of a tuple from completing."""
+        self._outbox.keep_open((pack.batch, place) for place in pack.places(index))
 
     def _settle(self, tuple_: Tuple) -> None:
         if not tuple_.settled:
@@ -107,14 +112,22 @@ class NotedOutcomes(Outcomes, ABC):
 class HeadOutcomes(NotedOutcomes):
     """Outcomes of the inputs of a head, which are done after their chained inputs."""
 
+    def __init__(self, task: Task, inputs: Any) -> None:
+        super().__init__(task, inputs)
+        component = task.context.manifest.component(task.context.component)
+        self._has_state = getattr(component, "state", None) is not None
+        self._held: list[Noted] = []  # noted before, with open chained inputs
+
     def settle(self) -> None:
-        noted, self._noted = self._noted, []
+        noted, self._noted, self._held = [*self._held, *self._noted], [], []
         for each in noted:
             pack, rows = each
             waiting = _waiting(each)
             if waiting is not None:
                 indices = each.indices
-                self._noted.append(Noted(pack, indices[waiting]))
+                self._held.append(Noted(pack, indices[waiting]))
+                if self._has_state:
+                    pack.batch.note_effects(_without_identity(pack.batch, _places(pack, indices[waiting])))
                 rows = indices[~waiting]
                 if not len(rows):
                     continue
@@ -177,20 +190,18 @@ class ChainedOutcomes(NotedOutcomes):
         """Fails the inputs of packs that are open for longer than any tree: their trees must not complete."""
         for pack in packs:
             for index in np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0).tolist():
-                self._outbox.keep_open((pack.batch, place) for place in pack.places(index))
+                self._keep_open(pack, index)
                 pack.settled[index] = FAILED
                 self._note(pack, index)
 
     def reject(self, tuple_: Tuple, error: WireError) -> None:
-        pack = tuple_.pack
-        self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+        self._keep_open(tuple_.pack, tuple_.index)
         super().reject(tuple_, error)
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
         if tuple_.offset != NO_OFFSET and not self.is_done(tuple_):
             # The head input is acked when none of its chained inputs is open.
-            pack = tuple_.pack
-            self._outbox.keep_open((pack.batch, place) for place in pack.places(tuple_.index))
+            self._keep_open(tuple_.pack, tuple_.index)
             # The head writes the fail.
             message = f"{self._component}/{self._task}: {as_text(message)}"
         super().fail(tuple_, message)
@@ -226,10 +237,18 @@ def _places(pack: InputPack, indices: Rows) -> Rows:
     return places
 
 
+def _without_identity(batch: InputBatch, places: Rows) -> Rows:
+    """The places of tuples that a state does not recognise when they are read again: it would change again."""
+    if not batch.is_identified:
+        return places
+    without: Rows = places[batch.positions[places] == np.uint64(NO_POSITION)]
+    return without
+
+
 def _waiting(noted: Noted) -> NDArray[np.bool_] | None:
     """Shape `(n,)`: whether each tuple has open chained inputs; None if no tuple has any."""
     pack = noted.pack
-    if not pack.batch.is_tracked:
+    if not (pack.batch.is_tracked and pack.batch.has_counts):
         return None
     indices = noted.indices
     is_open = pack.batch.has_open(_places(pack, indices))

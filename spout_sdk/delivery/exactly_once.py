@@ -16,6 +16,7 @@ from tuple_tree.manifest import Guarantee
 logger = get_logger("spout_sdk.delivery")
 
 INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
+_UNTRACKED_SECONDS: Final = 1.0  # for which a commit executes chains, at most
 _PAUSE_OF_COMMITS: Final = 4  # commits of an idle process, in the times that the last one took
 
 
@@ -106,13 +107,14 @@ class ExactlyOnce(DeliveryGuarantee):
         """Raises `HeldBackError` if open inputs of a task prevent the commit."""
         for partition, task in self._tasks.items():
             fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
-            if not (fits and task.inputs.is_repeatable):
+            if not (fits and task.is_repeatable):
                 oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
                 raise HeldBackError(self._component, partition, oldest, seconds, fits=fits)
 
     def _commit(self) -> bool:
         """Commits if there is anything to commit; False if it cannot be committed yet."""
         for task in self._tasks.values():
+            task.execute_untracked(self._clock() + _UNTRACKED_SECONDS)
             task.flush()
         done = self._done()
         if not (self._sink.is_used or self._states.have_changes) and done == self._committed:
@@ -154,7 +156,7 @@ class ExactlyOnce(DeliveryGuarantee):
     @property
     def _is_whole(self) -> bool:
         """Whether no open input has had an effect: after the commit each can be processed again without duplicates."""
-        return all(task.inputs.is_repeatable for task in self._tasks.values())
+        return all(task.is_repeatable for task in self._tasks.values())
 
     def _all_commits(self) -> dict[Any, Commit]:
         return self._commits(self._tasks, in_transaction=True)

@@ -41,12 +41,8 @@ class SpoutTransactions(ExactlyOnce):
         super().tick(now)
 
     def _done(self) -> Any:
-        marks = {at: task.adapter.done_mark for at, task in self._tasks.items()}
+        marks = {at: (task.adapter.done_mark, task.ended_trees) for at, task in self._tasks.items()}
         return (marks, self._is_refreshed) if marks else {}
-
-    @property
-    def _is_whole(self) -> bool:
-        return all(task.is_repeatable for task in self._tasks.values())
 
     def _all_commits(self) -> dict[Any, Commit]:
         room = self._reader.metadata_room

@@ -1,7 +1,7 @@
 """The trees of a spout with chained bolts: a tree needs no acker if all of its tuples stay in the chain."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,27 @@ HELD_SECONDS: Final = 1.0
 """After this time the init of a tree is sent although its chain is open; then the time-out of the acker applies."""
 
 _Placed = tuple[InputBatch, NDArray[np.intp]]
-_Begun = tuple[InputBatch, NDArray[np.intp], NDArray[np.bool_]]  # the last: whether a tuple had left before
+
+
+class _Trees(NamedTuple):
+    """Trees that began together, whose chain is open.
+
+    Attributes:
+        since: when a flush found them first, by the clock of the task.
+        unanchored: how many tuples without anchors were emitted before them.
+        had_left: for trees whose inits are sent, shape `(n,)`: whether a tuple had left the chain before; else None.
+    """
+
+    since: float
+    unanchored: int
+    batch: InputBatch
+    places: NDArray[np.intp]
+    had_left: NDArray[np.bool_] | None = None
+
+    def at(self, chosen: NDArray[np.bool_]) -> "_Trees":
+        """Some of the trees; `chosen` is of shape `(n,)`."""
+        had_left = None if self.had_left is None else self.had_left[chosen]
+        return self._replace(places=self.places[chosen], had_left=had_left)
 
 
 class ChainedTrees:
@@ -23,25 +43,34 @@ class ChainedTrees:
     If no tuple of a tree was sent to another process when its chain ends, the spout's task acks the message itself:
     `take_ended`. Otherwise the init has the edges of all sent tuples. While a chain is open, its init waits, but not
     after a tuple has left the chain, and not for longer than a second: then the init also has an edge of the spout's
-    own, which is acked when the chain ends. With transactions, such a tree also ends
-    then if no tuple has left the chain, so that its message is committed with the records that were written for it.
+    own, which is acked when the chain ends. With transactions, such a tree also ends then if no tuple has left the
+    chain, so that its message is committed with the records that were written for it.
 
     Args:
         acked: receives the places whose acks are sent with the same flush.
         next_id: returns random ids, for edges.
         clock: the clock of the task.
+        unanchored: returns how many tuples without anchors were emitted, and records written, so far.
         is_transactional: whether the task commits its messages in transactions.
     """
 
     def __init__(
-        self, acked: PlacedRuns, next_id: Callable[[], int], clock: Clock, *, is_transactional: bool = False
+        self,
+        acked: PlacedRuns,
+        next_id: Callable[[], int],
+        clock: Clock,
+        unanchored: Callable[[], int],
+        *,
+        is_transactional: bool,
     ) -> None:
         self._acked = acked
         self._next_id = next_id
         self._clock = clock
         self._is_transactional = is_transactional
-        self._held: list[tuple[float, _Placed]] = []
-        self._open: list[_Begun] = []  # trees with an edge of the spout's own
+        self._unanchored = unanchored
+        self._unanchored_before = 0  # by the last flush
+        self._held: list[_Trees] = []  # trees without an init
+        self._open: list[_Trees] = []  # trees with an edge of the spout's own
         self._ended: list[IdColumn] = []
 
     @property
@@ -49,20 +78,18 @@ class ChainedTrees:
         """Whether trees wait for their chains, or have ended since the last `take_ended`."""
         return bool(self._held or self._open or self._ended)
 
-    def open_roots(self) -> list[int]:
-        """The roots of trees whose init is sent, and whose chain is open."""
-        return [root for batch, places, _ in self._open for root in batch.roots[places].tolist()]
-
     def inits(self, begun: Sequence[_Placed]) -> list[tuple[IdColumn, IdColumn]]:
         """The roots and vals of the inits to send now; called after the edges of all emitted tuples have joined.
 
         Args:
             begun: batch and places of new trees.
         """
-        now = self._clock()
-        held, self._held = [*self._held, *((now, each) for each in begun)], []
+        now, before = self._clock(), self._unanchored_before
+        self._unanchored_before = self._unanchored()
+        held, self._held = [*self._held, *(_Trees(now, before, *each) for each in begun)], []
         inits: list[tuple[IdColumn, IdColumn]] = []
-        for since, (batch, places) in held:
+        for trees in held:
+            batch, places = trees.batch, trees.places
             is_open, has_left = batch.has_open(places), batch.children(places) != 0
             if is_open is None:
                 self._end(batch, places[~has_left])
@@ -70,26 +97,29 @@ class ChainedTrees:
                 continue
             self._end(batch, places[~(is_open | has_left)])
             self._begin(batch, places[~is_open & has_left], inits)
-            begins = is_open & (has_left | (now - since >= HELD_SECONDS))
-            self._begin_open(batch, places[begins], inits)
-            if len(rest := places[is_open & ~begins]):
-                self._held.append((since, (batch, rest)))
+            begins = is_open & (has_left | (now - trees.since >= HELD_SECONDS))
+            self._begin_open(trees.at(begins), inits)
+            if len((rest := trees.at(is_open & ~begins)).places):
+                self._held.append(rest)
         still_open, self._open = self._open, []
-        for batch, places, had_left in still_open:
-            is_open = batch.has_open(places)
+        for trees in still_open:
+            is_open = trees.batch.has_open(trees.places)
             if is_open is None:
-                self._end_begun(batch, places, had_left)
+                self._end_begun(trees)
                 continue
-            self._end_begun(batch, places[~is_open], had_left[~is_open])
-            self._open.append((batch, places[is_open], had_left[is_open]))
+            self._end_begun(trees.at(~is_open))
+            self._open.append(trees.at(is_open))
         return inits
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether no tree with an open chain has had an effect, so each of their messages can be emitted again."""
-        for batch, places in (*(each for _, each in self._held), *((batch, at) for batch, at, _ in self._open)):
-            is_open = batch.has_open(places)
-            if is_open is not None and batch.has_children(places[is_open]):
+        """Whether no tree with an open chain may have had an effect, so each of their messages can be emitted again."""
+        unanchored = self._unanchored()
+        for trees in (*self._held, *self._open):
+            is_open = trees.batch.has_open(trees.places)
+            if is_open is not None and (
+                trees.unanchored != unanchored or trees.batch.has_children(trees.places[is_open])
+            ):
                 return False
         return True
 
@@ -102,19 +132,21 @@ class ChainedTrees:
         if len(places):
             self._ended.append(batch.roots[places])
 
-    def _end_begun(self, batch: InputBatch, places: NDArray[np.intp], had_left: NDArray[np.bool_]) -> None:
+    def _end_begun(self, trees: _Trees) -> None:
         """Acks the spout's own edges; with transactions, ends the trees without a tuple that has left the chain."""
+        batch, places = trees.batch, trees.places
         self._acked.add_all(batch, places)
-        if self._is_transactional:
-            self._end(batch, places[~had_left & (batch.children(places) == 0)])
+        if self._is_transactional and trees.had_left is not None:
+            self._end(batch, places[~trees.had_left & (batch.children(places) == 0)])
 
     @staticmethod
     def _begin(batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
         if len(places):
             inits.append((batch.roots[places], batch.vals(places)))
 
-    def _begin_open(self, batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
+    def _begin_open(self, trees: _Trees, inits: list[tuple[IdColumn, IdColumn]]) -> None:
         """Begins trees with an open chain: each gets an edge, as if the spout had sent a tuple to itself."""
+        batch, places = trees.batch, trees.places
         if not len(places):
             return
         batch.set_edges(places, np.array([self._next_id() for _ in places], np.uint64))
@@ -122,4 +154,4 @@ class ChainedTrees:
         has_left = batch.part_children(places) != 0
         if has_left.any():
             batch.note_effects(places[has_left])
-        self._open.append((batch, places, has_left))
+        self._open.append(trees._replace(had_left=has_left))

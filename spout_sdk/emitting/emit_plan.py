@@ -63,9 +63,11 @@ class EmitPlan:
 
     def row(self, values: Sequence[Any]) -> Any:
         """The values as the stream's codec takes them; raises `EmitError` if they do not fit."""
+        if values.__class__ is list:
+            values = tuple(values)
         if values.__class__ is tuple and self.is_row(values):
             return values
-        if values.__class__ is not tuple and values.__class__ is not list:
+        if values.__class__ is not tuple:
             raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
         if len(values) != self._width:
             raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")

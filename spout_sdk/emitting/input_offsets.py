@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import DONE, InputPack
 from tuple_tree.anchors import Rows
@@ -139,10 +140,13 @@ class InputOffsets(OffsetManager):
         return self._tuples
 
     def open_roots(self) -> Iterator[IdColumn]:
-        """The trees of the open tuples of each record."""
+        """The trees of the tuples of each record that are neither acked nor failed.
+
+        Chained bolts keep alive the trees of acked tuples that wait for them.
+        """
         for pack in self._packs.values():
             if pack.left and pack.batch.is_tracked:
-                yield pack.batch.roots[_open_places(pack)]
+                yield pack.batch.roots[_places(pack, np.frombuffer(pack.settled, np.uint8) == 0)]
 
     @property
     def is_repeatable(self) -> bool:
@@ -202,10 +206,13 @@ def _runs(settled: bytearray) -> Runs:
 
 def _open_places(pack: InputPack) -> Rows:
     """The places in its batch of the tuples that are open."""
-    is_open = np.frombuffer(pack.settled, np.uint8) != DONE
+    return _places(pack, np.frombuffer(pack.settled, np.uint8) != DONE)
+
+
+def _places(pack: InputPack, chosen: NDArray[np.bool_]) -> Rows:
     if pack.starts is not None:
-        is_open = np.repeat(is_open, np.diff(pack.starts))
-    places: Rows = pack.first + np.flatnonzero(is_open)
+        chosen = np.repeat(chosen, np.diff(pack.starts))
+    places: Rows = pack.first + np.flatnonzero(chosen)
     return places
 
 

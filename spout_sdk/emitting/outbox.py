@@ -104,8 +104,8 @@ class Outbox:
 
     @property
     def unanchored(self) -> int:
-        """How many tuples that belong to no tree were added so far, one for each delivery."""
-        return self._unanchored + sum(pack.unanchored for pack in self._open)
+        """How many tuples that belong to no tree were added so far, one for each delivery through Kafka."""
+        return self._unanchored + sum(pack.unanchored for pack in self._open if pack.pass_on is None)
 
     def turn(self, pack: OpenPack, batch: InputBatch | Joined) -> None:
         """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
@@ -143,7 +143,8 @@ class Outbox:
 
     def pass_on(self) -> None:
         """Passes tuples to the chained bolts."""
-        for pack in [pack for pack in self._open if pack.pass_on is not None]:
+        # One by one: a bolt that has received many tuples executes them, and emits.
+        while (pack := next((each for each in self._open if each.pass_on is not None), None)) is not None:
             self._send(pack)
 
     def fail(self, root: int, message: str) -> None:

@@ -69,9 +69,9 @@ class KafkaSink:
 
     def wait_reports(self, seconds: float) -> bool:
         """Waits for delivery reports without a linger, at most `seconds`; returns whether the sink can wait."""
-        if self._records is not None:
+        if self._records is not None and len(self._records):
             self._records.flush(seconds)
-        else:
+        else:  # a flush of nothing returns at once
             self._acks.poll(seconds)
         self.poll()
         return True

@@ -10,7 +10,7 @@ from spout_sdk.chains.head_task import open_sessions
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
 from spout_sdk.delivery.spout_transactions import SpoutTransactions
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.errors import BrokerError
+from spout_sdk.errors import BrokerError, ComponentError
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
@@ -233,7 +233,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             self._transactions.drop(partitions)
 
     def _close_lost(self, task: SpoutTask) -> None:
-        task.close()
+        """Closes a task whose work since the last commit counts for nothing, or whose process fails already."""
+        with suppress(ComponentError):  # of a chained bolt
+            task.close()
         if not task.is_replayed and self._transactions is None:
             with suppress(BrokerError):  # of a producer that cannot continue, which the next tick raises
                 task.flush()

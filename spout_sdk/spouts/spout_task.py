@@ -39,6 +39,7 @@ class SpoutTask(HeadTask):
     Attributes:
         open_trees: trees without an outcome.
         batches: the input batches of its trees.
+        ended_trees: how many trees have ended in the chain, with transactions.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
     """
 
@@ -64,8 +65,10 @@ class SpoutTask(HeadTask):
         self.chain = Chain(self)
         if self.chain and manifest.acking:
             self.outbox.trees = ChainedTrees(
-                *(self.outbox.acked, self.next_id, self._clock), is_transactional=environment.is_transactional
+                *(self.outbox.acked, self.next_id, self._clock, self._unanchored),
+                is_transactional=environment.is_transactional,
             )
+        self.ended_trees = 0
         self._uncommitted: list[tuple[Any, float]] = []  # ids and times of messages of the open transaction
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0
@@ -163,11 +166,10 @@ class SpoutTask(HeadTask):
     def _tick_chain(self, now: float) -> None:
         self.chain.tick(now)
         self.chain.execute_retries(now, now + RUN_SECONDS)
-        if (trees := self.outbox.trees) is not None and now >= self._reset_at and self.chain.holds_inputs:
-            # Their tuples wait in this process, so a time-out would not mean that they are lost.
+        if now >= self._reset_at and self.chain.pause is not None and self.context.manifest.acking:
+            # Tuples wait in this process for the end of the pause, so a time-out would not mean that they are lost.
             self._reset_at = now + self._reset_every
-            for root in trees.open_roots():
-                self.outbox.reset(root)
+            self.chain.keep_paused_alive()
 
     def flush(self) -> None:
         """Sends all that is buffered, and acks the messages whose trees have ended in the chain."""
@@ -177,6 +179,7 @@ class SpoutTask(HeadTask):
             if self.environment.is_transactional:
                 self.adapter.ended([message_id for message_id, _ in found])
                 self._uncommitted += found
+                self.ended_trees += len(found)
             else:
                 self._ack_ended(found)
 
@@ -194,8 +197,12 @@ class SpoutTask(HeadTask):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether no message that is open in the chain has had an effect, so each can be emitted again."""
-        return self.outbox.trees is None or self.outbox.trees.is_repeatable
+        """Whether each open message can be emitted again: no effect would be repeated, and no untracked tuple lost."""
+        trees = self.outbox.trees
+        return (trees is None or trees.is_repeatable) and not self.chain.has_untracked
+
+    def _unanchored(self) -> int:
+        return self.outbox.unanchored + self.chain.unanchored
 
     @property
     def stop_timeout(self) -> float:

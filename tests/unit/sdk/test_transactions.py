@@ -46,6 +46,12 @@ class Task:
         done = self.inputs.settled()
         return None if done is None else Commit.of(done)
 
+    @property
+    def is_repeatable(self) -> bool:
+        return self.inputs.is_repeatable
+
+    def execute_untracked(self, _until: float) -> None: ...
+
     def flush(self) -> None: ...
 
 

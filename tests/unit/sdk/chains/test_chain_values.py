@@ -1,0 +1,154 @@
+"""Values that do not fit, or cannot be read: a chained bolt treats them as an unchained one does."""
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    BasicBolt,
+    BasicCollector,
+    KafkaBolt,
+    RetryPolicy,
+    Spout,
+    Stream,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.testing import SimulatedCluster
+
+NUMBER = declare({"n": int})
+REAL = declare({"x": float})
+TIME = {"type": "long", "logicalType": "timestamp-micros"}
+GOOD = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+# It can be encoded, and lies before year 1 in UTC.
+BAD = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
+GROUPINGS = pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_grouping"])
+
+
+class Numbers(Spout):
+    streams = (NUMBER,)
+
+    def next_tuple(self) -> None:
+        """Emits nothing: a mock stands in."""
+
+
+class Reals(Numbers):
+    streams = (REAL,)
+
+
+class Seen(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Emits nothing."""
+
+
+class SeenColumns(ArrowBolt):
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        collector.ack()
+
+
+class PassReals(ArrowBolt):
+    streams = (REAL,)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        collector.emit(batch)
+        collector.ack()
+
+
+def emits(stream: Stream, value: Callable[[int], Any], times: Callable[[int], int] = lambda _: 1) -> type[BasicBolt]:
+    """A bolt that emits values for a number."""
+
+    class Emits(BasicBolt):
+        streams = (stream,)
+
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            for _ in range(times(tuple_["n"])):
+                collector.emit((value(tuple_["n"]),))
+
+    return Emits
+
+
+@GROUPINGS
+@pytest.mark.parametrize(
+    ("stream", "value", "acked"),
+    [
+        (declare({"x": {"type": "array", "items": "string"}}), lambda n: ["a", "b"], [0, 1]),
+        (declare({"x": "int"}), lambda n: 2**40 if n else 1, [0]),
+        (declare({"x": str}), lambda n: "\ud800" if n else "a", [0]),
+    ],
+    ids=["an Avro body", "a large number", "half of a surrogate pair"],
+)
+def test_columns_of_values_that_were_emitted_as_tuples(
+    stream: Stream, value: Callable[[int], Any], acked: list[int], grouping: str
+) -> None:
+    builder = TopologyBuilder("values", message_timeout=5)
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("emits", emits(stream, value)).shuffle_grouping("numbers")
+    getattr(builder.set_bolt("columns", SeenColumns), grouping)("emits")
+    with SimulatedCluster(builder.build(), sources={"numbers": [(0,), (1,)]}) as cluster:
+        cluster.advance(10)
+        assert cluster.acked("numbers") == acked
+        assert len(cluster.failed("numbers")) == 2 - len(acked)
+
+
+@pytest.mark.parametrize("rows", [1, 1_000], ids=["one row", "a full pack"])
+@GROUPINGS
+def test_a_value_that_cannot_be_read_is_a_dead_letter_and_other_tuples_are_executed(grouping: str, rows: int) -> None:
+    stream = declare({"at": TIME}, codec="avro")
+    builder = TopologyBuilder("values", message_timeout=5)
+    builder.set_spout("numbers", Numbers)
+    bolt = emits(stream, lambda n: BAD if n else GOOD, lambda n: rows if n else 1)
+    builder.set_bolt("emits", bolt).shuffle_grouping("numbers")
+    getattr(builder.set_bolt("seen", Seen), grouping)("emits")
+    builder.set_bolt("through-kafka", Seen).shuffle_grouping("emits")
+    with SimulatedCluster(builder.build(), sources={"numbers": [(0,), (1,)]}) as cluster:
+        cluster.advance(10)
+        assert cluster.acked("numbers") == [0]
+        assert [message_id for message_id, _ in cluster.failed("numbers")] == [1]
+        assert cluster.executed("seen") == [(GOOD,)]
+        assert len(cluster.records("values.dead-letters")) == 2 * rows
+
+
+def test_rows_that_cannot_be_read_do_not_count_as_waiting() -> None:
+    import pyarrow as pa
+
+    class Times(ArrowBolt):
+        streams = (declare({"at": TIME}),)
+
+        def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+            collector.emit({"at": pa.array([2**62] * batch.num_rows, pa.timestamp("us", "UTC"))})
+            collector.ack()
+
+    builder = TopologyBuilder("values", message_timeout=5)
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("times", Times).shuffle_grouping("numbers")
+    builder.set_bolt("seen", Seen).local_grouping("times")
+    with SimulatedCluster(builder.build(), sources={"numbers": [(1,)] * 7}) as cluster:
+        cluster.advance(10)
+        assert len(cluster.failed("numbers")) == 7
+        assert not cluster._tasks["times", 0].task.chain.running_inputs, "a stop would wait for them"
+
+
+@GROUPINGS
+def test_a_kafka_bolt_that_writes_columns_executes_ticks_and_retries(grouping: str) -> None:
+    builder = TopologyBuilder("values", message_timeout=5, max_tree_age=300)
+    builder.set_spout("reals", Reals)
+    builder.set_bolt("pass", PassReals).shuffle_grouping("reals")
+    declared = builder.set_bolt(
+        "publish",
+        lambda: KafkaBolt("out"),  # JSON, which has no NaN
+        tick_interval=1.0,
+        on_exception="retry",
+        retry=RetryPolicy(delay_period=0.1, max_retries=2),
+        max_consecutive_failures=0,
+    )
+    getattr(declared, grouping)("pass")
+    with SimulatedCluster(builder.build(), sources={"reals": [(float("nan"),)] * 5 + [(1.0,)]}) as cluster:
+        cluster.advance(30)
+        assert cluster.acked("reals") == [5]
+        assert sorted(message_id for message_id, _ in cluster.failed("reals")) == [0, 1, 2, 3, 4]
+        assert cluster.stats("publish").pending == 0
