@@ -12,7 +12,7 @@ from tuple_tree.input_batch import InputBatch
 _TREES: Final = "tests/unit/sdk/test_tangled_trees.py"
 _BOLTS: Final = f"{_TREES}::test_a_tree_completes_when_chained_bolts_have_acked_all_of_it"
 _SPOUTS: Final = f"{_TREES}::test_a_message_is_complete_when_chained_bolts_have_acked_it"
-_KILLS: Final = "tests/unit/sdk/chains/test_chain_kills.py"
+_EFFECTS: Final = "tests/unit/sdk/chains/test_chain_effects.py"
 
 
 @mutant("chains", _BOLTS)
@@ -28,7 +28,8 @@ def a_head_input_is_done_before_its_tuples_are_passed_on(patches: Patches) -> No
     def settle(_original: Any, chain: Any) -> None:
         for task in chain:
             task.outcomes.settle()
-        chain._settle_head()
+        if chain._head_outcomes is not None:
+            chain._head_outcomes.settle()
         chain._outbox.pass_on()
 
 
@@ -48,7 +49,7 @@ def a_tree_of_which_tuples_have_left_is_acked_by_the_spout(patches: Patches) -> 
         return original(trees, [])
 
 
-@mutant("chains", f"{_KILLS}::test_nothing_is_lost_or_there_twice_whatever_is_killed")
+@mutant("chains", f"{_EFFECTS}::test_an_effect_without_an_anchor_is_not_committed_before_an_input_that_may_have_had_it")
 def a_transaction_ends_although_a_message_has_had_half_of_its_effect(patches: Patches) -> None:
     @patches.wrap_property(SpoutTransactions, "_is_whole")
     def _is_whole(_original: Any, _transactions: Any) -> bool:
