@@ -41,7 +41,7 @@ class HeadTask(Task):
         manifest = topology.manifest
         writer, session = f"{component}/{task}", environment.entropy(SESSION_BYTES)
         to = (acks_topic(manifest.topology), manifest.ack_partitions)
-        acks = AckLog(*to, writer, session, environment.sink, inputs, spout)
+        acks = AckLog(*to, writer, session, environment.sink, environment.clock, inputs, spout)
         inits_first = spout is not None and manifest.acking and topology.acks_ahead
         self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
         self._since: float | None = None  # when something was found buffered, since the last flush

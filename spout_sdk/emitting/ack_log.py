@@ -10,7 +10,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import Sink
+from spout_sdk.records import Clock, Sink
 from tuple_tree.entries import Entries
 from tuple_tree.ids import ID_MASK
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
@@ -18,6 +18,8 @@ from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 logger = get_logger("spout_sdk.acks")
 
 _WAIT_SECONDS: Final = 1.0
+_STICKY_TREES: Final = 2_048
+_STICKY_SECONDS: Final = 0.05
 
 Columns = dict[str, Any]  # of an `AckBatch`, by name
 
@@ -45,6 +47,7 @@ class AckLog:
     writer: str
     session: bytes  # drawn for this owner of the task
     sink: Sink
+    clock: Clock
     inputs: InputOffsets
     spout: SpoutAddress | None = None  # where notices about inits go; None for a bolt
 
@@ -54,6 +57,8 @@ class AckLog:
         self.in_flight = 0
         self.failure: DeliveryError | None = None
         self._sticky = self.session[-1] % self.partitions
+        self._sticky_trees = 0
+        self._sticky_since = self.clock()
 
     def open(self) -> None:
         """Sends the batch that opens the session to each partition; nothing may be sent before it is delivered."""
@@ -63,7 +68,7 @@ class AckLog:
             self._send(sent, partition, {})
 
     def sticky(self, root: int) -> int:
-        """A random root, moved to the ack partition that is in use until the next flush (ADR 20)."""
+        """A random root, moved to the ack partition that is in use now (ADR 20)."""
         sticky = root - root % self.partitions + self._sticky
         return sticky if sticky <= ID_MASK else sticky - self.partitions
 
@@ -73,11 +78,19 @@ class AckLog:
         if not shares:
             self._cover(covered)
             return
-        self._sticky = (self._sticky + 1) % self.partitions
+        self._turn_sticky(len(entries.init_roots))
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
             self._send(sent, partition, share, self.spout if "init_roots" in share else None)
+
+    def _turn_sticky(self, trees: int) -> None:
+        """Moves to the next partition after 2,048 trees or 50 ms."""
+        self._sticky_trees += trees
+        now = self.clock()
+        if self._sticky_trees >= _STICKY_TREES or now - self._sticky_since >= _STICKY_SECONDS:
+            self._sticky = (self._sticky + 1) % self.partitions
+            self._sticky_trees, self._sticky_since = 0, now
 
     def when_delivered(self, call: Callable[[], None]) -> None:
         """Calls a function when all that was sent is delivered, which may be now."""

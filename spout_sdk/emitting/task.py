@@ -17,7 +17,7 @@ from tuple_tree.ids import random_ids
 LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
 _BUSY: Final = 32
 _BEGIN: Final = ("__init__", "prepare", "open")  # the methods before the first tuple
-_SLICE_SECONDS: Final = 0.001
+_SLICE_SECONDS: Final = 0.002
 
 
 class Task:

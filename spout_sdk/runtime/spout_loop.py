@@ -27,6 +27,7 @@ _TICK_SECONDS: Final = 0.0025
 _THROTTLED_SECONDS: Final = 0.02
 _SHORTEST_IDLE: Final = 0.001
 _LONGEST_IDLE: Final = 0.01
+_IDLE_SHARE: Final = 16  # of the time without work, which a tuple of a spout is late by, at most
 
 
 class SpoutLoop(TaskLoop[SpoutTask]):
@@ -54,7 +55,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         spout = process.topology.manifest.component(process.component)
         self._work = Stall(spout.timeout_ms / 1000 if isinstance(spout, SpoutManifest) else 0.0)
         self._undone = "no outcome of its open trees has come"
-        self._idle = _SHORTEST_IDLE
+        self._worked_at = 0.0
         self._is_replayed = True
 
     @property
@@ -104,7 +105,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             self._tick(now)
         handled = self._handle_notices(0)
         if emitted or handled:
-            self._idle = _SHORTEST_IDLE
+            self._worked_at = now
             return True
         self._sink.send_lingering()
         if seconds := self._flush_timing.wait_seconds(self._emitted):
@@ -115,7 +116,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             waited = self._sink.wait_reports(_SHORTEST_IDLE)
             return self._handle_notices(0 if waited else _SHORTEST_IDLE)
         throttled = all(task.is_throttled for task in self.tasks.values())
-        idle, self._idle = self._idle, min(_LONGEST_IDLE, 2 * self._idle)
+        idle = min(_LONGEST_IDLE, max(_SHORTEST_IDLE, (now - self._worked_at) / _IDLE_SHARE))
         if self.tasks and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
             # No outcome can arrive, but a message may.
             found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]

@@ -46,7 +46,7 @@ class OutboxRig:
         self.inputs = InputOffsets()
         entropy = random.Random(1).randbytes
         environment = TaskEnvironment(self.sink, Counters(), time.monotonic, entropy)
-        self.acks = AckLog("t.acks", partitions, "split/0", SESSION, self.sink, self.inputs, spout)
+        self.acks = AckLog("t.acks", partitions, "split/0", SESSION, self.sink, time.monotonic, self.inputs, spout)
         next_id = random_ids(entropy).__next__
         self.outbox = Outbox("split", environment, self.acks, next_id, sends_inits_first=sends_inits_first)
         self.stream, self.codec = stream, payload_codec(stream)
