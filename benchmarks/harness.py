@@ -25,6 +25,7 @@ RESULTS: Final = Path(__file__).parent / "results"
 _LIBRARIES: Final = ("kafka-acker", "confluent-kafka", "fastavro", "numba", "numpy")
 _IDLE_LOAD: Final = 0.5
 _IDLE_SECONDS: Final = 600.0
+_WARM_RUNS: Final = 3
 
 Name = TypeVar("Name")
 Result = TypeVar("Result")
@@ -125,6 +126,14 @@ def publish(
         kept_in.mkdir(parents=True, exist_ok=True)
         (kept_in / f"{benchmark}.json").write_text(text + "\n")
         say(f"kept in {kept_in / f'{benchmark}.json'}")
+
+
+def warm_rounds(contestants: int) -> int:
+    """How many rounds before the first one warm up the broker: three runs at least.
+
+    A new broker's Java compiles for half a minute, and a record costs it up to twenty times as much CPU time.
+    """
+    return -(-_WARM_RUNS // contestants)
 
 
 def in_turn(

@@ -207,7 +207,7 @@ def main() -> None:
     with broker() as topics:
         count = given.clicks or (_QUICK if given.quick else None)
         runs = {name: partial(run_round, each, topics, count or each.clicks) for name, each in contestants.items()}
-        measured = harness.in_turn(runs, rounds)
+        measured = harness.in_turn(runs, rounds, warm=0 if given.quick else harness.warm_rounds(len(runs)))
     rows = []
     for name, of in measured.items():
         figures = [each.figures() for each in of]

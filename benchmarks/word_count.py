@@ -205,7 +205,8 @@ def main() -> None:
             count = min(lines or each.lines, each.most or lines or each.lines)
             setting = Setting(topics, "", logs, count, given.pending, given.ack_partitions)
             runs[each.name] = partial(run_round, each, setting, logs)
-        rows = [row(CONTESTANTS[name], of) for name, of in harness.in_turn(runs, rounds).items()]
+        warm = 0 if given.quick else harness.warm_rounds(len(runs))
+        rows = [row(CONTESTANTS[name], of) for name, of in harness.in_turn(runs, rounds, warm=warm).items()]
     compared = {
         "rounds": rounds,
         "cores": given.cores,
