@@ -27,10 +27,11 @@ from benchmarks import harness
 from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics, broker
-from spark_jobs.entries import OUT, KafkaSender
+from spark_jobs.entries import KafkaSender
 from spark_jobs.inbox import unpack
-from spark_jobs.kafka_options import sink_options, source_options
+from spark_jobs.kafka_options import source_options
 from spark_jobs.packing import pack
+from spark_jobs.tasks import run_tasks
 from tuple_tree.anchors import AnchorColumns
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.edges import new_seed
@@ -46,6 +47,13 @@ TEXT: Final = "the quick brown fox jumps over the lazy dog, and then some more o
 LINE: Final = declare({"text": str, "number": int})
 _SINGLES: Final = "singles"
 _COPY: Final = "copy"
+_TUNED: Final = {
+    "kafka.acks": "all",
+    "kafka.compression.type": "lz4",
+    "kafka.linger.ms": "5",
+    "kafka.batch.size": "131072",
+}
+"""Options of Spark's Kafka sink for the copy."""
 _ROW: Final = "text string, number bigint, _source string, _tracking binary"
 
 
@@ -146,13 +154,11 @@ def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], row
     untracked = bench.topology.model_copy(update={"guarantee": "at_most_once"})
     (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
     read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), not_counted)
-    write = partial(pack, untracked, work, not_counted)
-    sink = sink_options(bench.topics.kafka)
+    write = partial(pack, untracked, work, KafkaSender(bench.topics.kafka))
 
     def each(records: DataFrame, _batch_id: int) -> None:
         inputs = records.select("key", "value", "partition", "offset", "headers")
-        made = transform(inputs.mapInArrow(read, _ROW)).mapInArrow(write, OUT)
-        made.write.format("kafka").options(**sink).save()
+        run_tasks(transform(inputs.mapInArrow(read, _ROW)), write, "untracked")
 
     records = bench.read(inbox, max(PARTITIONS, rows // PACK))
     writer = records.writeStream.foreachBatch(each).option("checkpointLocation", bench.checkpoint())
@@ -161,7 +167,8 @@ def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], row
 
 def run_copy(bench: Bench, rows: int) -> None:
     records = bench.read(_SINGLES, rows).select("key", "value", "headers", "partition")
-    writer = records.writeStream.format("kafka").options(**sink_options(bench.topics.kafka)).option("topic", _COPY)
+    writer = records.writeStream.format("kafka").options(**_TUNED).option("topic", _COPY)
+    writer.option("kafka.bootstrap.servers", bench.topics.servers)
     writer.option("checkpointLocation", bench.checkpoint()).trigger(availableNow=True).start().awaitTermination()
 
 

@@ -89,7 +89,7 @@ def for_group(kafka: Mapping[str, Any], group: str, instance: str | None = None)
 
 
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_EVERY, **producers(kafka)}
+    return {**_EVERY, **_without(kafka, _CONSUMER_ONLY)}
 
 
 def for_reported(kafka: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,11 +105,6 @@ def for_transactions(kafka: Mapping[str, Any]) -> dict[str, Any]:
 def consumers(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The consumer properties that the user has set, for a client other than librdkafka."""
     return _without(kafka, _PRODUCER_ONLY)
-
-
-def producers(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer properties that the user has set, for a client other than librdkafka."""
-    return _without(kafka, _CONSUMER_ONLY)
 
 
 def for_any(kafka: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any, Final
 
@@ -75,7 +75,9 @@ class StatsPublisher:
         self._producer.poll(0)
 
     def end(self, now: float, stats: Mapping[str, Any]) -> None:
-        """Publishes the last record, and waits a second at most until it is sent."""
+        """Publishes the last record; waits a second at most for the topic's description, and for the delivery."""
+        if not (self._exists or self._check_topic(now)) and self._asked is not None:
+            wait([self._asked], LAST_SECONDS)
         if self._exists or self._check_topic(now):
             self._send(now, stats, ended=True)
             self._producer.flush(LAST_SECONDS)

@@ -17,7 +17,8 @@
 - `running_query`: progress and stopping; `checkpoint`: its owner and its offsets; `kafka_options`:
   settings; `driver_stats`: what a driver counts and publishes.
 - Of a bolt: `bolts`: its micro-batches; `inbox`: records into rows, and their acks.
-- Of both: `packing`: rows into packs; `entries`: the ack log and dead letters; `frames`: streams as columns.
+- Of both: `tasks`: what tasks send and report; `packing`: rows into packs; `entries`: the ack log and dead letters;
+  `frames`: streams as columns.
 - Of a spout: `delivering`: messages into packs; `outcomes`: which trees are open; `spout_loop`: reads notices, commits,
   and delivers again what failed.
 - `python_worker`: what makes tasks begin sooner. `errors`: the hierarchy.

@@ -8,6 +8,7 @@ writes where it likes.
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,14 +19,15 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.components import HasManifest, component_of, is_sink, topics_of
 from spark_jobs.driver_stats import BatchResult, Counts
-from spark_jobs.entries import OUT, KafkaSender
+from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import spark_fields
 from spark_jobs.inbox import input_acks, received, unpack
-from spark_jobs.kafka_options import check_topics, executor_settings, sink_options, source_options
+from spark_jobs.kafka_options import check_topics, executor_settings, source_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import pack
 from spark_jobs.running_query import BatchRunner, RunningQuery
+from spark_jobs.tasks import run_tasks
 from spark_jobs.transform import SOURCE, TRACKING, Sink, Transform, check_result, without_state
 from tuple_tree.components import BoltManifest
 from tuple_tree.manifest import Manifest
@@ -156,10 +158,6 @@ class BoltBatch:
         types |= {SOURCE: StringType(), TRACKING: BinaryType()}
         # Of the rows that `transform` receives.
         self._row_type = StructType([StructField(name, kind) for name, kind in types.items()])
-        # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With
-        # several requests under way a client that gives one up begins a new epoch, and sends the others once more.
-        once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
-        self._kafka = {**sink_options(kafka), "kafka.acks": "all", **once}
         self._send = KafkaSender(executor_settings(kafka))
         self._counts = Counts(spark.sparkContext)
         if not self._is_sink:
@@ -174,30 +172,33 @@ class BoltBatch:
         `session` is the id of the query, which lives in its checkpoint, as 16 bytes.
         """
         began = time.monotonic()
-        counts, before = self._counts, self._counts.values()
+        before = self._counts.values()
+        name = f"{self._manifest.topology}.{self._bolt.name}, micro-batch {batch_id}"
         inputs = records.select("key", "value", "partition", "offset", "headers")
-        rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, counts), self._row_type)
+        rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, self._counts), self._row_type)
+        written = Counter[str]()
         if self._is_sink:
             self._function(rows.drop(TRACKING), batch_id)
         else:
             result = self._function(rows)
             check_result(result, self._bolt.name, self._emitted)
-            self._write(result.mapInArrow(partial(pack, self._manifest, self._bolt, counts), OUT))
+            write = partial(pack, self._manifest, self._bolt, self._send)
+            for counts in run_tasks(result, write, f"{name}: write 1, tuples"):
+                written.update(counts)
+        read, acked = self._counts.values() - before, 0
         if self._manifest.acking:
-            acks = partial(input_acks, self._manifest, self._bolt, session, batch_id, counts)
-            tasks = max(1, (counts.values() - before)["executed"] // _ACKS_A_TASK)
-            self._write(inputs.select("partition", "headers").coalesce(tasks).mapInArrow(acks, OUT))
-        counted = counts.values() - before
+            ack = partial(input_acks, self._manifest, self._bolt, session, batch_id, self._send)
+            tasks = max(1, read["executed"] // _ACKS_A_TASK)
+            headers = inputs.select("partition", "headers").coalesce(tasks)
+            acked = sum(run_tasks(headers, ack, f"{name}: write 2, acks of inputs"))
+        dead = read["dead"] + written["dead"]
         return BatchResult(
-            rows=counted["executed"] + counted["dead"],
-            tuples=counted["transferred"],
-            acks=counted["acks"],
-            failed=counted["failed"],
-            dead=counted["dead"],
+            rows=read["executed"] + dead,
+            tuples=written["transferred"],
+            acks=acked,
+            failed=written["failed"],
+            dead=dead,
             seconds=time.monotonic() - began,
-            emitted=counted["emitted"],
-            acked=None if counted["failed"] else counted["executed"],
+            emitted=written["emitted"],
+            acked=None if written["failed"] else read["executed"],
         )
-
-    def _write(self, records: DataFrame) -> None:
-        records.write.format("kafka").options(**self._kafka).save()

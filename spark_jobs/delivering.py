@@ -1,11 +1,10 @@
-"""Messages of a spout's source into packs, inits and dead letters.
+"""Messages of a spout's source into packs, inits and dead letters, which tasks send.
 
 A message is a tree, whose root encodes position and attempt. The edges of an attempt of a task are its own, and its
 inits are in the log before the first of its tuples leaves; see ADR 23.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -13,14 +12,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 from pyspark.sql import Column, DataFrame
 
-from spark_jobs.entries import OUT, KafkaSender, Send, dead_letter
-from spark_jobs.errors import ComponentRefusedError, SparkJobError
+from spark_jobs.entries import KafkaSender, Send, dead_letter
+from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import FrameCodec, is_whole_value, spark_fields
-from spark_jobs.kafka_options import executor_settings, sink_options
+from spark_jobs.kafka_options import executor_settings
 from spark_jobs.packing import LARGEST, Packing, without
+from spark_jobs.tasks import run_tasks
 from spark_jobs.transform import check_fields
 from tuple_tree.components import SpoutManifest
 from tuple_tree.errors import WireError
@@ -71,7 +70,8 @@ def _of_runs(starts: Positions, sizes: Positions, dead: Positions, tuples: int) 
 NOTHING: Final = Delivered(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
 
-def _together(several: Iterable[Delivered]) -> Delivered:
+def together(several: Iterable[Delivered]) -> Delivered:
+    """What the tasks of a write have delivered."""
     positions, dead, tuples = zip(NOTHING, *several, strict=True)
     return Delivered(_distinct(positions), _distinct(dead), sum(tuples))
 
@@ -113,61 +113,25 @@ class SourceRoots:
         return spouts == self.spout, positions.astype(np.int64), attempts.astype(np.int64)
 
 
-class _Merged(AccumulatorParam[dict[int, Delivered]]):
-    def zero(self, value: dict[int, Delivered]) -> dict[int, Delivered]:  # noqa: ARG002 - of Spark
-        return {}
-
-    def addInPlace(  # noqa: N802 - of Spark
-        self, value1: dict[int, Delivered], value2: dict[int, Delivered]
-    ) -> dict[int, Delivered]:
-        return value1 | value2
-
-
-class Deliveries:
-    """Reports of tasks about their deliveries, by task number; of a task that is tried again, the last report."""
-
-    def __init__(self, spark: SparkContext) -> None:
-        self._reported: Accumulator[dict[int, Delivered]] = spark.accumulator({}, _Merged())
-
-    def __call__(self, delivered: Delivered) -> None:
-        """On an executor: the report of a task."""
-        task = TaskContext.get()
-        assert task is not None  # noqa: S101 - for the type checker
-        self._reported.add({task.partitionId(): delivered})
-
-    def take(self, tasks: int) -> Delivered:
-        """On the driver: what so many tasks have reported since the last call."""
-        # Spark only logs an accumulator that it cannot bring up to date.
-        reported, self._reported.value = self._reported.value, {}
-        if len(reported) < tasks:
-            raise SparkJobError(
-                f"{tasks - len(reported)} of {tasks} tasks have not reported what they delivered: see Spark's log, and "
-                "start the spout again, it delivers the micro-batch once more"
-            )
-        return _together(reported.values())
-
-
 def deliver(
     manifest: Manifest,
     spout: SpoutManifest,
     roots: SourceRoots,
     has_fields: bool,
     send: Send,
-    report: Callable[[Delivered], object],
     replays: Replays | None,
     batches: Iterable[Any],
     largest: int = LARGEST,
-) -> Iterator[Any]:
-    """Makes records of batches of messages, for `mapInArrow`; a tuple larger than `largest` bytes is a dead letter.
+) -> Delivered:
+    """Delivers the messages of batches, and returns which; a tuple larger than `largest` bytes is a dead letter.
 
     A batch has Kafka's columns and, if `has_fields`, those of the stream's fields, under names with `FIELD`. Where
-    `replays` are given, only those are delivered. `send` delivers inits.
+    `replays` are given, only those are delivered.
     """
     task = _DeliverTask(manifest, spout, roots, has_fields, replays)
-    counts: Counter[str] = Counter()
-    packing = Packing(manifest, spout, largest, lambda name, more: counts.update({name: more}), send)
-    yield from packing.records(batches, partial(task.add, packing))
-    report(Delivered(_distinct(task.positions), _distinct(task.dead), counts["transferred"]))
+    packing = Packing(manifest, spout, send, largest)
+    counts = packing.run(batches, partial(task.add, packing))
+    return Delivered(_distinct(task.positions), _distinct(task.dead), counts["transferred"])
 
 
 class _DeliverTask:
@@ -242,7 +206,6 @@ class SpoutBatch:
         self.manifest, self.spout = manifest, spout
         self.roots = SourceRoots(index, topic_key(topic_id), manifest.ack_partitions)
         self.send = KafkaSender(executor_settings(kafka))  # of inits and dead letters
-        self._sink = sink_options(kafka)
         self._columns: list[Any] = [*_OF_LETTERS]
         stream = only_stream(spout)
         if fields is not None:
@@ -251,19 +214,15 @@ class SpoutBatch:
             kinds = spark_fields(stream).items()
             self._columns += [fields[name].cast(kind).alias(FIELD + name) for name, kind in kinds]
         self._deliver = partial(deliver, manifest, spout, self.roots, fields is not None, self.send)
-        context = records.sparkSession.sparkContext
-        self._new, self._again = Deliveries(context), Deliveries(context)
 
     def write(self, records: DataFrame, replays: Replays | None = None) -> Delivered:
         """Delivers all records of Spark's Kafka source, or those that are to be replayed, and returns which.
 
         One thread delivers new messages, another one replays.
         """
-        deliveries = self._new if replays is None else self._again
-        made = records.select(*self._columns).mapInArrow(partial(self._deliver, deliveries, replays), OUT)
-        made.write.format("kafka").options(**self._sink).save()
-        # One task each, for nothing is shuffled.
-        return deliveries.take(records.rdd.getNumPartitions())
+        what = "new messages" if replays is None else f"{len(replays.positions):,} replays"
+        name = f"{self.manifest.topology}.{self.spout.name}: {what}"
+        return together(run_tasks(records.select(*self._columns), partial(self._deliver, replays), name))
 
 
 def only_stream(spout: SpoutManifest) -> Stream:

@@ -32,7 +32,7 @@ from tuple_tree.names import component_group
 logger = get_logger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
-_COUNTED: Final = ("executed", "acks", "dead", "emitted", "transferred", "failed")
+_COUNTED: Final = ("executed", "dead")
 _COUNTERS: Final = {
     "emitted": "Rows or messages that were emitted.",
     "transferred": "Tuples that were sent.",
@@ -75,7 +75,10 @@ class BatchResult:
 
 
 class Counts:
-    """Counters that executors raise; a task that is tried again may be counted twice."""
+    """Counters of inputs that executors raise, for statistics: a task that is tried again may be counted twice.
+
+    What is written is counted by the tasks' own reports. Inputs are read before `transform`, in a stage of their own.
+    """
 
     def __init__(self, spark: SparkContext) -> None:
         self._counted: dict[str, Accumulator[int]] = {name: spark.accumulator(0) for name in _COUNTED}

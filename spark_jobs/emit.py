@@ -1,7 +1,8 @@
 """Any Spark streaming job as the source of a topology: one call in its `foreachBatch`."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -9,40 +10,39 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from spark_jobs.components import HasManifest, component_of, topics_of
-from spark_jobs.driver_stats import BatchResult, Counts
-from spark_jobs.entries import OUT, KafkaSender, Send
+from spark_jobs.driver_stats import BatchResult
+from spark_jobs.entries import KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
-from spark_jobs.kafka_options import check_topics, executor_settings, sink_options
+from spark_jobs.kafka_options import check_topics, executor_settings
 from spark_jobs.packages import check_session
-from spark_jobs.packing import LARGEST, Count, Packing
+from spark_jobs.packing import Packing
 from spark_jobs.running_query import query_id_of
+from spark_jobs.tasks import run_tasks
 from spark_jobs.transform import stream_columns
 from tuple_tree.components import SpoutManifest
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest
 from tuple_tree.streams import DEFAULT_STREAM
 
-_counts: Final[dict[tuple[str, str, str], Counts]] = {}
-"""The counters of each topology, spout and query whose topics this process has checked."""
+_checked: Final[set[tuple[str, str, str]]] = set()
+"""Topology, spout and query of those whose topics this process has checked."""
 
 
-def emit_rows(
-    manifest: Manifest, spout: SpoutManifest, send: Send, count: Count, batches: Iterable[Any]
-) -> Iterator[Any]:
-    """Makes records of rows with the fields of the only stream, each the root of a tree; for `mapInArrow`."""
-    packing = Packing(manifest, spout, LARGEST, count, send)
+def emit_rows(manifest: Manifest, spout: SpoutManifest, send: Send, batches: Iterable[Any]) -> Counter[str]:
+    """Sends rows with the fields of the only stream, each as the root of a tree; returns the counts of a `Packing`."""
+    packing = Packing(manifest, spout, send)
 
     def add(batch: Any) -> None:
         unfit = packing.begin(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
         for message in unfit.values():
             raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
 
-    return packing.records(batches, add)
+    return packing.run(batches, add)
 
 
 def emit(
     batch_df: DataFrame,
-    batch_id: int,  # noqa: ARG001 - as Spark hands it out
+    batch_id: int,
     topology: Manifest | HasManifest,
     spout: str,
     *,
@@ -89,20 +89,19 @@ def emit(
     chosen = stream_columns(batch_df, emitted, f"the micro-batch for {spout!r}")
     check_session(batch_df.sparkSession)
     key = (manifest.topology, spout, query_id_of(batch_df))
-    if key not in _counts:
+    if key not in _checked:
         check_topics(kafka, topics_of(manifest, component))
-        # Spark keeps its accumulators for ever, so a query has the same ones for all its micro-batches.
-        _counts[key] = Counts(batch_df.sparkSession.sparkContext)
-    counts, before = _counts[key], _counts[key].values()
-    rows = partial(emit_rows, manifest, of_stream, KafkaSender(executor_settings(kafka)), counts)
-    chosen.mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
-    counted = counts.values() - before
+        _checked.add(key)
+    written = Counter[str]()
+    task = partial(emit_rows, manifest, of_stream, KafkaSender(executor_settings(kafka)))
+    for counts in run_tasks(chosen, task, f"{manifest.topology}.{spout}, micro-batch {batch_id}: tuples"):
+        written.update(counts)
     return BatchResult(
-        rows=counted["emitted"],
-        tuples=counted["transferred"],
+        rows=written["emitted"],
+        tuples=written["transferred"],
         acks=0,
         failed=0,
-        dead=counted["dead"],
+        dead=written["dead"],
         seconds=time.monotonic() - began,
-        emitted=counted["emitted"],
+        emitted=written["emitted"],
     )

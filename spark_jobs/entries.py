@@ -1,4 +1,4 @@
-"""Entries of the ack log and dead letters, as rows that executors write to Spark's Kafka sink."""
+"""Entries of the ack log and dead letters as records, and how executors send records."""
 
 import json
 import os
@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
-from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError
@@ -27,41 +25,33 @@ from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 ENTRIES: Final = 4096
 """Of a batch, at most."""
 
-_COLUMNS: Final[tuple[tuple[str, Any, DataType], ...]] = (
-    ("topic", pa.string(), StringType()),
-    ("partition", pa.int32(), IntegerType()),
-    ("key", pa.binary(), BinaryType()),
-    ("value", pa.binary(), BinaryType()),
-    (
-        "headers",
-        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-        ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
-    ),
-)
-_OUT: Final = pa.schema([(name, arrow) for name, arrow, _ in _COLUMNS])
-OUT: Final = StructType([StructField(name, kind) for name, _, kind in _COLUMNS])
-"""Rows of Spark's Kafka sink; as text it would be parsed for each micro-batch."""
+ANY_PARTITION: Final = -1
+"""As the partition of a record: Kafka chooses one."""
 
 Record = tuple[str, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
-"""Topic, partition, key, value and headers, the columns of `OUT`."""
+"""Topic, partition, key, value and headers."""
 
 Send = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
 
 _DELIVERY_SECONDS: Final = 60.0
-_ONCE: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 2}
+# A chunk of records is there as a whole when it is sent, and is flushed: large requests.
+_LARGE: Final = {"batch.size": 1_000_000, "compression.type": "lz4"}
+# A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With several
+# requests under way a client that gives one up begins a new epoch, and sends the others once more.
+_ONCE: Final = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "max.in.flight.requests.per.connection": 1,
+    "linger.ms": 0,
+    "log_level": 2,
+}
 
 _producers: Final[dict[str, Producer]] = {}
 """Of this process; Spark runs the tasks of an application in a few that live on."""
 
 _LARGEST_VALUE: Final = 1_000_000
 """Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
-
-
-def record_rows(records: Sequence[tuple[Any, ...]]) -> Any:
-    """Records as a record batch of the type `OUT`; Kafka chooses a partition that is None."""
-    columns = list(zip(*records, strict=True)) or [()] * len(_OUT)
-    return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, _OUT, strict=True)], _OUT)
 
 
 def dead_letter(
@@ -184,7 +174,7 @@ class KafkaSender:
     def __call__(self, records: Sequence[Record]) -> None:
         settings = json.dumps(dict(self.kafka), sort_keys=True, default=str)
         if settings not in _producers:
-            _producers[settings] = Producer({**for_producer(self.kafka), **_ONCE})
+            _producers[settings] = Producer({**_LARGE, **for_producer(self.kafka), **_ONCE})
         producer = _producers[settings]
         failures: list[Any] = []
         try:

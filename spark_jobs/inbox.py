@@ -4,7 +4,7 @@ Runs on executors. `unpack` is the beginning of write 1, `input_acks` is write 2
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.entries import AttemptEntries, Record, Send, ack_records, dead_letter, record_rows
+from spark_jobs.entries import AttemptEntries, Record, Send, ack_records, dead_letter
 from spark_jobs.frames import FrameCodec, arrow_schema, without_rows
-from spark_jobs.packing import Count
 from spark_jobs.transform import SOURCE, TRACKING, tracking_of
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
@@ -39,6 +38,9 @@ _ROWS: Final = 10_000
 
 _BATCH_BITS: Final = 20
 """Of a sequence number of write 2, below the id of the micro-batch."""
+
+Count = Callable[[str, int], None]
+"""Raises a counter of `unpack`: tuples that were `executed`, or dead letters."""
 
 
 class RecordIn(NamedTuple):
@@ -179,24 +181,26 @@ class _UnpackTask:
 
 
 def input_acks(
-    manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, count: Count, batches: Iterable[Any]
-) -> Iterator[Any]:
-    """Acks the inputs of a micro-batch, as write 2; for `mapInArrow`. A task has whole partitions of the inbox.
+    manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, send: Send, batches: Iterable[Any]
+) -> int:
+    """Acks the inputs of a micro-batch, as write 2; returns how many. A task has whole partitions of the inbox.
 
-    It is made of the `anchors` headers alone, in the order of the records' offsets, so a run that is repeated writes
-    the same batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees.
-    Batches have the columns `partition` and `headers`; `session` is the id of the query.
+    It is made of the `anchors` headers alone, in the order of the records' offsets, so a run that is repeated sends the
+    same batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees. Batches
+    have the columns `partition` and `headers`; `session` is the id of the query.
     """
     partitions: dict[int, list[tuple[IdColumn, IdColumn]]] = defaultdict(list)
     for batch in batches:
         owners = batch.column("partition").to_numpy()
         for partition in np.unique(owners).tolist():
             partitions[partition].append(_anchors(batch.column("headers").filter(pa.array(owners == partition))))
+    acked = 0
     for partition, several in partitions.items():
         roots, edges = map(np.concatenate, zip(*several, strict=True))
-        count("acks", len(roots))
         identity = partial(_identity, f"{bolt.name}/spark-in-{partition}", session, batch_id << _BATCH_BITS)
-        yield record_rows(list(ack_records(manifest, identity, roots, edges)))
+        send(list(ack_records(manifest, identity, roots, edges)))
+        acked += len(roots)
+    return acked
 
 
 def _identity(writer: str, session: bytes, first: int, number: int) -> tuple[str, bytes, int]:

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 
 from kafka_clients.access import Operation, Role, remedy, shortfall
 from kafka_clients.catalogue import Catalogue
-from kafka_clients.client_settings import consumers, producers
+from kafka_clients.client_settings import consumers
 from kafka_clients.errors import AccessError, BrokerError
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 
@@ -40,8 +40,6 @@ _LIBRDKAFKA_ONLY: Final = (
 )
 # Spark sets these itself, and refuses them.
 _SPARKS_OWN: Final = ("auto.offset.reset", "enable.auto.", "group.id", "partition.assignment.", "interceptor.classes")
-# A micro-batch is written at once: large requests, and a packed ack batch gains nothing from waiting.
-_PRODUCER: Final = {"acks": "all", "compression.type": "lz4", "linger.ms": "5", "batch.size": "131072"}
 # A fetch is asked for when the last one is used up: large ones halve the time that reading takes.
 # Aborted records must not be processed; by default Java reads them, and librdkafka does not.
 # A consumer fetches ahead, at the end of the log too. Spark then asks it for offsets, and a broker answers the requests
@@ -83,11 +81,6 @@ _LOOK_SECONDS: Final = 0.1
 def source_options(kafka: Mapping[str, Any]) -> dict[str, str]:
     """Options of Spark's Kafka source."""
     return _options({**_CONSUMER, **consumers(_checked(kafka))})
-
-
-def sink_options(kafka: Mapping[str, Any]) -> dict[str, str]:
-    """Options of Spark's Kafka sink."""
-    return _options({**_PRODUCER, **producers(_checked(kafka))})
 
 
 def executor_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Rows into packs, of bolts and of spouts alike. Runs on executors.
+"""Rows into packs, of bolts and of spouts alike, which tasks send. Runs on executors.
 
 Each delivery of a row has an edge, which follows from a seed that the attempt of a task draws, and for each root of the
 row an entry (root, edge) joins it to the tree. The same attempt writes both, and is a writer of its own; see ADR 22.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, Final
@@ -12,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import AttemptEntries, Record, Send, dead_letter, new_session, record_rows
+from spark_jobs.entries import AttemptEntries, Record, Send, dead_letter, new_session
 from spark_jobs.frames import FrameCodec
 from spark_jobs.transform import FAIL, STREAM, TRACKING, roots_of
 from tuple_tree.anchors import SOURCE_HEADER, AnchorColumns, Columns, RootColumns, Rows, concatenated
-from tuple_tree.components import BoltManifest, Component
+from tuple_tree.components import BoltManifest, Component, SpoutManifest
 from tuple_tree.edges import new_seed
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
@@ -30,10 +31,8 @@ from tuple_tree.streams import Stream
 LARGEST: Final = 950_000
 """Bytes of a record that Kafka takes unless set otherwise, with room for its headers."""
 
-_HELD: Final = 32 * 2**20
-"""Bytes of a task's packs that wait for its end."""
-
-Count = Callable[[str, int], None]
+_CHUNK: Final = 4 * 2**20
+"""Bytes of packs that a task sends together, about; it makes no more until they are delivered."""
 
 
 def without(rows: Rows, some: Collection[int]) -> Rows:
@@ -42,47 +41,49 @@ def without(rows: Rows, some: Collection[int]) -> Rows:
 
 
 class Packing:
-    """Rows of one attempt of a task, on their way into records of `largest` bytes at most.
+    """Rows of one attempt of a task, on their way into records of `largest` bytes at most, which `send` delivers.
 
-    `count` is called with how many rows were `emitted`, and how many deliveries were `transferred`. A bolt's entries
-    are written with its tuples. Those of a spout are inits, which `send` delivers before their tuples leave; see
-    ADR 23.
+    A bolt's entries are sent with its tuples. Those of a spout are inits, which are delivered before their tuples
+    leave; see ADR 23.
+
+    Attributes:
+        counts: rows that were `emitted`, their deliveries that were `transferred`, `failed` rows and `dead` tuples.
     """
 
-    def __init__(
-        self, manifest: Manifest, component: Component, largest: int, count: Count, send: Send | None = None
-    ) -> None:
+    def __init__(self, manifest: Manifest, component: Component, send: Send, largest: int = LARGEST) -> None:
         self.manifest = manifest
         self.component = component
         self.largest = largest
-        self.count = count
+        self.counts = Counter[str]()
         self.entries = AttemptEntries(manifest, component)
         self.streams = {stream.name: _StreamOut(self, stream) for stream in component.streams}
         self._send = send
         self._records: list[Record] = []
         self._size = 0
 
-    def records(self, batches: Iterable[Any], add: Callable[[Any], object]) -> Iterator[Any]:
-        """Adds batches, and yields what may be written as rows of Spark's Kafka sink."""
+    def run(self, batches: Iterable[Any], add: Callable[[Any], object]) -> Counter[str]:
+        """Adds batches, and returns the counts when all that came of them is delivered."""
         for batch in batches:
             add(batch)
-            # Mostly a task fails because `transform` raises: what was not written by then leaves no tree open.
-            if self._size >= _HELD:
-                yield record_rows(self._take())
+            if self._size >= _CHUNK:
+                self._flush()
         for stream in self.streams.values():
             stream.end()
-        if records := self._take():
-            yield record_rows(records)
+        self._flush()
+        return self.counts
 
-    def _take(self) -> list[Record]:
-        """The records since the last call; the inits of their trees are delivered."""
+    def _flush(self) -> None:
         records, self._records, self._size = self._records, [], 0
         entries = self.entries.take()
-        if self._send is None:
-            return records + entries
-        if entries:
-            self._send(entries)
-        return records
+        if isinstance(self.component, SpoutManifest):
+            self._deliver(entries)
+            self._deliver(records)
+        else:
+            self._deliver(records + entries)
+
+    def _deliver(self, records: Sequence[Record]) -> None:
+        if records:
+            self._send(records)
 
     def emit(self, name: str, batch: Any, roots: RootColumns, rows: Rows) -> dict[int, str]:
         """Emits some rows of a batch on a stream; `roots` are those of all its rows.
@@ -132,11 +133,11 @@ class _StreamOut:
         columns, errors = self.codec.pack(chosen)
         unfit = {int(rows[place]): message for place, message in errors.items()}
         rows = np.delete(rows, list(errors))
-        packing.count("emitted", len(rows))
+        packing.counts["emitted"] += len(rows)
         for grouping, inboxes in self._routes:
             for task, share in grouping.choose_rows(self.codec.packs, columns):
                 part = columns[share] if isinstance(share, slice) else columns.take(pa.array(share))
-                packing.count("transferred", part.num_rows)
+                packing.counts["transferred"] += part.num_rows
                 inboxes[task].add(part, roots.take(rows[share]))
         return unfit
 
@@ -206,19 +207,19 @@ class _Inbox:
         takes = f"takes {size:,} bytes with its anchors, and a record {packing.largest:,}"
         why = WireError("too-large", f"a tuple for {self._topic}[{self._task}] {takes}")
         packing.add(dead_letter(topology, f"{by}/{self._task}", place, why))
-        packing.count("dead", 1)
+        packing.counts["dead"] += 1
         packing.entries.fail(anchors.roots, f"{by}: {why.detail}")
 
 
 def pack(
-    manifest: Manifest, bolt: BoltManifest, count: Count, batches: Iterable[Any], largest: int = LARGEST
-) -> Iterator[Any]:
-    """Makes records of the rows of `transform`, for `mapInArrow`, as write 1 of a bolt.
+    manifest: Manifest, bolt: BoltManifest, send: Send, batches: Iterable[Any], largest: int = LARGEST
+) -> Counter[str]:
+    """Sends the rows of `transform` as tuples, as write 1 of a bolt; returns the counts of a `Packing`.
 
     A tuple larger than `largest` bytes is a dead letter, and fails its trees.
     """
-    packing = Packing(manifest, bolt, largest, count)
-    return packing.records(batches, partial(_add_result, packing))
+    packing = Packing(manifest, bolt, send, largest)
+    return packing.run(batches, partial(_add_result, packing))
 
 
 def _add_result(packing: Packing, batch: Any) -> None:
@@ -238,7 +239,7 @@ def _add_result(packing: Packing, batch: Any) -> None:
         for row in rows[~np.isin(names, streams)].tolist():
             unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
     else:
-        packing.count("emitted", len(rows))
-    packing.count("failed", len(unfit))
+        packing.counts["emitted"] += len(rows)
+    packing.counts["failed"] += len(unfit)
     for row, message in unfit.items():
         packing.entries.fail(roots.take(np.array([row])).roots, message)

@@ -6,12 +6,12 @@ delivered. Its rate limit is static, so the query asks for half of `max_pending`
 has no micro-batches; the loop reads them by position, in batch reads. See ADR 23, also for what a restart knows.
 
 A source that is no Kafka topic cannot be asked for one row again. So a query of its own lands its rows in the topic
-`{topology}.replay.{spout}`. Spark's sink is at least once: a landing that is interrupted may land some rows twice.
+`{topology}.replay.{spout}`. A landing that is interrupted may land some rows twice.
 """
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -28,14 +28,15 @@ from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
 from spark_jobs.delivering import Delivered, SpoutBatch, only_stream
 from spark_jobs.driver_stats import BatchResult, Tally
-from spark_jobs.entries import OUT, record_rows
+from spark_jobs.entries import ANY_PARTITION, KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.frames import FrameCodec, is_whole_value
-from spark_jobs.kafka_options import catalogue_of, check_topics, sink_options, source_options, topic_id
+from spark_jobs.kafka_options import catalogue_of, check_topics, executor_settings, source_options, topic_id
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.spout_loop import SourceReader, SpoutLoop, SpoutOffsets
+from spark_jobs.tasks import run_tasks
 from spark_jobs.transform import stream_columns
 from tuple_tree.components import SpoutManifest
 from tuple_tree.manifest import Manifest
@@ -228,8 +229,8 @@ def replay_topic(topology: str, spout: str) -> str:
     return f"{topology}.replay.{spout}"
 
 
-def land(topic: str, stream: Stream, batches: Iterable[Any]) -> Iterator[Any]:
-    """Makes messages of rows, for `mapInArrow`; a row that cannot be encoded has no value, and so is a dead letter."""
+def land(topic: str, stream: Stream, send: Send, batches: Iterable[Any]) -> None:
+    """Sends rows as messages of a topic; a row that cannot be encoded has no value, and so is a dead letter."""
     codec = FrameCodec(stream)
     for batch in batches:
         values: list[bytes | None]
@@ -239,7 +240,7 @@ def land(topic: str, stream: Stream, batches: Iterable[Any]) -> Iterator[Any]:
             fitting, errors = codec.pack(batch)
             payloads = iter(codec.payloads(fitting))
             values = [None if row in errors else next(payloads) for row in range(batch.num_rows)]
-        yield record_rows([(topic, None, None, value, ()) for value in values])
+        send([(topic, ANY_PARTITION, None, value, ()) for value in values])
 
 
 def _landing(
@@ -253,9 +254,13 @@ def _landing(
     stream, topic = only_stream(spout), replay_topic(manifest.topology, spout.name)
     chosen = stream_columns(rows, stream, f"the source of spout {spout.name!r}")
     _create(kafka, topic)
-    messages = chosen.mapInArrow(partial(land, topic, stream), OUT)
-    writer = messages.writeStream.format("kafka").options(**sink_options(kafka))
-    writer = writer.queryName(f"{manifest.topology}.{spout.name}.landing")
+    task = partial(land, topic, stream, KafkaSender(executor_settings(kafka)))
+    name = f"{manifest.topology}.{spout.name}.landing"
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        run_tasks(batch, task, f"{name}, micro-batch {batch_id}")
+
+    writer = chosen.writeStream.foreachBatch(write).queryName(name)
     return topic, writer.option("checkpointLocation", f"{checkpoint.rstrip('/')}/landing")
 
 

@@ -5,8 +5,10 @@ which has to keep it. Rows that are selected, filtered, joined or exploded keep 
 it.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, Final
 
 import numpy as np
@@ -92,10 +94,17 @@ def roots_of(tracking: Any) -> RootColumns:
 
 @contextmanager
 def without_state(component: str, rows: DataFrame) -> Iterator[None]:
-    """Rejects, within the block, methods for state over micro-batches: Spark ignores a watermark of plain rows."""
+    """Rejects, in this thread and within the block, methods for state over micro-batches.
 
-    def rejecting(name: str) -> Any:
-        def rejected(*_: Any, **__: Any) -> Any:
+    Spark ignores a watermark of plain rows, and its plan does not show one.
+    """
+    thread = threading.get_ident()
+
+    def rejecting(name: str, method: Any) -> Any:
+        @wraps(method)
+        def rejected(*given: Any, **named: Any) -> Any:
+            if threading.get_ident() != thread:
+                return method(*given, **named)
             raise TransformRefusedError(
                 f"transform of {component!r} calls {name}: its rows are those of a micro-batch, and no state outlives "
                 "it; keep totals in a bolt behind, or aggregate in a streaming job of your own and emit its rows"
@@ -106,7 +115,7 @@ def without_state(component: str, rows: DataFrame) -> Iterator[None]:
     kinds: tuple[tuple[Any, tuple[str, ...]], ...] = ((type(rows), _STATEFUL), (GroupedData, _GROUPED_STATEFUL))
     replaced = [(kind, name, vars(kind).get(name)) for kind, names in kinds for name in names if hasattr(kind, name)]
     for kind, name, _ in replaced:
-        setattr(kind, name, rejecting(name))
+        setattr(kind, name, rejecting(name, getattr(kind, name)))
     try:
         yield
     finally:

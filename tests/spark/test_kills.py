@@ -10,9 +10,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 import spark_jobs
 from spark_jobs import bolts, delivering
+from spark_jobs.entries import KafkaSender, Record
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
-from tests.spark.rig import Stage, pairs_of, topology_name
+from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, await_done, lines, spout_manifest
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.names import component_group
 
 pytestmark = pytest.mark.exhaustive
 
@@ -105,46 +107,35 @@ def test_killed_drivers_lose_no_tuple(bootstrap_servers: str, tmp_path: Path, mo
     assert sdk.stats["count"].counters.keys() == expected, f"seed {seed}"
 
 
-def test_an_interrupted_write_is_repeated(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    """Tasks are killed when some of their tuples are in the inbox of the receiver, and Spark starts them again."""
-    stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
-    roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(30_000)])
-    since = next_task(spark)
-    running = stage.start(spark, explode, trigger={"availableNow": True})
-    eventually(lambda: sum(end for _, end in stage.progress("count").values()), "its write to begin")
-    killed = kill_running_tasks(spark, since)
-    assert running.wait(120)
-    edges = Counter(
-        pair for record in stage.records(tuples_topic(stage.manifest.topology, "count")) for pair in pairs_of(record)
-    )
-    assert edges.total() > 3 * len(roots), f"the {killed} killed tasks had written nothing"
-    assert not stage.outcome().acked
-    stage.ack_received()
-    deliveries = Counter(root for root, _ in edges)
-    assert deliveries.keys() == set(roots)
-    # A tuple of a killed task whose entry was not written keeps its tree open, until it times out and is replayed.
-    assert all(deliveries[root] > 3 for root in set(roots) - stage.outcome().acked)
-
-
 @dataclass(frozen=True)
 class CutOff:
-    """In place of a function that makes records: its process is killed at its first attempt, when it has made a batch.
+    """In place of a function that sends records: its process is killed in its first attempt, when it has sent a half.
 
-    With a directory, in which each kill leaves a file, at most five are.
+    That is half of the records of its first call of `send`, or of a later one. With a directory, in which each kill
+    leaves a file, at most five are.
     """
 
     whole: Any
+    calls: int = 0
     kills: Path | None = None
 
-    def __call__(self, *given: Any) -> Iterator[Any]:
-        for batch in self.whole(*given):
-            yield batch
+    def __call__(self, *given: Any) -> Any:
+        calls = count()
+
+        def send(records: Sequence[Record]) -> None:
             task = TaskContext.get()
             assert task is not None
-            if not task.attemptNumber() and (self.kills is None or len(list(self.kills.iterdir())) < 5):
-                if self.kills is not None:
-                    (self.kills / str(os.getpid())).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
+            is_killed = next(calls) == self.calls and not task.attemptNumber()
+            if not is_killed or (self.kills is not None and len(list(self.kills.iterdir())) >= 5):
+                sender(records)
+                return
+            sender(records[: len(records) // 2])
+            if self.kills is not None:
+                (self.kills / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        (sender,) = (each for each in given if isinstance(each, KafkaSender))
+        return self.whole(*(send if each is sender else each for each in given))
 
 
 @pytest.mark.parametrize("write", ["pack", "input_acks"])
@@ -174,7 +165,7 @@ def test_tasks_of_a_spout_are_killed(
     """
     kills = tmp_path / "kills"
     kills.mkdir()
-    monkeypatch.setattr(delivering, "deliver", CutOff(delivering.deliver, kills))
+    monkeypatch.setattr(delivering, "deliver", CutOff(delivering.deliver, 1, kills))
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
     messages = lines(600)
     stage.feed(messages)
@@ -212,34 +203,19 @@ def test_ten_kills_between_the_writes_of_a_bolt(
     assert stage.outcome().acked == roots
 
 
-def next_task(spark: SparkSession) -> int:
-    """The number that the next task will have, or one before it; they are numbered as they start."""
-
-    def number(_: int) -> int:
-        found = TaskContext.get()
-        assert found is not None
-        return found.taskAttemptId()
-
-    return spark.sparkContext.parallelize([0], 1).map(number).first()
-
-
-def kill_running_tasks(spark: SparkSession, since: int) -> int:
-    """Kills all tasks that run, of those that started since one; Spark starts them again. Returns how many."""
-    kill = spark.sparkContext._jsc.sc().killTaskAttempt
-    return sum(kill(number, True, "cut off by the test") for number in range(since, since + 100))
-
-
 def bolt_alone(servers: str, checkpoints: str, *, is_killed: bool) -> None:
     """A driver of a bolt, which kills itself and its Java between the writes of its first micro-batch."""
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)
-    write = bolts.BoltBatch._write
+    module: Any = bolts
+    run_tasks = module.run_tasks
 
-    def written(self: bolts.BoltBatch, records: DataFrame) -> None:
-        write(self, records)
+    def written(rows: DataFrame, task: Any, description: str) -> Any:
+        reports = run_tasks(rows, task, description)
         if is_killed:
             os.killpg(os.getpgrp(), signal.SIGKILL)
+        return reports
 
-    bolts.BoltBatch._write = written  # type: ignore[method-assign]
+    module.run_tasks = written
     manifest = manifest_of(os.environ[submitted.NAME], ack_partitions=3)
     kafka, checkpoint = {"bootstrap.servers": servers}, f"{checkpoints}/split"
     trigger = {"availableNow": True}

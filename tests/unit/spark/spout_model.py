@@ -1,19 +1,22 @@
 """A spout in Spark without Spark, and a plain model of its tuples and their trees."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs import delivering
 from spark_jobs.delivering import Delivered, Replays, SourceRoots
-from spark_jobs.delivering import deliver as records_of
+from spark_jobs.entries import Record
 from spout_sdk import Stream
 from tests.manifests import manifest
+from tests.packs import tuples_of
 from tests.spark.topologies import subscription
-from tests.unit.spark.test_two_writes import PARTITIONS, Log, ids
+from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, rows_of
+from tuple_tree.anchors import Edges
 from tuple_tree.components import BoltManifest, Grouping, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, encode_ack_batch
@@ -42,20 +45,48 @@ def topology(stream: Stream, bolts: Sequence[tuple[str, Grouping]], **settings: 
 
 
 def deliver(
-    send: Callable[[Any], object],
-    *,
+    send: Callable[[Sequence[Record]], object],
+    *batches: Any,
     stream: Stream = LINES,
     bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
-    report: Callable[[Delivered], object] = lambda found: None,
     has_fields: bool = False,
     replays: Replays | None = None,
     settings: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
+) -> Delivered:
+    """One attempt of a task, with the batches of its partition."""
     roots = SourceRoots(1, KEY, PARTITIONS)
-    return lambda batches: records_of(
-        *topology(stream, bolts, **settings), roots, has_fields, send, report, replays, batches, **more
+    return delivering.deliver(
+        *topology(stream, bolts, **settings), roots, has_fields, send, replays, iter(batches), **more
     )
+
+
+@dataclass
+class Attempt:
+    """What one attempt of a task has sent."""
+
+    report: Any
+    inits: list[tuple[int, bytes]]  # partition and value of each batch
+    letters: list[dict[str, Any]]
+    packs: list[dict[str, Any]]
+
+    def tuples(self, stream: Stream = LINES, topic: str = "") -> list[tuple[Any, Edges]]:
+        """The tuples, of a topic if one is given, with their edges."""
+        packs = [pack for pack in self.packs if topic in ("", pack["topic"])]
+        return [each for pack in packs for each in tuples_of(pack["value"], headers_of(pack), stream)]
+
+
+def delivered(*batches: Any, **more: Any) -> Attempt:
+    """Delivers batches as one attempt of a task."""
+    sent: list[Record] = []
+    return of_topics(deliver(sent.extend, *batches, **more), sent)
+
+
+def of_topics(report: Any, sent: Sequence[Record]) -> Attempt:
+    rows = rows_of([record for record in sent if record[0] != "t.acks"])
+    letters = [row for row in rows if row["topic"] == "t.dead-letters"]
+    inits = [(partition, value or b"") for topic, partition, _, value, _ in sent if topic == "t.acks"]
+    return Attempt(report, inits, letters, [row for row in rows if row not in letters])
 
 
 def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:
@@ -159,12 +190,17 @@ Step = tuple[str, Any]
 
 
 def attempt(values: Sequence[bytes], rng: random.Random) -> list[Step]:
-    """The steps of one attempt of a task, in order; tuples of a write are delivered in any order."""
+    """The steps of one attempt of a task, in order; records that are sent together are delivered in any order."""
     steps: list[Step] = []
-    task = deliver(lambda records: steps.extend(("init", record) for record in records))
+
+    def send(records: Sequence[Record]) -> None:
+        made: list[Step] = [
+            ("init", record) if record[0] == "t.acks" else ("tuple", row)
+            for record, row in zip(records, rows_of(records), strict=True)
+        ]
+        rng.shuffle(made)
+        steps.extend(made)
+
     half = len(values) // 2
-    for batch in task(iter([messages(values[:half]), messages(values[half:], half)])):
-        rows = batch.to_pylist()
-        rng.shuffle(rows)
-        steps += [("tuple", row) for row in rows]
+    deliver(send, messages(values[:half]), messages(values[half:], half))
     return steps

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kafka_clients.access import component_role
 from spark_jobs import SparkJobError
-from spark_jobs.kafka_options import security_options, sink_options, source_options
+from spark_jobs.kafka_options import security_options, source_options
 from spark_jobs.spouts import replay_topic
 from tests.certificates import Authority, Identity
 from tests.manifests import manifest, spout
@@ -111,12 +111,11 @@ def test_host_name_verification_and_settings_that_the_protocol_ignores() -> None
     assert security_options({"security.protocol": "SSL", "ssl.ca.location": "probe"}) == {"security.protocol": "SSL"}
 
 
-def test_options_of_source_and_sink_have_them() -> None:
-    kafka = {"bootstrap.servers": "k:1", **SCRAM}
-    for options in (source_options(kafka), sink_options(kafka)):
-        assert options["kafka.security.protocol"] == "SASL_SSL"
-        assert 'password="a ' in options["kafka.sasl.jaas.config"]
-        assert not any("sasl.password" in name or "sasl.mechanisms" in name for name in options)
+def test_options_of_the_source_have_them() -> None:
+    options = source_options({"bootstrap.servers": "k:1", **SCRAM})
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert 'password="a ' in options["kafka.sasl.jaas.config"]
+    assert not any("sasl.password" in name or "sasl.mechanisms" in name for name in options)
 
 
 TLS = {"security.protocol": "SSL"}

@@ -3,9 +3,8 @@
 import pickle
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs import packing
-from spark_jobs.delivering import FIELD, NOTHING, Delivered, Deliveries, Replays
+from spark_jobs.delivering import FIELD, NOTHING, Delivered, Replays, together
 from spark_jobs.emit import emit_rows
+from spark_jobs.entries import Record
 from spark_jobs.errors import SparkJobError
 from tests.packs import packed, tuples_of
 from tests.unit.spark.spout_model import (
@@ -26,11 +26,13 @@ from tests.unit.spark.spout_model import (
     Trees,
     attempt,
     deliver,
+    delivered,
     messages,
+    of_topics,
     root_of,
     topology,
 )
-from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, not_counted, run
+from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids
 from tuple_tree.components import Grouping
 from tuple_tree.messages import AckBatch, decode_ack_batch, encode_ack_batch
 from tuple_tree.positions import MAX_OFFSET
@@ -43,11 +45,11 @@ def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int,
     """Attempts of tasks, re-runs and zombies write concurrently, and any may be interrupted."""
     rng = random.Random(seed)
     values = [f"line {number}".encode() for number in range(count)]
-    held, packing._HELD = packing._HELD, 0  # type: ignore[misc]
+    chunk, packing._CHUNK = packing._CHUNK, 0  # type: ignore[misc]
     try:
         attempts = [attempt(values, rng) for _ in range(data.draw(st.integers(1, 4), "attempts"))]
     finally:
-        packing._HELD = held  # type: ignore[misc]
+        packing._CHUNK = chunk  # type: ignore[misc]
     attempts = [
         steps if number == 0 or data.draw(st.booleans(), "whole") else steps[: rng.randint(0, len(steps))]
         for number, steps in enumerate(attempts)
@@ -71,7 +73,7 @@ def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int,
 
 
 def test_inits_come_before_their_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_HELD", 0)
+    monkeypatch.setattr(packing, "_CHUNK", 0)
     begun: set[int] = set()
     tuples = 0
     for kind, what in attempt([b"line"] * 4_000, random.Random(1)):
@@ -109,33 +111,30 @@ def test_a_second_init_of_a_tree_that_failed_completes_nothing() -> None:
 def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> None:
     stream = declare({"line": str}, codec=codec)
     values = [f"line {number % 50}".encode() for number in range(2_500)]
-    steps: list[Any] = []
-    reports: list[Delivered] = []
     bolts: list[tuple[str, Grouping]] = [("count", grouping), ("other", "global")]
-    task = deliver(steps.extend, stream=stream, bolts=bolts, report=reports.append)
-    batches = [messages(values[:1000]), messages(values[1000:], 1000 + 500)]
-    rows = run(task(iter(batches)))
+    batches = messages(values[:1000]), messages(values[1000:], 1000 + 500)
+    made = delivered(*batches, stream=stream, bolts=bolts)
     copies = 3 if grouping == "all" else 2
-    found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), stream)]
+    found = made.tuples(stream)
     assert Counter(line for (line,), _ in found) == Counter(value.decode() for value in values * copies)
-    assert len(rows) < 20 if codec == "arrow" else len(rows) == len(found)
+    assert len(made.packs) < 20 if codec == "arrow" else len(made.packs) == len(found)
     if grouping == "fields":
         tasks = defaultdict(set)
-        for row in rows:
+        for row in made.packs:
             if row["topic"] == "t.tuples.count":
                 for (line,), _ in tuples_of(row["value"], headers_of(row), stream):
                     tasks[line].add(row["partition"])
         assert {len(each) for each in tasks.values()} == {1}
     offsets = [*range(1000), *range(1500, 3000)]
     assert {root for _, edges in found for root in edges} == set(map(root_of, offsets))
-    (report,) = reports
+    report = made.report
     assert report.positions.tolist() == offsets
     assert pickle.loads(pickle.dumps(report)).positions.tolist() == offsets
     assert len(pickle.dumps(report)) < 2_000, "as runs without a gap"
     assert (report.tuples, report.dead.tolist()) == (2_500 * copies, [])
     log = Log()
-    for record in steps:
-        assert not log.append(record[1], record[3])
+    for init in made.inits:
+        assert not log.append(*init)
     for number, (_, edges) in enumerate(found):
         log.ack(f"count/{number}", edges)
     assert log.acked == set(map(root_of, offsets))
@@ -143,155 +142,113 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
 
 def test_a_message_without_recipients_is_acked_immediately() -> None:
     log = Log()
-    for record in _sent(deliver, messages([b"a", b"b"]), bolts=[]):
-        log.append(record[1], record[3])
+    for init in delivered(messages([b"a", b"b"]), bolts=[]).inits:
+        log.append(*init)
     assert log.acked == {root_of(0), root_of(1)}
 
 
-def _sent(make: Callable[..., Any], batch: Any, **more: Any) -> list[Any]:
-    sent: list[Any] = []
-    run(make(sent.extend, **more)(iter([batch])))
-    return sent
-
-
 def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
-    sent: list[Any] = []
-    reports: list[Delivered] = []
     json = declare({"n": int, "word": str}, codec="json")
     values = [b'{"n": 1, "word": "a"}', b"{", None, b'{"n": "x", "word": "b"}', b'{"n": 2, "word": null}']
-    task = deliver(sent.extend, stream=json, report=reports.append)
-    rows = run(task(iter([messages(values, 7)])))
-    letters = {
-        int(dict(headers_of(row))["dead-letter.offset"]): row for row in rows if row["topic"] == "t.dead-letters"
-    }
+    made = delivered(messages(values, 7), stream=json)
+    letters = {int(dict(headers_of(row))["dead-letter.offset"]): row for row in made.letters}
     assert [letters[offset]["value"] for offset in sorted(letters)] == values[1:]
     headers = headers_of(letters[8])
     assert headers[0] == ("mine", b"kept")
     assert {dict(headers_of(each))["dead-letter.reason"] for each in letters.values()} == {b"bad-payload"}
     assert dict(headers)["dead-letter.by"] == b"lines/0"
     assert letters[8]["key"] == b"k"
-    assert reports[0].dead.tolist() == [8, 9, 10, 11]
-    assert reports[0].positions.tolist() == [7, 8, 9, 10, 11]
+    assert made.report.dead.tolist() == [8, 9, 10, 11]
+    assert made.report.positions.tolist() == [7, 8, 9, 10, 11]
     log = Log()
-    for record in sent:
-        log.append(record[1], record[3])
-    (found,) = [
-        each for row in rows if row not in letters.values() for each in tuples_of(row["value"], headers_of(row), json)
-    ]
-    assert log.ack("count/0", found[1]) == {root_of(7)}
+    for init in made.inits:
+        log.append(*init)
+    ((_, edges),) = made.tuples(json)
+    assert log.ack("count/0", edges) == {root_of(7)}
 
 
 def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
-    reports: list[Delivered] = []
-    rows = run(deliver(lambda _: None, report=reports.append)(iter([messages([b"a", b"\xff", b""])])))
-    assert reports[0].dead.tolist() == [1]
-    assert {
-        tuple_
-        for row in rows
-        if row["topic"] == "t.tuples.count"
-        for tuple_, _ in tuples_of(row["value"], headers_of(row), LINES)
-    } == {("a",), ("",)}
+    made = delivered(messages([b"a", b"\xff", b""]))
+    assert made.report.dead.tolist() == [1]
+    assert {values for values, _ in made.tuples(topic="t.tuples.count")} == {("a",), ("",)}
 
 
 def test_fields_may_have_the_names_of_kafka_columns() -> None:
     stream = declare({"offset": str, "n": int})
     fields = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
-    reports: list[Delivered] = []
-    task = deliver(lambda _: None, stream=stream, has_fields=True, report=reports.append)
-    rows = run(task(iter([messages([b"", b""], **fields)])))
-    (pack,) = [row for row in rows if row["topic"] == "t.tuples.count"]
-    assert [values for values, _ in tuples_of(pack["value"], headers_of(pack), stream)] == [("a", 1)]
-    assert reports[0].dead.tolist() == [1], "a null where none may be"
+    made = delivered(messages([b"", b""], **fields), stream=stream, has_fields=True)
+    assert [values for values, _ in made.tuples(stream, "t.tuples.count")] == [("a", 1)]
+    assert made.report.dead.tolist() == [1], "a null where none may be"
 
 
 def test_a_message_in_a_pack_is_one_tuple() -> None:
-    values = [packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]
-    reports: list[Delivered] = []
-    task = deliver(lambda _: None, stream=PAIRS, report=reports.append)
-    rows = run(task(iter([messages(values)])))
-    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    made = delivered(messages([packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]), stream=PAIRS)
+    (letter,) = made.letters
     assert b"this one has 2" in dict(headers_of(letter))["dead-letter.detail"]
-    assert reports[0].dead.tolist() == [1]
+    assert made.report.dead.tolist() == [1]
 
 
 def test_replays_deliver_the_requested_offsets_with_their_attempts() -> None:
-    sent: list[Any] = []
-    reports: list[Delivered] = []
     wanted = 3 * MAX_OFFSET + np.array([11, 13, 14, 99])
     replays = Replays(wanted, np.array([1, 4, 3, 1], np.uint8), {int(wanted[2]): "all 3 attempts failed"})
-    task = deliver(sent.extend, report=reports.append, replays=replays)
     batch = messages([f"line {number}".encode() for number in range(10)], 10, 3)
-    rows = run(task(iter([batch, messages([b"x"], 11, partition=0)])))
-    (report,) = reports
-    assert report.positions.tolist() == wanted[:3].tolist()
-    assert report.dead.tolist() == wanted[2:3].tolist()
-    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    made = delivered(batch, messages([b"x"], 11, partition=0), replays=replays)
+    assert made.report.positions.tolist() == wanted[:3].tolist()
+    assert made.report.dead.tolist() == wanted[2:3].tolist()
+    (letter,) = made.letters
     assert (letter["value"], dict(headers_of(letter))["dead-letter.reason"]) == (b"line 4", b"retries-exhausted")
-    roots = {
-        root
-        for row in rows
-        if row is not letter
-        for _, edges in tuples_of(row["value"], headers_of(row), LINES)
-        for root in edges
-    }
-    assert roots == {root_of(11, 1, 3), root_of(13, 4, 3)}
+    assert {root for _, edges in made.tuples() for root in edges} == {root_of(11, 1, 3), root_of(13, 4, 3)}
 
 
 def test_a_tuple_too_large_for_a_record_fails_its_tree() -> None:
-    sent: list[Any] = []
-    rows = run(deliver(sent.extend, largest=4_000)(iter([messages([b"a", b"b" * 5_000])])))
-    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    made = delivered(messages([b"a", b"b" * 5_000]), largest=4_000)
+    (letter,) = made.letters
     assert dict(headers_of(letter))["dead-letter.reason"] == b"too-large"
     log = Log()
-    for record in sent:
-        log.append(record[1], record[3])
+    for init in made.inits:
+        log.append(*init)
     assert set(log.failed) == {root_of(1)}
 
 
 def test_no_tuple_leaves_if_its_init_is_not_delivered() -> None:
-    def send(_: Any) -> None:
+    sent: list[Record] = []
+
+    def send(records: Sequence[Record]) -> None:
+        sent.extend(records)
         raise SparkJobError("no broker")
 
-    rows = deliver(send)(iter([messages([b"a"])]))
     with pytest.raises(SparkJobError, match="no broker"):
-        next(rows)
+        deliver(send, messages([b"a"]))
+    assert {record[0] for record in sent} == {"t.acks"}
 
 
 def test_untracked_tuples_have_no_anchors() -> None:
-    def send(_: Any) -> None:
-        raise AssertionError
-
-    rows = run(deliver(send, settings={"guarantee": "at_most_once"})(iter([messages([b"a"])])))
-    assert headers_of(rows[0]) == [("source", b"lines/default")]
+    made = delivered(messages([b"a"]), settings={"guarantee": "at_most_once"})
+    assert not made.inits
+    assert headers_of(made.packs[0]) == [("source", b"lines/default")]
 
 
 def test_emitted_rows_are_trees_of_their_own() -> None:
-    sent: list[Any] = []
-    emit = partial(emit_rows, *topology(LINES, [("count", "shuffle")]), sent.extend, not_counted)
-    rows = run(emit(iter([pa.record_batch({"line": ["a", "b", "a"]})])))
-    found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), LINES)]
+    sent: list[Record] = []
+    emit = partial(emit_rows, *topology(LINES, [("count", "shuffle")]), sent.extend)
+    made = of_topics(emit(iter([pa.record_batch({"line": ["a", "b", "a"]})])), sent)
+    assert made.report == {"emitted": 3, "transferred": 3}
+    found = made.tuples()
     assert sorted(line for (line,), _ in found) == ["a", "a", "b"]
     log = Log()
-    for record in sent:
-        log.append(record[1], record[3])
+    for init in made.inits:
+        log.append(*init)
     assert not log.acked
     for number, (_, edges) in enumerate(found):
         log.ack(f"count/{number}", edges)
     assert len(log.acked) == 3
     with pytest.raises(SparkJobError, match="a row cannot be emitted: field line of stream default is null"):
-        run(emit(iter([pa.record_batch({"line": pa.array(["a", None])})])))
+        emit(iter([pa.record_batch({"line": pa.array(["a", None])})]))
 
 
 def test_reports_of_tasks_are_merged() -> None:
-    deliveries = Deliveries.__new__(Deliveries)
     last = Delivered(MAX_OFFSET + np.array([0]), NOTHING.dead, 1)
     first, second = Delivered(np.array([1, 2, 5]), np.array([2]), 3), Delivered(np.array([7]), NOTHING.dead, 1)
-    # The fourth had nothing.
-    reported = {1: second, 0: first, 2: last, 3: NOTHING}
-    deliveries._reported = SimpleNamespace(value=reported)  # type: ignore[assignment]
-    whole = deliveries.take(4)
+    whole = together([second, first, last, NOTHING])
     assert (whole.positions.tolist(), whole.dead.tolist(), whole.tuples) == ([1, 2, 5, 7, MAX_OFFSET], [2], 5)
-    assert not len(deliveries.take(0).positions)
-    deliveries._reported.value = {1: last}
-    with pytest.raises(SparkJobError, match="1 of 2 tasks have not reported what they delivered"):
-        deliveries.take(2)
+    assert not len(together([]).positions)

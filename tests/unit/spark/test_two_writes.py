@@ -2,7 +2,7 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
-from spark_jobs.entries import Record, record_rows
+from spark_jobs.entries import Record
 from spark_jobs.inbox import input_acks, records_of, unpack
 from spark_jobs.packing import LARGEST, pack
 from tests.manifests import manifest
@@ -69,27 +69,30 @@ def not_counted(_name: str, _more: int) -> None:
     pass
 
 
-def run(writes: Iterator[Any]) -> list[dict[str, Any]]:
-    return [row for batch in writes for row in batch.to_pylist()]
+def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """What a task has sent, by the names of Kafka's columns."""
+    return [dict(zip(("topic", "partition", "key", "value", "headers"), record, strict=True)) for record in records]
 
 
 def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
-    return [(each["key"], each["value"]) for each in row["headers"] or ()]
+    return [*row["headers"]]
 
 
 def write_1(
     batch: Any, transform: Transform = exploded, to: tuple[Manifest, BoltManifest] | None = None, largest: int = LARGEST
 ) -> list[dict[str, Any]]:
-    """The records of an attempt; first those that `unpack` sends itself."""
+    """The records of an attempt."""
     sent: list[Record] = []
     rows = list(unpack(*topology(), sent.extend, not_counted, iter([batch])))
-    made = pack(*(to or topology()), not_counted, map(transform, rows), largest)
-    return run(iter([record_rows(sent), *made]))
+    pack(*(to or topology()), sent.extend, map(transform, rows), largest)
+    return rows_of(sent)
 
 
 def write_2(batch: Any, batch_id: int = 0) -> list[dict[str, Any]]:
+    sent: list[Record] = []
     inputs = batch.select(["partition", "headers"])
-    return run(input_acks(*topology(), bytes(range(16)), batch_id, not_counted, iter([inputs])))
+    input_acks(*topology(), bytes(range(16)), batch_id, sent.extend, iter([inputs]))
+    return rows_of(sent)
 
 
 def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tuple[Any, Edges]]:
