@@ -103,7 +103,6 @@ CONTESTANTS: Final[dict[str, Ours | Peer]] = {
     "quixstreams": Peer(500_000, "quixstreams"),
     "quixstreams-2": Peer(500_000, "quixstreams", processes=2),
     "faust": Peer(100_000, "faust-streaming"),
-    "faust-2": Peer(100_000, "faust-streaming", processes=2),
 }
 
 
