@@ -2,8 +2,9 @@
 
 import json
 import os
+import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,6 +36,7 @@ Send = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
 
 _DELIVERY_SECONDS: Final = 60.0
+_ROOM_SECONDS: Final = 0.1
 # A chunk of records is there as a whole when it is sent, and is flushed: large requests.
 _LARGE: Final = {"batch.size": 1_000_000, "compression.type": "lz4"}
 # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With several
@@ -43,6 +45,7 @@ _ONCE: Final = {
     "acks": "all",
     "enable.idempotence": True,
     "max.in.flight.requests.per.connection": 1,
+    "delivery.report.only.error": True,
     "linger.ms": 0,
     "log_level": 2,
 }
@@ -177,20 +180,24 @@ class KafkaSender:
             _producers[settings] = Producer({**_LARGE, **for_producer(self.kafka), **_ONCE})
         producer = _producers[settings]
         failures: list[Any] = []
-        try:
-            for topic, partition, key, value, headers in records:
-                producer.produce(
-                    topic,
-                    value,
-                    key=key,
-                    partition=partition,
-                    headers=[*headers],
-                    on_delivery=lambda error, _message: failures.append(error) if error is not None else None,
-                )
-            left = producer.flush(_DELIVERY_SECONDS)
-        except (KafkaException, BufferError) as error:
+        waiting, left = deque(records), len(records)
+        end = time.monotonic() + _DELIVERY_SECONDS
+
+        def failed(error: Any, _message: Any) -> None:
             failures.append(error)
-            left = len(records)
+
+        try:
+            while waiting and not failures and time.monotonic() < end:
+                topic, partition, key, value, headers = waiting[0]
+                try:
+                    producer.produce(topic, value, key, partition, failed, headers=[*headers] or None)
+                except BufferError:  # the queue of the producer is full
+                    producer.poll(_ROOM_SECONDS)
+                else:
+                    waiting.popleft()
+            left = len(waiting) or producer.flush(max(0.0, end - time.monotonic()))
+        except KafkaException as error:
+            failures.append(error)
         if left or failures:
             # The records that it still holds may arrive later; they belong to no tuple.
             del _producers[settings]
