@@ -1,6 +1,5 @@
 """Mutants of components in Spark."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -26,20 +25,27 @@ def a_replay_uses_its_root_again(patches: Patches) -> None:
 
 @mutant("Spark spout", f"{_WRITES}::test_inits_come_before_their_tuples")
 def inits_follow_their_tuples(patches: Patches) -> None:
-    waiting: list[tuple[Any, Any]] = []
+    waiting: list[Any] = []
 
-    @patches.wrap(Packing, "__init__")
-    def init(original: Any, packing: Packing, *rest: Any) -> None:
-        *others, send = rest
-        original(packing, *others, lambda inits: waiting.append((send, inits)))
+    @patches.wrap(Packing, "_deliver")
+    def deliver(original: Any, packing: Packing, records: Any) -> None:
+        waiting.append(records)
+        if len(waiting) == 2:  # inits, then tuples
+            for each in reversed(waiting):
+                original(packing, each)
+            waiting.clear()
 
-    @patches.wrap(Packing, "records")
-    def records(original: Any, packing: Packing, *rest: Any) -> Iterator[Any]:
-        for record in original(packing, *rest):
-            yield record
-            while waiting:
-                send, inits = waiting.pop()
-                send(inits)
+
+@mutant("Spark spout", f"{_WRITES}::test_no_tuple_leaves_if_its_init_is_not_delivered")
+def inits_are_sent_together_with_their_tuples(patches: Patches) -> None:
+    waiting: list[Any] = []
+
+    @patches.wrap(Packing, "_deliver")
+    def deliver(original: Any, packing: Packing, records: Any) -> None:
+        waiting.append(records)
+        if len(waiting) == 2:
+            original(packing, [record for each in waiting for record in each])
+            waiting.clear()
 
 
 @mutant("Spark spout", f"{_WRITES}::test_a_second_init_of_a_tree_that_failed_completes_nothing")
