@@ -1,4 +1,4 @@
-"""Makes `docs/benchmarks.md` with its plots, and the word count's table in the README, of `benchmarks/results`.
+"""Makes `docs/benchmarks.md` with its plots, and the tables of the README, of `benchmarks/results`.
 
     make bench-report
     python -m benchmarks.report --tables        # without plots, which need matplotlib
@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_BEGIN: Final = "<!-- word count -->"
-_END: Final = "<!-- end of word count -->"
 _TITLES: Final = {
     "word_count": "A word count, compared with others",
     "pipeline": "A JSON pipeline, compared with others",
@@ -61,7 +59,65 @@ IN_WORDS: Final = {
 }
 """The contestants of the word count in words."""
 
+_STEPS: Final = {
+    "bytewax": "Bytewax, one process",
+    "quixstreams": "Quix Streams, one process",
+    "quixstreams-2": "Quix Streams, two processes",
+    "faust": "Faust, one process",
+    "ours": "kafka-acker, chained, one process",
+    "ours-2": "kafka-acker, chained, two processes",
+    "ours-columns": "kafka-acker, chained, in record batches, one process",
+    "ours-at-most-once": "kafka-acker, chained, at most once, one process",
+    "ours-exactly-once": "kafka-acker, chained, exactly once, one process",
+    "ours-unchained": "kafka-acker, a process for each step",
+    "ours-unchained-columns": "kafka-acker, a process for each step, in record batches",
+    "ours-merged": "kafka-acker, the steps in one bolt, unchained",
+}
+"""The contestants of the pipeline in words."""
+
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadmeTable:
+    """A short table of the README, between marks with its name: contestants in words, columns with heads and units."""
+
+    name: str
+    words: Mapping[str, str]
+    columns: Mapping[str, tuple[str, str]]
+
+    def lines(self, result: Mapping[str, Any]) -> str:
+        heads = " | ".join(head for head, _ in self.columns.values())
+        lines = [f"| {self.name} | {heads} |", "|---" * (1 + len(self.columns)) + "|"]
+        for row in result["rows"]:
+            medians = {key: row[key]["median"] for key in self.columns if key in row}
+            cells = (f"{shown(medians[key])}{unit}" if key in medians else "" for key, (_, unit) in self.columns.items())
+            lines.append(f"| {self.words[row['contestant']]} | " + " | ".join(cells) + " |")
+        return "\n".join(lines)
+
+    def within(self, readme: str, result: Mapping[str, Any]) -> str:
+        """The README with this table between its marks."""
+        begin, end = f"<!-- {self.name} -->", f"<!-- end of {self.name} -->"
+        before, rest = readme.split(begin)
+        return f"{before}{begin}\n{self.lines(result)}\n{end}{rest.split(end)[1]}"
+
+
+_WITH_BROKER: Final = ("CPU time each, broker included", " µs")
+README_TABLES: Final = {
+    "word_count": ReadmeTable(
+        "word count",
+        IN_WORDS,
+        {
+            "tuples_per_s": ("lines and words/s", ""),
+            "cpu_us_per_tuple_with_broker": _WITH_BROKER,
+            "p50_ms": ("latency p50", " ms"),
+            "p99_ms": ("p99", " ms"),
+        },
+    ),
+    "pipeline": ReadmeTable(
+        "pipeline", _STEPS, {"clicks_per_s": ("clicks/s", ""), "cpu_us_per_click_with_broker": _WITH_BROKER}
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,28 +221,6 @@ def page(results: Mapping[str, Any]) -> str:
     return "\n".join([_HEAD, *sections])
 
 
-def word_count_table(result: Mapping[str, Any]) -> str:
-    """The word count in few columns: rates, CPU time with the broker, and complete latency."""
-    columns = {
-        "tuples_per_s": ("lines and words/s", ""),
-        "cpu_us_per_tuple_with_broker": ("CPU time each, broker included", " µs"),
-        "p50_ms": ("latency p50", " ms"),
-        "p99_ms": ("p99", " ms"),
-    }
-    heads = " | ".join(head for head, _ in columns.values())
-    lines = [f"| word count | {heads} |", "|---" * (1 + len(columns)) + "|"]
-    for row in result["rows"]:
-        cells = (f"{shown(row[key]['median'])}{unit}" if key in row else "" for key, (_, unit) in columns.items())
-        lines.append(f"| {IN_WORDS[row['contestant']]} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def with_word_count(readme: str, result: Mapping[str, Any]) -> str:
-    """The README with the short table of the word count between its marks."""
-    before, rest = readme.split(_BEGIN)
-    return f"{before}{_BEGIN}\n{word_count_table(result)}\n{_END}{rest.split(_END)[1]}"
-
-
 def draw(plot: Plot, rows: Sequence[Row], file: Path) -> None:
     import matplotlib.pyplot as plt
 
@@ -219,10 +253,11 @@ def main(root: Path = _ROOT) -> None:
     given = parser.parse_args()
     files = sorted((root / "benchmarks" / "results").glob("*.json"))
     results = {file.stem: json.loads(file.read_text()) for file in files}
-    if "word_count" not in results:
-        sys.exit("There are no results of the word count yet: run make bench")
+    if missing := README_TABLES.keys() - results.keys():
+        sys.exit(f"There are no results of {', '.join(sorted(missing))} yet: run make bench")
     readme, docs = root / "README.md", root / "docs"
-    readme.write_text(with_word_count(readme.read_text(), results["word_count"]))
+    for name, short in README_TABLES.items():
+        readme.write_text(short.within(readme.read_text(), results[name]))
     (docs / "benchmarks.md").write_text(page(results))
     for plot in () if given.tables else PLOTS:
         if rows := plot.rows(results):

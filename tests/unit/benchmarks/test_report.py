@@ -16,7 +16,8 @@ def test_the_page_and_its_plots_are_made_of_the_results_that_are_kept() -> None:
     results = {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
     assert report.page(results) == (ROOT / "docs" / "benchmarks.md").read_text()
     readme = (ROOT / "README.md").read_text()
-    assert report.with_word_count(readme, results["word_count"]) == readme
+    for name, table in report.README_TABLES.items():
+        assert table.within(readme, results[name]) == readme
     drawn = {f"{plot.name}.png" for plot in report.PLOTS if plot.rows(results)}
     assert drawn == {file.name for file in (ROOT / "docs" / "benchmarks").iterdir()}
 

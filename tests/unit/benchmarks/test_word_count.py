@@ -10,7 +10,7 @@ from acker_cli.demo import text
 from benchmarks.contestants import KAFKA_PENDING, Contestant, Counted, Ours
 from benchmarks.harness import BenchmarkError, Spread, publish
 from benchmarks.processes import Sample, steady
-from benchmarks.report import IN_WORDS, word_count_table
+from benchmarks.report import IN_WORDS, README_TABLES
 from benchmarks.topologies import TASKS, Plan, lines, plain_count, word_count
 from benchmarks.word_count import CONTESTANTS, Round, check, row
 from spout_sdk.testing import SimulatedCluster
@@ -94,7 +94,7 @@ def test_a_row_and_the_short_table(tmp_path: Path) -> None:
     assert made["kafka_bytes_by_topic"] == {"acks": 0.5}
     rows = [made, {**made, "contestant": "bytewax", "p50_ms": Spread.of([3.0], 1)}]
     publish("word_count", {}, rows, {}, tmp_path)
-    table = word_count_table(json.loads((tmp_path / "word_count.json").read_text()))
+    table = README_TABLES["word_count"].lines(json.loads((tmp_path / "word_count.json").read_text()))
     first, second = table.splitlines()[2:]
     assert first == "| kafka-acker, from its spout, tuple by tuple, 800 lines open | 400 | 20 µs | 2 ms | 9.5 ms |"
     assert second.startswith("| Bytewax, one process, from a topic to a topic, durable counts | 400 |")
