@@ -90,8 +90,8 @@ class ReadmeTable:
         heads = " | ".join(head for head, _ in self.columns.values())
         lines = [f"| {self.name} | {heads} |", "|---" * (1 + len(self.columns)) + "|"]
         for row in result["rows"]:
-            medians = {key: row[key]["median"] for key in self.columns if key in row}
-            cells = (f"{shown(medians[key])}{unit}" if key in medians else "" for key, (_, unit) in self.columns.items())
+            units = {key: unit for key, (_, unit) in self.columns.items()}
+            cells = (f"{shown(row[key]['median'])}{unit}" if key in row else "" for key, unit in units.items())
             lines.append(f"| {self.words[row['contestant']]} | " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
