@@ -110,10 +110,12 @@ def run_round(contestant: Contestant, setting: Setting, logs: Path) -> Round:
 def log_bytes(logs: Path, name: str, kind: Callable[[str], str]) -> dict[str, int]:
     """Kind of topic → bytes of the logs of all topics with a round's name in theirs."""
     sizes: dict[str, int] = {}
-    for segment in logs.rglob("*.log"):
-        topic = segment.parent.name.rpartition("-")[0]
-        if name in topic and not segment.parent.name.endswith("-delete"):
-            sizes[kind(topic)] = sizes.get(kind(topic), 0) + segment.stat().st_size
+    # The broker still deletes the topics of the round before, while their directories are walked.
+    for directory, _, files in os.walk(logs):
+        topic = Path(directory).name.rpartition("-")[0]
+        if name in topic and not directory.endswith("-delete"):
+            segments = [Path(directory, file) for file in files if file.endswith(".log")]
+            sizes[kind(topic)] = sizes.get(kind(topic), 0) + sum(segment.stat().st_size for segment in segments)
     return sizes
 
 
