@@ -81,7 +81,7 @@ def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:
 
 _POLL_SECONDS: Final = 0.2
 _READ_BYTES: Final = 1 << 16
-# numpy's linear algebra would start a thread for each core as it is imported, a fifth of the CPU time of a start.
+# The import of numpy starts a thread of OpenBLAS for each core: a fifth of the CPU time of a start.
 _UNLESS_SET: Final = {"OPENBLAS_NUM_THREADS": "1"}
 Arguments = tuple[str, ...]  # a module, and the arguments of its command line
 

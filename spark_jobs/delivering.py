@@ -71,7 +71,7 @@ NOTHING: Final = Delivered(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
 
 def together(several: Iterable[Delivered]) -> Delivered:
-    """What the tasks of a write have delivered."""
+    """Merges the reports of the tasks of a write."""
     positions, dead, tuples = zip(NOTHING, *several, strict=True)
     return Delivered(_distinct(positions), _distinct(dead), sum(tuples))
 

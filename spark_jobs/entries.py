@@ -27,7 +27,7 @@ ENTRIES: Final = 4096
 """Of a batch, at most."""
 
 ANY_PARTITION: Final = -1
-"""As the partition of a record: Kafka chooses one."""
+"""The partition of a record whose partition the client chooses."""
 
 Record = tuple[str, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 """Topic, partition, key, value and headers."""
@@ -37,7 +37,7 @@ Send = Callable[[Sequence[Record]], object]
 
 _DELIVERY_SECONDS: Final = 60.0
 _ROOM_SECONDS: Final = 0.1
-# A chunk of records is there as a whole when it is sent, and is flushed: large requests.
+# Records come in chunks that are flushed, so large batches cost no latency.
 _LARGE: Final = {"batch.size": 1_000_000, "compression.type": "lz4"}
 # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With several
 # requests under way a client that gives one up begins a new epoch, and sends the others once more.

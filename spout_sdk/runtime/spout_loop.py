@@ -27,7 +27,7 @@ _TICK_SECONDS: Final = 0.0025
 _THROTTLED_SECONDS: Final = 0.02
 _SHORTEST_IDLE: Final = 0.001
 _LONGEST_IDLE: Final = 0.01
-_IDLE_SHARE: Final = 16  # of the time without work, which a tuple of a spout is late by, at most
+_IDLE_SHARE: Final = 1 / 16  # an idle spout is called again after this fraction of the time since its last work
 
 
 class SpoutLoop(TaskLoop[SpoutTask]):
@@ -116,7 +116,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             waited = self._sink.wait_reports(_SHORTEST_IDLE)
             return self._handle_notices(0 if waited else _SHORTEST_IDLE)
         throttled = all(task.is_throttled for task in self.tasks.values())
-        idle = min(_LONGEST_IDLE, max(_SHORTEST_IDLE, (now - self._worked_at) / _IDLE_SHARE))
+        idle = min(_LONGEST_IDLE, max(_SHORTEST_IDLE, _IDLE_SHARE * (now - self._worked_at)))
         if self.tasks and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
             # No outcome can arrive, but a message may.
             found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]

@@ -109,9 +109,9 @@ def test_killed_drivers_lose_no_tuple(bootstrap_servers: str, tmp_path: Path, mo
 
 @dataclass(frozen=True)
 class CutOff:
-    """In place of a function that sends records: its process is killed in its first attempt, when it has sent a half.
+    """Replaces a function that sends records, and kills its process in the first attempt of a task.
 
-    That is half of the records of its first call of `send`, or of a later one. With a directory, in which each kill
+    The process dies when half of the records of call number `calls` are sent. With a directory, in which each kill
     leaves a file, at most five are.
     """
 

@@ -63,7 +63,7 @@ def deliver(
 
 @dataclass
 class Attempt:
-    """What one attempt of a task has sent."""
+    """The report and the records of one attempt of a task."""
 
     report: Any
     inits: list[tuple[int, bytes]]  # partition and value of each batch

@@ -70,7 +70,7 @@ def not_counted(_name: str, _more: int) -> None:
 
 
 def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """What a task has sent, by the names of Kafka's columns."""
+    """Sent records as dictionaries with the names of Kafka's columns."""
     return [dict(zip(("topic", "partition", "key", "value", "headers"), record, strict=True)) for record in records]
 
 

@@ -1,4 +1,4 @@
-"""What chained bolts hold, emit without anchors, or forget: it is done once, and nothing stays open or is lost."""
+"""Tuples that chained bolts hold, emit without anchors, or forget: each has its effect once, and none is lost."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ GROUPINGS = pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_grou
 
 
 class Here:
-    """What bolts do, and have seen."""
+    """Whether bolts may continue, and the numbers that they have received."""
 
     is_open = False
     seen: list[Any]
@@ -134,14 +134,20 @@ class Call(AsyncBolt):
         collector.emit(tuple_.values)
 
 
+def exactly_once() -> TopologyBuilder:
+    """A topology that reads lines from the topic `source`."""
+    builder = TopologyBuilder("effects", guarantee="exactly_once", message_timeout=30)
+    builder.set_spout("lines", KafkaSpout("source"))
+    return builder
+
+
 def published(cluster: SimulatedCluster) -> Counter[int]:
     return Counter(json.loads(record.value() or b"")["n"] for record in cluster.records("out"))
 
 
 @GROUPINGS
 def test_an_effect_without_an_anchor_is_not_committed_before_an_input_that_may_have_had_it(grouping: str) -> None:
-    builder = TopologyBuilder("effects", guarantee="exactly_once", message_timeout=30)
-    builder.set_spout("lines", KafkaSpout("source"))
+    builder = exactly_once()
     getattr(builder.set_bolt("aside", Aside), grouping)("lines")
     builder.set_bolt("publish", lambda: KafkaBolt("out")).shuffle_grouping("aside")
     with SimulatedCluster(builder.build(), topics={"source": 1, "out": 1}) as cluster:
@@ -159,8 +165,7 @@ def test_an_effect_without_an_anchor_is_not_committed_before_an_input_that_may_h
 @GROUPINGS
 @pytest.mark.parametrize("head", ["lines", "aside"])
 def test_a_tuple_without_a_tree_that_waits_in_a_chain_is_not_lost(head: str, grouping: str) -> None:
-    builder = TopologyBuilder("effects", guarantee="exactly_once", message_timeout=30)
-    builder.set_spout("lines", KafkaSpout("source"))
+    builder = exactly_once()
     aside = builder.set_bolt("aside", AsideAtOnce)
     (aside.local_grouping if head == "lines" else aside.shuffle_grouping)("lines")
     getattr(builder.set_bolt("later", Later), grouping)("aside")
@@ -176,8 +181,7 @@ def test_a_tuple_without_a_tree_that_waits_in_a_chain_is_not_lost(head: str, gro
 
 
 def test_tuples_without_a_tree_are_committed_under_load() -> None:
-    builder = TopologyBuilder("effects", guarantee="exactly_once", message_timeout=30)
-    builder.set_spout("lines", KafkaSpout("source"))
+    builder = exactly_once()
     builder.set_bolt("aside", AsideAtOnce).shuffle_grouping("lines")
     builder.set_bolt("pass", Pass).local_grouping("aside")
     builder.set_bolt("publish", lambda: KafkaBolt("out")).local_grouping("pass")
