@@ -38,6 +38,7 @@ class Launch:
 
     kafka: Mapping[str, Any] = field(repr=False)
     slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
+    is_new: bool = False  # whether no process has filled that place before
     state_directory: str | None = None  # of stores of states on disk; in memory without
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
@@ -222,8 +223,12 @@ class TopologyRunner(Supervisor[Stats]):
                 self._slots.append(self._slot(component.name, f"{run}-{number}"))
 
     def _slot(self, component: str, name: str) -> Slot[Stats]:
+        started = False
+
         def start_process() -> ChildProcess:
-            launch = Launch(dict(self._kafka), name, self._state_directory)
+            nonlocal started
+            launch = Launch(dict(self._kafka), name, not started, self._state_directory)
+            started = True
             return start(self._reference, component, launch, self._environment)
 
         names = (component, *(bolt.name for bolt in self._manifest.chained_to(component)))

@@ -1,15 +1,19 @@
 """Static members of a group, by the slot of a process, or by `group.instance.id` among the Kafka settings."""
 
+import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
+from kafka_clients.client_settings import for_group
+from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -23,6 +27,7 @@ from spout_sdk import (
 )
 from tests.kafka.sdk_rig import Cluster, Service, Threaded
 from tests.waiting import eventually
+from tuple_tree.names import tuples_topic
 
 LONG_SESSION_MS = 200_000
 
@@ -111,3 +116,48 @@ def test_a_users_successor_gets_the_tasks_immediately_and_fences_its_predecessor
     assert "Static consumer fenced by other consumer with same group.instance.id" in predecessor.last_words()
     successor.stop()
     successor.join()
+
+
+class Reader:
+    """A static member that counts its partitions, and can be held up while it gives some up."""
+
+    def __init__(self, kafka: dict[str, Any], topic: str, slot: str) -> None:
+        self._held: set[int] = set()
+        self.gives_up = threading.Event()
+        self.goes_on = threading.Event()
+        self.member = GroupConsumer(for_group(kafka, f"readers-{topic}", slot), topic, slot)
+        self.member.subscribe(topic, self._assign, self._revoke, self._lose)
+
+    def holds(self, count: int) -> bool:
+        self.member.read(1, 0.1)
+        return len(self._held) == count
+
+    def _assign(self, partitions: list[TopicPartition]) -> None:
+        self._held |= {each.partition for each in partitions}
+
+    def _revoke(self, partitions: list[TopicPartition]) -> None:
+        self.gives_up.set()
+        assert self.goes_on.wait(60)
+        self._lose(partitions)
+
+    def _lose(self, partitions: list[TopicPartition]) -> None:
+        self._held -= {each.partition for each in partitions}
+
+
+def test_the_partitions_that_a_member_gives_up_while_it_is_killed_have_an_owner(
+    topology: Topology, kafka: dict[str, Any]
+) -> None:
+    topic = tuples_topic(topology.name, "ignore")
+    killed = Reader(kafka, topic, "one")
+    eventually(lambda: killed.holds(2), "both partitions")
+    other = Reader(kafka, topic, "two")
+    thread = threading.Thread(target=lambda: eventually(lambda: killed.holds(1), "one partition"))
+    thread.start()
+    eventually(lambda: other.holds(0) and killed.gives_up.is_set(), "that it gives up a partition")
+    successor = Reader(kafka, topic, "one")
+    eventually(lambda: successor.holds(1) and other.holds(1), "one partition each", 30)
+    killed.goes_on.set()
+    thread.join()
+    for each in (killed, other, successor):
+        each.goes_on.set()
+        each.member.close()
