@@ -5,12 +5,15 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import SparkJobError
 
-PACKAGES_VERSION: Final = "4.0.0"
-"""Apart from PySpark's own: mirrors do not carry every patch release of the connectors, and 4.0.x works with it."""
+PACKAGES_VERSIONS: Final = {"4.0": "4.0.0", "4.1": "4.1.1", "4.2": "4.2.0"}
+"""Version of PySpark without its patch number → version of the packages.
+
+Mirrors do not carry every patch release of the connectors, and those of one minor version work with each other."""
 
 _SCALA: Final = "2.13"
 _ARTIFACTS: Final = ("spark-sql-kafka-0-10", "spark-avro")
@@ -38,8 +41,17 @@ STRING_REDACTION: Final = (
 
 
 def packages() -> tuple[str, ...]:
-    """The Maven coordinates of the Kafka connector and of Avro, for `spark.jars.packages`."""
-    return tuple(f"org.apache.spark:{artifact}_{_SCALA}:{PACKAGES_VERSION}" for artifact in _ARTIFACTS)
+    """The Maven coordinates of the Kafka connector and of Avro, for `spark.jars.packages`.
+
+    Raises:
+        SparkJobError: if the installed PySpark is not supported.
+    """
+    if (version := PACKAGES_VERSIONS.get(pyspark.__version__.rpartition(".")[0])) is None:
+        raise SparkJobError(
+            f"PySpark {pyspark.__version__} is installed, but {', '.join(PACKAGES_VERSIONS)} are supported: run "
+            "pip install 'kafka-acker[spark]' in this environment"
+        )
+    return tuple(f"org.apache.spark:{artifact}_{_SCALA}:{version}" for artifact in _ARTIFACTS)
 
 
 def required_settings() -> dict[str, str]:

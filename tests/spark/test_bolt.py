@@ -188,7 +188,7 @@ def test_a_repeated_micro_batch_and_a_retried_task(spark: SparkSession, bootstra
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     failed = tmp_path / "failed"
 
-    @F.udf("string")
+    @F.udf(returnType="string", useArrow=False)
     def fragile(line: str) -> str:
         if line == LINES[-1]:
             try:
