@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
 WORKERS ?= 3
 
-.PHONY: help setup demo test test-all test-container test-cluster test-faults chaos lint types format wheel docs docs-serve bench bench-setup bench-guard bench-report screenshots clean
+.PHONY: help setup demo test test-all test-oldest-spark test-container test-cluster test-faults chaos lint types format wheel docs docs-serve bench bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -31,7 +31,11 @@ test-all: $(READY) ## Run every test there is, with kills at random, in a browse
 	.ci/chromium
 	.ci/promtool $(BIN)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
-	$(MAKE) test-container test-cluster test-faults chaos
+	$(MAKE) test-oldest-spark test-container test-cluster test-faults chaos
+
+test-oldest-spark: $(READY) ## Run the tests of Spark with the oldest PySpark that is supported, of which 430 MB are fetched once
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --target .oldest-spark 'pyspark==4.0.*'
+	PYTHONPATH=.oldest-spark $(BIN)/pytest tests/spark
 
 test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs Docker
 	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m smoke

@@ -17,6 +17,13 @@ Mirrors do not carry every patch release of the connectors, and those of one min
 
 _SCALA: Final = "2.13"
 _ARTIFACTS: Final = ("spark-sql-kafka-0-10", "spark-avro")
+# What the packages depend on and each Spark has already: 62 MB that a driver and each executor would copy at its start.
+_EXCLUDED: Final = (
+    *("com.google.code.findbugs:jsr305", "org.apache.hadoop:hadoop-client-api"),
+    *("org.apache.hadoop:hadoop-client-runtime", "org.lz4:lz4-java", "at.yawk.lz4:lz4-java"),
+    *("org.scala-lang.modules:scala-parallel-collections_2.13", "org.slf4j:slf4j-api", "org.tukaani:xz"),
+    "org.xerial.snappy:snappy-java",
+)
 
 # Avro believes the length that a payload claims, and allocates it: five bytes could end an executor.
 _LONGEST: Final = 16 * 1024 * 1024
@@ -58,6 +65,7 @@ def required_settings() -> dict[str, str]:
     """The Spark settings that a job of ours needs, wherever it runs."""
     return {
         "spark.jars.packages": ",".join(packages()),
+        "spark.jars.excludes": ",".join(_EXCLUDED),
         # Spark puts these before the site's own extraJavaOptions, which are left alone.
         "spark.driver.defaultJavaOptions": _DRIVER,
         "spark.executor.defaultJavaOptions": _EXECUTOR,
@@ -67,6 +75,11 @@ def required_settings() -> dict[str, str]:
         "spark.redaction.regex": REDACTION,
         "spark.sql.redaction.string.regex": STRING_REDACTION,
     }
+
+
+def local_settings(master: str | None) -> dict[str, str]:
+    """The further settings of a job whose Python workers run in the environment of its driver; empty on a cluster."""
+    return {"spark.python.daemon.module": "spark_jobs.python_daemon"} if (master or "").startswith("local") else {}
 
 
 def check_session(spark: SparkSession) -> None:
@@ -91,6 +104,6 @@ def session(app: str, master: str | None = None, settings: Mapping[str, str] | N
         if master.startswith("local"):
             # Workers on this machine run in this interpreter's environment, not in that of the first python3 found.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for name, value in {**required_settings(), **(settings or {})}.items():
+    for name, value in {**required_settings(), **local_settings(master), **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

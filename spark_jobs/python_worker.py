@@ -28,11 +28,16 @@ def prepare_worker() -> None:
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name in ("pyspark.daemon", "pyspark.worker"):
-        read_changed_archives_only()
-        # The first conversion imports pandas, where it is installed: 27,000 objects, so 20 ms after each task.
-        pa.array([0])
-        # Objects of modules live as long as the process, so the collector may skip them.
-        gc.freeze()
+        prepare()
+
+
+def prepare() -> None:
+    """Makes tasks begin sooner in this process, and in those that it forks."""
+    read_changed_archives_only()
+    # The first conversion imports pandas, where it is installed: 27,000 objects, so 20 ms after each task.
+    pa.array([0])
+    # Objects of modules live as long as the process, so the collector may skip them.
+    gc.freeze()
 
 
 def read_changed_archives_only() -> None:

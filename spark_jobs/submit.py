@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.errors import SubmitError
-from spark_jobs.packages import packages, required_settings
+from spark_jobs.packages import local_settings, packages, required_settings
 
 KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA_FILE"
 """Names a file of JSON with Kafka's settings, which the driver deletes when it has read it.
@@ -55,7 +55,7 @@ class SubmitPlan:
         """The command line, program first."""
         line = [str(_spark_submit()), "--master", self.master, "--name", self.name, "--packages", ",".join(packages())]
         # Spark's own lines would hide ours about each micro-batch.
-        for name, value in {**required_settings(), "spark.log.level": "WARN"}.items():
+        for name, value in {**required_settings(), **local_settings(self.master), "spark.log.level": "WARN"}.items():
             if name != "spark.jars.packages":
                 line += ["--conf", f"{name}={value}"]
         line += [*self.extra, str(Path(__file__).with_name("main.py"))]
