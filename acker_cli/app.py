@@ -50,7 +50,7 @@ _COMMANDS: Final = (
     *(dashboard.dashboard, kafka.kafka),
 )
 _GROUPS: Final = {
-    "spark": ("Run components of a topology in Apache Spark.", (spark.submit,)),
+    "spark": ("Run components of a topology in Apache Spark.", (spark.submit, spark.prepare)),
     "topics": ("Create and check a topology's topics.", (topics.create, topics.show, topics.acls)),
     "topologies": (
         "List, show and delete the topologies of a cluster.",

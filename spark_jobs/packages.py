@@ -1,14 +1,16 @@
 """Settings of a Spark session: two packages, limits for payloads of any sender, redaction of secrets."""
 
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import pyspark
 from pyspark.sql import SparkSession
 
-from spark_jobs.errors import SparkJobError
+from spark_jobs.errors import SparkJobError, SubmitError
 
 PACKAGES_VERSIONS: Final = {"4.0": "4.0.0", "4.1": "4.1.1", "4.2": "4.2.0"}
 """Version of PySpark without its patch number → version of the packages.
@@ -34,6 +36,8 @@ AVRO_LIMITS: Final = " ".join(
 _EXECUTOR: Final = f"{AVRO_LIMITS} -XX:+UseParallelGC"
 # Spark tells a query that was stopped from one that failed by a recursive pattern, which overflows a common stack.
 _DRIVER: Final = f"{_EXECUTOR} -Xss8m"
+
+DRIVER_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 
 REDACTION: Final = r"(?i)secret|password|token|credential|access[.]?key|jaas|keystore[.]key|private key"
 """A pattern of the names and values that Spark redacts in its UI, its event log and the plans that it explains.
@@ -67,7 +71,7 @@ def required_settings() -> dict[str, str]:
         "spark.jars.packages": ",".join(packages()),
         "spark.jars.excludes": ",".join(_EXCLUDED),
         # Spark puts these before the site's own extraJavaOptions, which are left alone.
-        "spark.driver.defaultJavaOptions": _DRIVER,
+        DRIVER_OPTIONS: _DRIVER,
         "spark.executor.defaultJavaOptions": _EXECUTOR,
         # Spark adds up the sizes of all columns for each row that it sends to Python, 0.5 µs, and for a column of nulls
         # in linear time, to end a batch at so many bytes; at this value it does not. 10,000 rows still end one.
@@ -88,6 +92,18 @@ def check_session(spark: SparkSession) -> None:
             "spark.speculation is true: a speculative copy of a task writes its tuples once more, each of which is "
             "processed, and may keep its tree open until it times out; set it to false"
         )
+
+
+def spark_submit() -> Path:
+    """The program of the installed PySpark."""
+    spec = importlib.util.find_spec("pyspark")
+    for package in (spec.submodule_search_locations or []) if spec else []:
+        program = Path(package, "bin", "spark-submit")
+        if program.exists():
+            return program
+    raise SubmitError(
+        "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
+    )
 
 
 def session(app: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:

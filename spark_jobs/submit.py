@@ -1,7 +1,6 @@
 """The spark-submit line of a component, the process that it starts, and the lock by which that process stops."""
 
 import fcntl
-import importlib.util
 import json
 import os
 import signal
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
-from spark_jobs.errors import SubmitError
-from spark_jobs.packages import local_settings, packages, required_settings
+from spark_jobs.class_archive import archive_option
+from spark_jobs.packages import DRIVER_OPTIONS, local_settings, packages, required_settings, spark_submit
 
 KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA_FILE"
 """Names a file of JSON with Kafka's settings, which the driver deletes when it has read it.
@@ -50,12 +49,16 @@ class SubmitPlan:
     master: str = "local[*]"
     extra: tuple[str, ...] = ()  # further arguments for spark-submit
     driver: tuple[str, ...] = ()  # further arguments for spark_jobs.main
+    archive: Path | None = None  # of Java's classes, for a driver on this machine
 
     def line(self) -> list[str]:
         """The command line, program first."""
-        line = [str(_spark_submit()), "--master", self.master, "--name", self.name, "--packages", ",".join(packages())]
+        line = [str(spark_submit()), "--master", self.master, "--name", self.name, "--packages", ",".join(packages())]
         # Spark's own lines would hide ours about each micro-batch.
-        for name, value in {**required_settings(), **local_settings(self.master), "spark.log.level": "WARN"}.items():
+        settings = {**required_settings(), **local_settings(self.master), "spark.log.level": "WARN"}
+        if self.archive is not None:
+            settings[DRIVER_OPTIONS] += f" {archive_option(self.archive)}"
+        for name, value in settings.items():
             if name != "spark.jars.packages":
                 line += ["--conf", f"{name}={value}"]
         line += [*self.extra, str(Path(__file__).with_name("main.py"))]
@@ -132,14 +135,3 @@ def stop_with_submitter(
         end(1)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
-
-
-def _spark_submit() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    for package in (spec.submodule_search_locations or []) if spec else []:
-        program = Path(package, "bin", "spark-submit")
-        if program.exists():
-            return program
-    raise SubmitError(
-        "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
-    )

@@ -1,5 +1,6 @@
 """`acker spark`."""
 
+import os
 from pathlib import Path
 
 import typer
@@ -51,17 +52,15 @@ def submit(
     to spark-submit.
     """
     import shlex
-    from importlib.util import find_spec
 
     from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
     from acker_cli.interruption import interruptible
     from acker_cli.processes.metrics_server import check_port
 
-    if find_spec("pyspark") is None:
-        raise CliError(
-            "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
-        )
+    _check_pyspark()
+    from local_kafka.distribution import cache_root
+    from spark_jobs.class_archive import archive_in
     from spark_jobs.components import declared
     from spark_jobs.submit import SubmitPlan, submission
 
@@ -79,7 +78,11 @@ def submit(
         *(() if metrics.port is None else ("--metrics", f"{metrics.host}:{metrics.port}")),
     ]
     checkpoint = checkpoint or str(Path("checkpoints", name).absolute())
-    plan = SubmitPlan(reference, component, name, checkpoint, master, tuple(context.args), tuple(driver))
+    archive = archive_in(cache_root(os.environ))
+    plan = SubmitPlan(
+        *(reference, component, name, checkpoint, master, tuple(context.args), tuple(driver)),
+        archive=archive if archive.exists() else None,
+    )
     if dry_run:
         typer.echo(shlex.join(plan.line()))
         return
@@ -89,3 +92,38 @@ def submit(
         code = process.wait()
         if code:
             raise CliError(f"the Spark job of {name} ended with exit code {code}: see the log above")
+
+
+@command(
+    "prepare",
+    ("acker spark prepare", "once on a machine, and again after an update of PySpark or Java"),
+    servers=False,
+)
+def prepare() -> None:
+    """Let drivers on this machine start sooner, with a quarter less CPU time.
+
+    Runs a small query in Spark for half a minute, and keeps an archive of the Java classes that it loads: 160 MB in
+    ~/.cache/kafka-acker, or where XDG_CACHE_HOME says. Drivers that acker spark submit starts here use it.
+    """
+    from acker_cli.console import standard_error
+    from acker_cli.interruption import interruptible
+
+    _check_pyspark()
+    from local_kafka.distribution import cache_root
+    from spark_jobs.class_archive import archive_in, make_archive
+
+    archive, error = archive_in(cache_root(os.environ)), standard_error()
+    with interruptible(), error.status("running a query in Spark, half a minute"):
+        make_archive(archive)
+    error.print(f"made {archive}", soft_wrap=True)
+
+
+def _check_pyspark() -> None:
+    from importlib.util import find_spec
+
+    from acker_cli.errors import CliError
+
+    if find_spec("pyspark") is None:
+        raise CliError(
+            "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
+        )

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,6 +34,8 @@ def test_the_spark_submit_command_line() -> None:
         "--topology", "m:t", "--component", "split", "--checkpoint", "/check", "--max-rows", "5",
     ]  # fmt: skip
     assert "spark.driver.defaultJavaOptions" in str(line)
+    assert "SharedArchiveFile" not in str(line)
+    assert '"-XX:SharedArchiveFile=/a b/c.jsa"' in str(replace(plan, archive=Path("/a b/c.jsa")).line())
     assert "extraJavaOptions" not in str(line), "which are the site's"
 
 
@@ -53,7 +56,7 @@ def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pyt
         f"pathlib.Path({str(tmp_path / 'started')!r}).write_text(json.dumps(given))\n"
     )
     program.chmod(0o755)
-    monkeypatch.setattr("spark_jobs.submit._spark_submit", lambda: program)
+    monkeypatch.setattr("spark_jobs.submit.spark_submit", lambda: program)
     with submission(SubmitPlan("m:t", "split", "t.split", "/check"), {"sasl.password": "hush"}) as process:
         assert process.wait() == 0
     environment, line, settings, mode, is_left = json.loads((tmp_path / "started").read_text())
