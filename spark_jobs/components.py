@@ -61,7 +61,7 @@ def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The messages of a spout, and the settings that belong to its code; see `spout` for what each means.
+    """The messages of a spout, and their settings.
 
         def orders(spark):
             from pyspark.sql import functions as F
@@ -75,7 +75,9 @@ class Source:
 
     Attributes:
         messages: a topic, or a streaming DataFrame.
-        fields: a column for each field of the stream, made of Kafka's; only for a topic.
+        fields: a column for each field of the stream, made of Kafka's `key`, `value`, `topic`, `partition`, `offset`,
+            `timestamp` and `headers`; by default a single field of text or bytes is the value as it is, and anything
+            else is read from the value with the stream's codec. Must be functions of the message; only for a topic.
         retry_limit: attempts after the first one, below 64.
         starting_offsets: `earliest` or `latest`, where nothing is committed yet.
         options: further options of Spark's Kafka source, such as `minPartitions`.

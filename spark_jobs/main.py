@@ -86,11 +86,7 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
         spark,
         topology,
         component.name,
-        source.messages,
-        fields=source.fields,
-        retry_limit=source.retry_limit,
-        starting_offsets=source.starting_offsets,
-        options=source.options,
+        source,
         # Never more than half of what may be open.
         max_rows=component.max_pending if given.max_rows == 0 else given.max_rows or DEFAULT_MAX_ROWS,
         **settings,

@@ -19,13 +19,13 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
-from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
+from spark_jobs.components import HasManifest, Source, component_of, topics_of
 from spark_jobs.delivering import Delivered, SpoutBatch, only_stream
 from spark_jobs.driver_stats import BatchResult, Tally
 from spark_jobs.entries import ANY_PARTITION, KafkaSender, Send
@@ -97,62 +97,56 @@ def spout(
     spark: SparkSession,
     topology: Manifest | HasManifest,
     name: str,
-    source: str | DataFrame,
+    source: str | DataFrame | Source,
     *,
     kafka: Mapping[str, Any],
     checkpoint: str,
-    fields: Mapping[str, Column] | None = None,
-    retry_limit: int = DEFAULT_RETRY_LIMIT,
-    starting_offsets: str = "earliest",
     max_rows: int = DEFAULT_MAX_ROWS,
     trigger: Mapping[str, Any] | None = None,
-    options: Mapping[str, str] | None = None,
 ) -> RunningSpout:
     """Starts a spout that delivers each message of a source until it is acked.
 
-    A message whose trees fail is read again and delivered as a new tree, `retry_limit` times; then it becomes a dead
-    letter. How far all is done is committed as the offset of the group `{topology}.{spout}` on the source topic, where
-    a spout without a checkpoint goes on. At most `max_pending` trees, as the manifest says, are open at once.
+    A message whose trees fail is read again and delivered as a new tree, as often as the `Source` says; then it becomes
+    a dead letter. How far all is done is committed as the offset of the group `{topology}.{spout}` on the source topic,
+    where a spout without a checkpoint goes on. At most `max_pending` trees, as the manifest says, are open at once.
 
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
         topology: as built, or its manifest.
         name: of the spout, which has one stream; task 0 receives all outcomes.
         source: a topic, kept for longer than a tree may live; or any streaming DataFrame with the fields of the stream,
-            whose rows land in the topic `{topology}.replay.{name}` first, which is made if it is not there.
+            whose rows land in the topic `{topology}.replay.{name}` first, which is made if it is not there; or a
+            `Source` of one of these, with its settings.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         checkpoint: directory that is this spout's own; on a cluster, on a file system that all its machines see.
-        fields: a column for each field of the stream, made of Kafka's `key`, `value`, `topic`, `partition`, `offset`,
-            `timestamp` and `headers`; by default a single field of text or bytes is the value as it is, and anything
-            else is read from the value with the stream's codec. Must be functions of the message; only for a topic.
-        retry_limit: attempts after the first one, below 64.
-        starting_offsets: `earliest` or `latest`, where the group has committed nothing yet.
         max_rows: of a micro-batch; half of `max_pending` if that is less.
         trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
-        options: further options of Spark's Kafka source, such as `minPartitions`.
 
     Raises:
         ComponentRefusedError: if the topology has no such spout, or it cannot be run in this way.
         TopicsRefusedError: if topics are not there, or not as they have to be.
-        TransformRefusedError: if `fields` are not those of the stream.
+        TransformRefusedError: if the fields of the source are not those of the stream.
         CheckpointRefusedError: if the checkpoint belongs to something else.
         SparkJobError: if the session runs tasks speculatively.
     """
     manifest, component = component_of(topology, name, SpoutManifest)
     check_session(spark)
-    _check_settings(name, retry_limit, starting_offsets, max_rows)
+    given = source if isinstance(source, Source) else Source(source)
+    _check_settings(name, given, max_rows)
     check_topics(kafka, topics_of(manifest, component))
     writer: DataStreamWriter | None = None
-    if not isinstance(source, str):
-        if fields is not None:
+    if isinstance(given.messages, str):
+        topic = given.messages
+    else:
+        if given.fields is not None:
             raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
-        source, writer = _landing(source, manifest, component, kafka, checkpoint)
-    read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
-    source_id = topic_id(kafka, source)
-    empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
-    batch = SpoutBatch(manifest, component, empty, fields, kafka, source_id)
+        topic, writer = _landing(given.messages, manifest, component, kafka, checkpoint)
+    read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(given.options or {})}
+    source_id = topic_id(kafka, topic)
+    empty = spark.read.format("kafka").options(**read).option("subscribe", topic).load()
+    batch = SpoutBatch(manifest, component, empty, given.fields, kafka, source_id)
     offsets = SpoutOffsets(
-        kafka, component_group(manifest.topology, name), source, (notices_topic(manifest.topology, name), 0)
+        kafka, component_group(manifest.topology, name), topic, (notices_topic(manifest.topology, name), 0)
     )
     landing: StreamingQuery | None = None
     try:
@@ -164,12 +158,12 @@ def spout(
                 f"partitions, of each of which a micro-batch may read a message: set it to {2 * len(bounds)} or more"
             )
         owner = {"topology": manifest.topology, "component": name, "kind": "spout"}
-        claim_checkpoint(spark, checkpoint, {**owner, "source": source, "topic id": source_id})
+        claim_checkpoint(spark, checkpoint, {**owner, "source": topic, "topic id": source_id})
         lost_after = (manifest.max_tree_age_ms + component.timeout_ms) / 1000
-        outcomes = Outcomes(batch.roots, component.max_pending, retry_limit, lost_after)
+        outcomes = Outcomes(batch.roots, component.max_pending, given.retry_limit, lost_after)
         # A session of its own: settings of the user's queries must not change how replays are read.
-        loop = SpoutLoop(batch, offsets, outcomes, SourceReader(spark.newSession(), source, read))
-        starts = loop.recover(bounds, planned_offsets(spark, checkpoint, source), starting_offsets)
+        loop = SpoutLoop(batch, offsets, outcomes, SourceReader(spark.newSession(), topic, read))
+        starts = loop.recover(bounds, planned_offsets(spark, checkpoint, topic), given.starting_offsets)
         most = min(max_rows, room)
 
         def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
@@ -191,7 +185,7 @@ def spout(
             if trigger and {"availableNow", "once"} & trigger.keys():
                 # All has to land before the query sees what is available.
                 landing.awaitTermination()
-        new = {"subscribe": source, "startingOffsets": json.dumps({source: starts}), "maxOffsetsPerTrigger": str(most)}
+        new = {"subscribe": topic, "startingOffsets": json.dumps({topic: starts}), "maxOffsetsPerTrigger": str(most)}
         query = runner.start(spark, {**read, **new}, checkpoint, trigger)
     except BaseException:
         if landing is not None:
@@ -213,13 +207,15 @@ def _result(delivered: Delivered, seconds: float = 0.0) -> BatchResult:
     return BatchResult(rows, delivered.tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
 
 
-def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows: int) -> None:
-    if not 0 <= retry_limit < MAX_ATTEMPTS:
+def _check_settings(name: str, given: Source, max_rows: int) -> None:
+    if not 0 <= given.retry_limit < MAX_ATTEMPTS:
         raise ComponentRefusedError(
-            f"retry_limit of spout {name!r} is {retry_limit}: it must be at least 0 and below {MAX_ATTEMPTS}"
+            f"retry_limit of spout {name!r} is {given.retry_limit}: it must be at least 0 and below {MAX_ATTEMPTS}"
         )
-    if starting_offsets not in ("earliest", "latest"):
-        raise ComponentRefusedError(f"starting_offsets of {name!r} is {starting_offsets!r}: say earliest or latest")
+    if given.starting_offsets not in ("earliest", "latest"):
+        raise ComponentRefusedError(
+            f"starting_offsets of {name!r} is {given.starting_offsets!r}: say earliest or latest"
+        )
     if max_rows < 1:
         raise ComponentRefusedError(f"max_rows of spout {name!r} is {max_rows}: it must be at least 1")
 

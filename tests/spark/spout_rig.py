@@ -1,6 +1,6 @@
 """Helpers of tests of a Spark spout: a source topic, a real acker, and a simulated receiving bolt."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
+from spark_jobs.components import Source
 from spark_jobs.kafka_options import topic_id
 from spark_jobs.spouts import RunningSpout, spout
 from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, Tuple
@@ -123,18 +124,15 @@ class SpoutStage(Topics):
         """Appends messages to the source, partition by partition in turn."""
         write(self.kafka, self.source, values, PARTITIONS, [("mine", b"kept")])
 
-    def start(self, spark: SparkSession, **settings: Any) -> RunningSpout:
-        return spout(
-            spark,
-            self.manifest,
-            "lines",
-            self.source,
-            **{"kafka": self.kafka, "checkpoint": str(self.checkpoint), **settings},
-        )
+    def start(self, spark: SparkSession, trigger: Mapping[str, Any] | None = None, **settings: Any) -> RunningSpout:
+        """Starts the spout, with these settings of its `Source`."""
+        source = Source(self.source, **settings)
+        places: Any = {"kafka": self.kafka, "checkpoint": str(self.checkpoint)}
+        return spout(spark, self.manifest, "lines", source, trigger=trigger, **places)
 
     def drain(self, spark: SparkSession, **settings: Any) -> RunningSpout:
         """Delivers all that is in the source, until every tree has its outcome."""
-        running = self.start(spark, trigger={"availableNow": True}, **settings)
+        running = self.start(spark, {"availableNow": True}, **settings)
         assert running.wait(120), f"{running.outcomes.outstanding} trees are open"
         return running
 

@@ -13,6 +13,7 @@ import spark_jobs
 from spark_jobs import (
     CheckpointRefusedError,
     ComponentRefusedError,
+    Source,
     SparkJobError,
     TopicsRefusedError,
     TransformRefusedError,
@@ -106,15 +107,16 @@ def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, mon
     for settings, expected in (
         ({"retry_limit": 64}, "retry_limit of spout 'lines' is 64: .* below 64"),
         ({"starting_offsets": "first"}, "say earliest or latest"),
-        ({"max_rows": 0}, "max_rows of spout 'lines' is 0"),
     ):
-        refused(ComponentRefusedError, expected, spark, mine, "lines", source, **settings)
+        refused(ComponentRefusedError, expected, spark, mine, "lines", Source(source, **settings))
+    refused(ComponentRefusedError, "max_rows of spout 'lines' is 0", spark, mine, "lines", source, max_rows=0)
     refused(TopicsRefusedError, "source topic missing does not exist: create it", spark, mine, "lines", "missing")
-    refused(TransformRefusedError, "'line' of stream 'default' not at all", spark, mine, "lines", source, fields={})
+    without = Source(source, fields={})
+    refused(TransformRefusedError, "'line' of stream 'default' not at all", spark, mine, "lines", without)
     rate = spark.readStream.format("rate").load()
     line = rate.select(F.col("value").cast("string").alias("line"))
     refused(TransformRefusedError, "spout 'lines' returns columns timestamp, value", spark, mine, "lines", rate)
-    refused(ComponentRefusedError, "are for a topic: select them", spark, mine, "lines", line, fields={})
+    refused(ComponentRefusedError, "are for a topic: select them", spark, mine, "lines", Source(line, fields={}))
     refused(ComponentRefusedError, r"does not stream: .*readStream", spark, mine, "lines", spark.range(3))
     tight = mine.model_copy(update={"components": spout_manifest(max_pending=5).components})
     refused(ComponentRefusedError, "is 5, .* set it to 6 or more", spark, tight, "lines", source)
