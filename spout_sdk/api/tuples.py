@@ -40,6 +40,8 @@ class InputPack:
     Attributes:
         settled: for each of its tuples 0 while it is open, then `DONE`. In a task with chained bolts a tuple is first
             `ACKED` or `FAILED`, and becomes `DONE` when none of its chained inputs is open.
+        has_expired: whether it was open for longer than any tree, and its tuples failed for that: their later outcomes
+            have no effect.
         left: tuples that are neither acked nor failed, or whose dead letters are not delivered.
         batch: has the anchors of its tuples; those of untracked ones are not in it.
         first: place of the first anchor in the batch.
@@ -47,7 +49,7 @@ class InputPack:
             or the batch is not tracked.
     """
 
-    __slots__ = ("batch", "first", "left", "offset", "record", "settled", "size", "starts", "stream")
+    __slots__ = ("batch", "first", "has_expired", "left", "offset", "record", "settled", "size", "starts", "stream")
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class InputPack:
         self.offset = offset
         self.size = self.left = size
         self.settled = bytearray(size)
+        self.has_expired = False
         self.batch, self.first, self.starts = batch, first, starts
 
     @property

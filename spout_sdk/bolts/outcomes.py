@@ -67,6 +67,8 @@ class Outcomes:
         """
         pack = tuple_.pack
         if pack.settled[tuple_.index]:
+            if pack.has_expired:
+                return
             raise pack.already_done("ack")
         if self._unwritten and self._ack_waits(tuple_):
             return
@@ -150,6 +152,8 @@ class Outcomes:
             return
         message = as_text(message)
         if self.is_done(tuple_):
+            if tuple_.pack.has_expired:
+                return
             raise tuple_.pack.already_done("fail")
         self._writes.forget(tuple_)
         self._timed.pop(tuple_, None)
@@ -188,6 +192,8 @@ class Outcomes:
         if tuple_.offset == NO_OFFSET:
             return
         if self.is_done(tuple_):
+            if tuple_.pack.has_expired:
+                return
             raise tuple_.pack.already_done("retry")
         self.retries.retry(tuple_, as_text(message), delay, rows)
 

@@ -189,6 +189,7 @@ class ChainedOutcomes(NotedOutcomes):
     def expire(self, packs: Sequence[InputPack]) -> None:
         """Fails the inputs of packs that are open for longer than any tree: their trees must not complete."""
         for pack in packs:
+            pack.has_expired = True
             for index in np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0).tolist():
                 self._keep_open(pack, index)
                 pack.settled[index] = FAILED

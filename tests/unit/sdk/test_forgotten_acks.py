@@ -4,7 +4,18 @@ import logging
 
 import pytest
 
-from spout_sdk import Spout, TopologyBuilder, Window, WindowedBolt, declare, tumbling
+from spout_sdk import (
+    Bolt,
+    OutputCollector,
+    Spout,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    Window,
+    WindowedBolt,
+    declare,
+    tumbling,
+)
 from spout_sdk.testing import SimulatedCluster
 from tests.contract.components import Hold, alone
 from tuple_tree.manifest import Guarantee
@@ -15,6 +26,19 @@ class Numbers(Spout):
 
     def next_tuple(self) -> None:
         """Emits nothing."""
+
+
+class AckTogether(Bolt):
+    """Acks its tuples when it has two."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self._collector, self._held = collector, list[Tuple]()
+
+    def execute(self, tuple_: Tuple) -> None:
+        self._held.append(tuple_)
+        if len(self._held) == 2:
+            for each in self._held:
+                self._collector.ack(each)
 
 
 class Sums(WindowedBolt):
@@ -46,6 +70,21 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
     assert "1 inputs of forgetful.tuples.bolt[0] were neither acked nor failed" in record.getMessage()
     assert "the first at offset 1." in record.getMessage()
     assert record.getMessage().endswith("acker trace --tuple bolt/0@1")
+
+
+@pytest.mark.parametrize("is_chained", [False, True])
+def test_an_ack_of_an_expired_input_has_no_effect(is_chained: bool) -> None:
+    builder = TopologyBuilder("late", message_timeout=2, max_tree_age=10)
+    builder.set_spout("numbers", Numbers)
+    bolt = builder.set_bolt("bolt", AckTogether)
+    bolt.local_grouping("numbers") if is_chained else bolt.shuffle_grouping("numbers")
+    with SimulatedCluster(builder.build(), sources={"numbers": []}) as cluster:
+        cluster.feed("numbers", (1,))
+        cluster.advance(15)
+        cluster.feed("numbers", (2,))
+        cluster.advance(1)
+        assert len(cluster.failed("numbers")) == 1
+        assert len(cluster.acked("numbers")) == 1
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
