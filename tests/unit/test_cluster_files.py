@@ -11,6 +11,7 @@ from deploy.fetch_jars import default_repository, fetch, listed
 from kafka_clients import supervision
 from spark_jobs import submit
 from spark_jobs.packages import packages
+from tests.broker_container import IMAGE
 from tests.pages import ROOT
 from tests.unit.test_deployment_doc import NAMES
 
@@ -88,6 +89,7 @@ def test_images_are_pinned_and_no_password_is_preset() -> None:
     assert used.keys() == {"ACKER_IMAGE", "KAFKA_IMAGE", "PYTHON_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE"}
     assert all(re.fullmatch(pinned, image) for name, image in used.items() if name != "ACKER_IMAGE")
     assert len(re.findall(r"\bimage:", _COMPOSE)) == len(re.findall(r"image: (?:&[\w-]+ )?[\"*$]", _COMPOSE))
+    assert used["KAFKA_IMAGE"].startswith(f"{IMAGE}@")
     base = f"ARG PYTHON_IMAGE={used['PYTHON_IMAGE']}\n"
     assert base in (ROOT / "Dockerfile").read_text()
     assert f"{{KAFKA_IMAGE:-{used['KAFKA_IMAGE']}}}" in (ROOT / "tests" / "chaos" / "compose.yml").read_text()
