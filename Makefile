@@ -33,7 +33,7 @@ test-all: $(READY) ## Run every test there is, with kills at random, in a browse
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
 	$(MAKE) test-oldest-spark test-container test-cluster test-faults chaos
 
-test-oldest-spark: $(READY) ## Run the tests of Spark with the oldest PySpark that is supported, of which 430 MB are fetched once
+test-oldest-spark: $(READY) ## Run the Spark tests with the oldest supported PySpark; downloads 430 MB
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --target .oldest-spark 'pyspark==4.0.*'
 	PYTHONPATH=.oldest-spark $(BIN)/pytest tests/spark
 

@@ -39,7 +39,7 @@ class GroupConsumer:
         settings: librdkafka properties.
         name: the topic that it reads, or a description, for logs and errors.
         instance: name of our static member of the group.
-        is_new: whether no process had that name before.
+        is_new_instance: whether no process had that name before.
         role: the role whose ACLs an error names.
         on_error: called with what came in place of a record; returns whether it was handled.
         on_commit: called with the answer to a commit in the background.
@@ -53,7 +53,7 @@ class GroupConsumer:
         name: str,
         instance: str | None = None,
         *,
-        is_new: bool = False,
+        is_new_instance: bool = False,
         role: str | None = None,
         on_error: Callable[[Message, KafkaError], bool] = lambda _message, _error: False,
         on_commit: Callable[[KafkaError | None, Sequence[TopicPartition]], None] = lambda _error, _partitions: None,
@@ -71,7 +71,7 @@ class GroupConsumer:
         self._raised: Exception | None = None
         self._monitor = BrokerMonitor(statistics_ms)
         # A dynamic member leaves when it is closed; a user who has set another instance wants its place to be kept.
-        self._joins_twice = INSTANCE in settings and not (is_new and settings[INSTANCE] == instance)
+        self._joins_twice = INSTANCE in settings and not (is_new_instance and settings[INSTANCE] == instance)
         self._leaves = instance is not None and settings[INSTANCE] == instance
         self.client = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
 
@@ -96,9 +96,9 @@ class GroupConsumer:
     def subscribe(self, topic: str, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
         """Joins the group; the callbacks are called while the consumer is read or closed.
 
-        A static member joins twice if it may have a predecessor. That may have failed after it gave up partitions and
-        before it joined again, which ends a cooperative rebalance: then the broker hands its assignment to the
-        successor without a rebalance, and those partitions have no owner.
+        A static member joins twice if it may have a predecessor. In a cooperative rebalance, a member revokes
+        partitions and then joins again. If it fails between the two, the broker gives its assignment to the successor
+        without a rebalance, and the revoked partitions have no owner until the next rebalance.
         """
         joins_again = self._joins_twice
 
@@ -106,7 +106,7 @@ class GroupConsumer:
             nonlocal joins_again
             if joins_again:
                 joins_again = False
-                # During a rebalance: so librdkafka joins again once it ends.
+                # During a rebalance, subscribe() makes librdkafka join again when the rebalance ends.
                 self.client.subscribe([topic], **callbacks)
             on_assign(partitions)
 

@@ -21,7 +21,7 @@
   `frames`: streams as columns.
 - Of a spout: `delivering`: messages into packs; `outcomes`: which trees are open; `spout_loop`: reads notices, commits,
   and delivers again what failed.
-- `python_worker`, `python_daemon`, `class_archive`: what makes tasks and drivers begin sooner. `errors`: the hierarchy.
+- `python_worker`, `python_daemon`, `class_archive`: shorter starts of tasks and drivers. `errors`: the hierarchy.
 """
 
 from spark_jobs.bolts import bolt

@@ -1,6 +1,6 @@
-"""An archive of the Java classes of a driver, from which drivers on this machine start with a quarter less CPU time.
+"""An archive of the Java classes of a driver: a driver that uses it needs a quarter less CPU time to start.
 
-It is Java's application class-data sharing. Java ignores an archive of another version of itself or of Spark.
+This is Java's application class-data sharing. Java ignores an archive of another version of Java or of Spark.
 """
 
 import os
@@ -24,7 +24,7 @@ _SETTINGS: Final = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions":
 _MICRO_BATCHES: Final = 2
 _LOOK_SECONDS: Final = 0.1
 _LONGEST_SECONDS: Final = 600
-# Java names each class that it leaves out, and an archive that it ignores.
+# Java would log each class that it does not archive, and an archive that it ignores.
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -34,12 +34,12 @@ def archive_in(directory: Path) -> Path:
 
 
 def archive_option(archive: Path) -> str:
-    """The Java options of a driver that starts from an archive."""
+    """The Java options of a driver that uses an archive."""
     return f'"-XX:SharedArchiveFile={archive}" {_QUIET}'
 
 
 def make_archive(archive: Path) -> None:
-    """Runs a streaming query in Spark, and archives the classes that it loads; half a minute.
+    """Runs a streaming query in Spark, and archives the classes that it loads; takes half a minute.
 
     Raises:
         SubmitError: if the query failed, or Java made no archive.

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from spark_jobs.errors import SparkJobError, SubmitError
 
 PACKAGES_VERSIONS: Final = {"4.0": "4.0.0", "4.1": "4.1.1", "4.2": "4.2.0"}
-"""Version of PySpark without its patch number → version of the packages.
+"""Minor version of PySpark → version of the packages.
 
-Mirrors do not carry every patch release of the connectors, and those of one minor version work with each other."""
+Mirrors do not have every patch release of the packages, and those of one minor version are compatible."""
 
 _SCALA: Final = "2.13"
 _ARTIFACTS: Final = ("spark-sql-kafka-0-10", "spark-avro")
-# What the packages depend on and each Spark has already: 62 MB that a driver and each executor would copy at its start.
+# Dependencies of the packages that every Spark has: a driver and each executor would copy these 62 MB when they start.
 _EXCLUDED: Final = (
     *("com.google.code.findbugs:jsr305", "org.apache.hadoop:hadoop-client-api"),
     *("org.apache.hadoop:hadoop-client-runtime", "org.lz4:lz4-java", "at.yawk.lz4:lz4-java"),
@@ -57,7 +57,7 @@ def packages() -> tuple[str, ...]:
     Raises:
         SparkJobError: if the installed PySpark is not supported.
     """
-    if (version := PACKAGES_VERSIONS.get(pyspark.__version__.rpartition(".")[0])) is None:
+    if (version := PACKAGES_VERSIONS.get(".".join(pyspark.__version__.split(".")[:2]))) is None:
         raise SparkJobError(
             f"PySpark {pyspark.__version__} is installed, but {', '.join(PACKAGES_VERSIONS)} are supported: run "
             "pip install 'kafka-acker[spark]' in this environment"
@@ -82,7 +82,7 @@ def required_settings() -> dict[str, str]:
 
 
 def local_settings(master: str | None) -> dict[str, str]:
-    """The further settings of a job whose Python workers run in the environment of its driver; empty on a cluster."""
+    """Further settings for a local master, whose Python workers run in the environment of the driver."""
     return {"spark.python.daemon.module": "spark_jobs.python_daemon"} if (master or "").startswith("local") else {}
 
 

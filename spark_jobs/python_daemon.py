@@ -1,7 +1,7 @@
-"""Spark's Python daemon, for `spark.python.daemon.module`: its workers have our modules from the fork.
+"""Spark's Python daemon, for `spark.python.daemon.module`: imports our modules before it forks the workers.
 
-Otherwise each worker imports them for its first task, 0.7 s of CPU time. Only where workers run in the environment of
-the driver, as those of a `local` master do.
+Otherwise each worker imports them for its first task, which takes 0.7 s of CPU time. Used with a local master only,
+whose workers run in the environment of the driver.
 """
 
 import pyspark.worker  # noqa: F401
@@ -9,8 +9,8 @@ from pyspark.daemon import manager
 
 import spark_jobs.delivering
 import spark_jobs.inbox  # noqa: F401
-from spark_jobs.python_worker import prepare
+from spark_jobs.python_worker import prepare_process
 
 if __name__ == "__main__":
-    prepare()
+    prepare_process()
     manager()

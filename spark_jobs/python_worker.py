@@ -1,4 +1,4 @@
-"""A Python worker of Spark: what makes its tasks begin sooner.
+"""A Python worker of Spark, with a shorter start of its tasks.
 
 PySpark collects garbage after each task, which looks at every object of every module: 60 ms of CPU time, so 0.7 s for a
 micro-batch of four partitions.
@@ -22,17 +22,17 @@ _invalidate_caches = zipimporter.invalidate_caches
 
 
 def prepare_worker() -> None:
-    """Makes tasks begin sooner in this process, if it is a worker; called once, when all modules are imported.
+    """Shortens the start of tasks in this process, if it is a worker; called once, when all modules are imported.
 
     Any other process, such as a driver or a notebook, is left as it is.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name in ("pyspark.daemon", "pyspark.worker"):
-        prepare()
+        prepare_process()
 
 
-def prepare() -> None:
-    """Makes tasks begin sooner in this process, and in those that it forks."""
+def prepare_process() -> None:
+    """Shortens the start of tasks in this process and in the processes that it forks."""
     read_changed_archives_only()
     # The first conversion imports pandas, where it is installed: 27,000 objects, so 20 ms after each task.
     pa.array([0])

@@ -100,7 +100,7 @@ def submit(
     servers=False,
 )
 def prepare() -> None:
-    """Let drivers on this machine start sooner, with a quarter less CPU time.
+    """Make an archive of Java classes, with which drivers on this machine start faster.
 
     Runs a small query in Spark for half a minute, and keeps an archive of the Java classes that it loads: 160 MB in
     ~/.cache/kafka-acker, or where XDG_CACHE_HOME says. Drivers that acker spark submit starts here use it.
@@ -113,7 +113,7 @@ def prepare() -> None:
     from spark_jobs.class_archive import archive_in, make_archive
 
     archive, error = archive_in(cache_root(os.environ)), standard_error()
-    with interruptible(), error.status("running a query in Spark, half a minute"):
+    with interruptible(), error.status("running a query in Spark; takes about half a minute"):
         make_archive(archive)
     error.print(f"made {archive}", soft_wrap=True)
 

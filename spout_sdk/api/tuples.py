@@ -40,8 +40,8 @@ class InputPack:
     Attributes:
         settled: for each of its tuples 0 while it is open, then `DONE`. In a task with chained bolts a tuple is first
             `ACKED` or `FAILED`, and becomes `DONE` when none of its chained inputs is open.
-        has_expired: whether it was open for longer than any tree, and its tuples failed for that: their later outcomes
-            have no effect.
+        has_expired: in a chain, whether its open tuples failed because they were open for longer than any tree; later
+            outcomes of them have no effect.
         left: tuples that are neither acked nor failed, or whose dead letters are not delivered.
         batch: has the anchors of its tuples; those of untracked ones are not in it.
         first: place of the first anchor in the batch.

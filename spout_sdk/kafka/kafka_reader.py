@@ -36,7 +36,7 @@ class KafkaReader:
         on_revoked: called with partitions that go to another member; they may still be committed.
         on_lost: called with partitions that another member has already.
         instance: name of this process as a static member of the group; a dynamic one unless given.
-        is_new: whether no process had that name before.
+        is_new_instance: whether no process had that name before.
     """
 
     def __init__(
@@ -50,12 +50,17 @@ class KafkaReader:
         on_revoked: Partitions,
         on_lost: Partitions,
         instance: str | None = None,
-        is_new: bool = False,
+        is_new_instance: bool = False,
     ) -> None:
         settings = {**_AHEAD, **consumer_settings(kafka, group, instance)}
         every = STATISTICS_MS if from_end else _INBOX_STATISTICS_MS
         self.member = GroupConsumer(
-            settings, topic, instance, is_new=is_new, recoverable=(RolledBackError,), statistics_ms=every
+            settings,
+            topic,
+            instance,
+            is_new_instance=is_new_instance,
+            recoverable=(RolledBackError,),
+            statistics_ms=every,
         )
         self._client = self.member.client
         self.leave, self.close, self.read = self.member.leave, self.member.close, self.member.read

@@ -53,7 +53,7 @@ class ComponentRunner:
             tasks and ends the transaction at once, instead of after the session and the transaction have timed out. Two
             that run at a time must not share one. Unless given, the process is a dynamic member of its group, with a
             transactional id of its own.
-        is_new: whether no process has filled that place before; a successor joins its group a second time, which
+        is_new_slot: whether no process has had that slot before; otherwise the process joins its group twice, which
             starts a rebalance.
         state_directory: of stores of states on disk, which the next process on this disk continues with; they are in
             memory unless given. Two processes of one bolt share it.
@@ -74,7 +74,7 @@ class ComponentRunner:
         on_stats: Callable[[Stats], None] | None = None,
         on_hanging: Callable[[str], None] | None = None,
         slot: str | None = None,
-        is_new: bool = False,
+        is_new_slot: bool = False,
         state_directory: str | os.PathLike[str] | None = None,
         clock: Clock = time.monotonic,
         entropy: Entropy = os.urandom,
@@ -89,7 +89,7 @@ class ComponentRunner:
             *(topology, component, checked(kafka), clock, entropy, Counters()),
             *(self._tick, lambda: self._runner.stopping),
             instance=slot,
-            is_new=is_new,
+            is_new_instance=is_new_slot,
             state_directory=None if state_directory is None else Path(state_directory),
         )
         self._on_hanging = on_hanging

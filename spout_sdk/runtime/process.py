@@ -71,7 +71,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict(), "name": stats.component}),
             on_hanging=lambda why: send_report(launch.reports, {"error": why}),
             slot=launch.slot,
-            is_new=launch.is_new,
+            is_new_slot=launch.is_new_slot,
             state_directory=launch.state_directory,
         )
         stop_with_supervisor(runner.stop, stop_seconds(topology))

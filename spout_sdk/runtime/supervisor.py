@@ -38,7 +38,7 @@ class Launch:
 
     kafka: Mapping[str, Any] = field(repr=False)
     slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
-    is_new: bool = False  # whether no process has filled that place before
+    is_new_slot: bool = False  # whether no process has filled that place before
     state_directory: str | None = None  # of stores of states on disk; in memory without
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())

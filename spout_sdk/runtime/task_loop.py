@@ -47,7 +47,7 @@ class ComponentProcess:
     state_kafka: KafkaSettings | None = None  # of the clients that restore states; `kafka` unless given
     state_directory: Path | None = None  # of stores on disk; states are in memory unless given
     instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
-    is_new: bool = False  # whether no process had that name before
+    is_new_instance: bool = False  # whether no process has had that name before
     chained: dict[str, Counters] = field(init=False)  # of the bolts that run in its tasks
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class TaskLoop(Loop, Generic[T]):
             on_revoked=self._released,
             on_lost=self._lost,
             instance=process.instance,
-            is_new=process.is_new,
+            is_new_instance=process.is_new_instance,
         )
 
     def join(self) -> None:
