@@ -3,7 +3,7 @@
     Kafka ── unpack ── transform ── pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
     Kafka ── input_acks ──▶ an ack entry (root, edge) for each input                            write 2
 
-Write 2 begins when write 1 is delivered. A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)`
+Write 2 begins when write 1 is delivered. A bolt without streams has a sink in place of write 1: `sink(rows, batch_id)`
 writes where it likes.
 """
 
@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from spark_jobs.checkpoint import claim_checkpoint
-from spark_jobs.components import HasManifest, component_of, is_sink, topics_of
+from spark_jobs.components import HasManifest, check_function, component_of, topics_of
 from spark_jobs.driver_stats import BatchResult, Counts
 from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
@@ -64,15 +64,15 @@ def bolt(
 
     It is called for each micro-batch. A micro-batch that is run again, because the driver died, emits its tuples again.
 
-    A bolt without streams may be given a function `sink(rows, batch_id)` instead, which receives the same without
-    `_tracking` and writes it wherever Spark writes. Inputs are acked when it has returned. A micro-batch that is run
-    again has the same rows and the same id.
+    A bolt without streams is given `sink(rows, batch_id)` instead, which receives the same without `_tracking` and
+    writes it wherever Spark writes. Inputs are acked when it has returned. A micro-batch that is run again has the same
+    rows and the same id.
 
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
         topology: as built, or its manifest.
         name: of the bolt.
-        transform: rows in, rows out; or a sink.
+        transform: rows in, rows out; of a bolt without streams, its sink.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
         max_rows: records of a micro-batch, 0 for all that is there. Unless given, 200,000, or 1,000 where records carry
@@ -134,13 +134,8 @@ class BoltBatch:
         self._manifest = manifest
         self._bolt = bolt
         self._emitted = {stream.name: stream for stream in bolt.streams}
-        self._function: Any = transform
-        self._is_sink = is_sink(transform)
-        if self._is_sink and bolt.streams:
-            raise ComponentRefusedError(
-                f"the function of bolt {bolt.name!r} takes rows and a batch id, so it is a sink, and the bolt has "
-                "streams: declare none, or give it a function of rows alone that returns what to emit"
-            )
+        self._function = cast(Any, transform)
+        check_function(bolt, transform)
         types: dict[str, DataType] = {}
         for source, stream in received(manifest, bolt).items():
             for name, kind in spark_fields(stream).items():
@@ -160,10 +155,10 @@ class BoltBatch:
         self._row_type = StructType([StructField(name, kind) for name, kind in types.items()])
         self._send = KafkaSender(executor_settings(kafka))
         self._counts = Counts(spark.sparkContext)
-        if not self._is_sink:
+        if self._emitted:
             rows = spark.createDataFrame([], self._row_type)
             with without_state(bolt.name, rows):
-                result = self._function(rows)  # type: ignore[call-arg]  # it is no sink
+                result = self._function(rows)
             check_result(result, bolt.name, self._emitted)
 
     def run(self, records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
@@ -177,7 +172,7 @@ class BoltBatch:
         inputs = records.select("key", "value", "partition", "offset", "headers")
         rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, self._counts), self._row_type)
         written = Counter[str]()
-        if self._is_sink:
+        if not self._emitted:
             self._function(rows.drop(TRACKING), batch_id)
         else:
             result = self._function(rows)

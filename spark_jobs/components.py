@@ -97,37 +97,35 @@ SourceFunction = Callable[[SparkSession], str | DataFrame | Source]
 def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
     """A component that is to be run in Spark, and its code.
 
-    The code is `transform` or a sink of a bolt, a topic or a `SourceFunction` of a spout.
+    The code is `transform` or the sink of a bolt, a topic or a `SourceFunction` of a spout.
     """
     component = _component(topology.manifest, name)
     if not component.external:
         raise ComponentRefusedError(f"{name!r} is run by acker run: add it with external=True to run it in Spark")
     code = topology.factories[name]
-    is_spout = isinstance(component, SpoutManifest)
-    if isinstance(code, str) or (not is_spout and is_sink(code)):
-        return component, code
-    if mismatch := _mismatch(code, 1):
-        kind, argument = ("spout", "the Spark session") if is_spout else ("bolt", "its rows")
-        raise ComponentRefusedError(
-            f"the function of {kind} {name!r} cannot be called with {argument} alone: {mismatch}; give it one argument"
-        )
+    if not isinstance(code, str):
+        check_function(component, code)
     return component, code
 
 
-def is_sink(function: Any) -> bool:
-    """Whether a function of a bolt is called with rows and the id of the micro-batch, and not with rows alone."""
-    return bool(_mismatch(function, 1)) and not _mismatch(function, 2)
+def check_function(component: Component, function: Any) -> None:
+    """Checks how a function can be called.
 
-
-def _mismatch(function: Any, arguments: int) -> str:
-    """Why a function cannot be called with so many arguments; empty if it can."""
+    A spout's with the session, a bolt's with its rows; where the bolt has no streams, with the rows and a batch id.
+    """
+    kind, arguments = ("spout", "spark") if isinstance(component, SpoutManifest) else ("bolt", "rows")
+    which = f"{kind} {component.name!r}"
+    if isinstance(component, BoltManifest):
+        which += " with streams" if component.streams else " without streams"
+        arguments = "rows" if component.streams else "rows, batch_id"
     try:
-        inspect.signature(function).bind(*[None] * arguments)
+        inspect.signature(function).bind(*arguments.split(", "))
     except TypeError as error:
-        return str(error)
+        raise ComponentRefusedError(
+            f"the function of {which} cannot be called as function({arguments}): {error}; give it these arguments"
+        ) from error
     except ValueError:
         pass  # some that are written in C have no signature
-    return ""
 
 
 def source_of(spark: SparkSession, name: str, given: str | SourceFunction) -> Source:

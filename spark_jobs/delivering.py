@@ -42,6 +42,10 @@ from tuple_tree.streams import Stream
 FIELD: Final = "_field_"
 """Stands before the name of a field, which may be called like a column of Kafka's."""
 
+ATTEMPT: Final = "_attempt_"
+GIVEN_UP: Final = "_given_up_"
+"""Columns of messages that are delivered again: the attempt to come, and why there is none."""
+
 _OF_LETTERS: Final = ("topic", "partition", "offset", "key", "value", "headers")
 """Kafka's columns, which a dead letter needs."""
 
@@ -83,14 +87,6 @@ def _distinct(several: Sequence[Positions]) -> Positions:
     return distinct
 
 
-class Replays(NamedTuple):
-    """Messages that are delivered again."""
-
-    positions: Positions  # in rising order
-    attempts: NDArray[np.uint8]  # the one to come, of each
-    given_up: Mapping[int, str]  # position → why it is not delivered any more
-
-
 @dataclass(frozen=True)
 class SourceRoots:
     """The positional roots of the messages of a source; picklable."""
@@ -119,16 +115,15 @@ def deliver(
     roots: SourceRoots,
     has_fields: bool,
     send: Send,
-    replays: Replays | None,
     batches: Iterable[Any],
     largest: int = LARGEST,
 ) -> Delivered:
     """Delivers the messages of batches, and returns which; a tuple larger than `largest` bytes is a dead letter.
 
-    A batch has Kafka's columns and, if `has_fields`, those of the stream's fields, under names with `FIELD`. Where
-    `replays` are given, only those are delivered.
+    A batch has Kafka's columns and, if `has_fields`, those of the stream's fields, under names with `FIELD`. Those of
+    replays have `ATTEMPT` and `GIVEN_UP` as well.
     """
-    task = _DeliverTask(manifest, spout, roots, has_fields, replays)
+    task = _DeliverTask(manifest, spout, roots, has_fields)
     packing = Packing(manifest, spout, send, largest)
     counts = packing.run(batches, partial(task.add, packing))
     return Delivered(_distinct(task.positions), _distinct(task.dead), counts["transferred"])
@@ -137,14 +132,11 @@ def deliver(
 class _DeliverTask:
     """One attempt of a task."""
 
-    def __init__(
-        self, manifest: Manifest, spout: SpoutManifest, roots: SourceRoots, has_fields: bool, replays: Replays | None
-    ) -> None:
+    def __init__(self, manifest: Manifest, spout: SpoutManifest, roots: SourceRoots, has_fields: bool) -> None:
         self._topology = manifest.topology
         self._by = f"{spout.name}/0"
         self._roots = roots
         self._has_fields = has_fields
-        self._replays = replays
         self._codec = FrameCodec(spout.streams[0])
         self.positions = [NOTHING.positions]
         self.dead = [NOTHING.dead]
@@ -152,15 +144,12 @@ class _DeliverTask:
     def add(self, packing: Packing, batch: Any) -> None:
         partitions = batch.column("partition").to_numpy().astype(np.int64)
         positions = partitions << OFFSET_BITS | batch.column("offset").to_numpy()
-        attempts = np.zeros(len(positions), np.uint8)
+        attempts: Any = np.uint8(0)
         dead: dict[int, WireError] = {}
-        if self._replays is not None:
-            rows = np.flatnonzero(np.isin(positions, self._replays.positions))
-            batch, positions = batch.take(pa.array(rows)), positions[rows]
-            attempts = self._replays.attempts[np.searchsorted(self._replays.positions, positions)]
-            for row, position in enumerate(positions.tolist()):
-                if position in self._replays.given_up:
-                    dead[row] = WireError("retries-exhausted", self._replays.given_up[position])
+        if ATTEMPT in batch.schema.names:
+            attempts = batch.column(ATTEMPT).to_numpy()
+            reasons = enumerate(batch.column(GIVEN_UP).to_pylist())
+            dead = {row: WireError("retries-exhausted", why) for row, why in reasons if why is not None}
         fields, unread = self._fields(batch)
         alive = without(np.arange(len(positions)), [*unread, *dead])
         unfit = packing.begin(fields, self._roots.roots(positions, attempts), alive)
@@ -215,14 +204,17 @@ class SpoutBatch:
             self._columns += [fields[name].cast(kind).alias(FIELD + name) for name, kind in kinds]
         self._deliver = partial(deliver, manifest, spout, self.roots, fields is not None, self.send)
 
-    def write(self, records: DataFrame, replays: Replays | None = None) -> Delivered:
-        """Delivers all records of Spark's Kafka source, or those that are to be replayed, and returns which.
+    def write(self, records: DataFrame) -> Delivered:
+        """Delivers all records of Spark's Kafka source, and returns which."""
+        return self._write(records.select(*self._columns), "new messages")
 
-        One thread delivers new messages, another one replays.
-        """
-        what = "new messages" if replays is None else f"{len(replays.positions):,} replays"
+    def replay(self, records: DataFrame) -> Delivered:
+        """Delivers records of `SourceReader` again, and returns which; may be called while another thread writes."""
+        return self._write(records.select(*self._columns, ATTEMPT, GIVEN_UP), "replays")
+
+    def _write(self, rows: DataFrame, what: str) -> Delivered:
         name = f"{self.manifest.topology}.{self.spout.name}: {what}"
-        return together(run_tasks(records.select(*self._columns), partial(self._deliver, replays), name))
+        return together(run_tasks(rows, self._deliver, name))
 
 
 def only_stream(spout: SpoutManifest) -> Stream:

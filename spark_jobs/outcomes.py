@@ -8,14 +8,14 @@ and the notices behind a *mark*: how far they had been read when the first open 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kafka_clients.repeated_lines import get_logger
-from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SourceRoots
+from spark_jobs.delivering import NOTHING, Delivered, Positions, SourceRoots
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
@@ -48,6 +48,14 @@ class Prefix(NamedTuple):
     offset: int
     mark: int
     runs: Runs = ()
+
+
+class Replays(NamedTuple):
+    """Messages that are delivered again."""
+
+    positions: Positions  # in rising order
+    attempts: NDArray[np.uint8]  # the one to come, of each
+    given_up: Mapping[int, str]  # position → why it is not delivered any more
 
 
 class _Notices(NamedTuple):

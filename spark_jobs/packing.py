@@ -232,14 +232,12 @@ def _add_result(packing: Packing, batch: Any) -> None:
     streams = list(packing.streams)
     if len(streams) == 1:
         unfit |= packing.emit(streams[0], batch, roots, rows)
-    elif streams:
+    else:
         names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
         for name in streams:
             unfit |= packing.emit(name, batch, roots, rows[names == name])
         for row in rows[~np.isin(names, streams)].tolist():
             unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
-    else:
-        packing.counts["emitted"] += len(rows)
     packing.counts["failed"] += len(unfit)
     for row, message in unfit.items():
         packing.entries.fail(roots.take(np.array([row])).roots, message)

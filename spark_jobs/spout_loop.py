@@ -5,41 +5,36 @@ metadata has what is done behind it, and the mark: the offset from which the not
 outcomes of the rest. An operator who resets the group's offsets removes both, and so asks for a second delivery.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.librdkafka_bugs import LOST, BrokerMonitor
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
-from spark_jobs.delivering import NOTHING, Delivered, Positions, Replays, SpoutBatch
+from spark_jobs.delivering import Delivered, SpoutBatch, together
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
-from spark_jobs.outcomes import Outcomes, Prefix
-from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, NOTICES, Commit, read_commit_metadata
+from spark_jobs.outcomes import Outcomes, Prefix, Replays
+from spark_jobs.source_reader import Ranges, SourceReader
+from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, NOTICES, REFRESH_SECONDS, Commit, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError, VersionError, WireError
 from tuple_tree.messages import decode_notice_batch
 from tuple_tree.names import component_group
-from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
+from tuple_tree.positions import MAX_PARTITIONS, OFFSET_BITS
 
 logger = get_logger("spark_jobs.spout")
 
 _SECONDS: Final = 10.0
 _NO_MARK: Final = -1
-_REFRESH_SECONDS: Final = 3_600.0
-"""A broker forgets an offset of a group without members 7 days after its last commit unless set otherwise
-(`offsets.retention.minutes`): so those of a quiet partition are committed again."""
-
 _POLL_SECONDS: Final = 0.05
 _POLL_NOTICES: Final = 500
 _COMMIT_SECONDS: Final = 1.0
@@ -50,39 +45,6 @@ _REACH: Final = 50_000
 
 _MOST: Final = 10_000
 """Messages of a round, at most."""
-
-Ranges = Mapping[int, range]
-"""Offsets by source partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceReader:
-    """Reads ranges of the source topic by position, with these options of Spark's Kafka source."""
-
-    spark: SparkSession
-    topic: str
-    options: Mapping[str, str]
-
-    def read(self, ranges: Ranges) -> DataFrame:
-        """The messages of ranges, as far as they are still there."""
-        options = {
-            **self.options,
-            "includeHeaders": "true",
-            "failOnDataLoss": "false",
-            "assign": json.dumps({self.topic: [*ranges]}),
-            "startingOffsets": json.dumps({self.topic: {number: each.start for number, each in ranges.items()}}),
-            "endingOffsets": json.dumps({self.topic: {number: each.stop for number, each in ranges.items()}}),
-        }
-        return self.spark.read.format("kafka").options(**options).load()
-
-    def positions(self, ranges: Ranges) -> Positions:
-        """The positions of the messages of ranges, in rising order."""
-        filled = {number: each for number, each in ranges.items() if each}
-        if not filled:
-            return NOTHING.positions
-        table = self.read(filled).select("partition", "offset").toArrow()
-        partitions = table["partition"].to_numpy().astype(np.int64)
-        return np.sort(partitions << OFFSET_BITS | table["offset"].to_numpy())
 
 
 class SpoutOffsets:
@@ -112,7 +74,7 @@ class SpoutOffsets:
         self.mark = 0
         self._committed: dict[int, Prefix] = {}
         self._room = LARGEST_METADATA
-        self._refresh_at = time.monotonic() + _REFRESH_SECONDS
+        self._refresh_at = time.monotonic() + REFRESH_SECONDS
 
     def bounds(self) -> dict[int, range]:
         """The offsets of each partition of the source."""
@@ -164,7 +126,7 @@ class SpoutOffsets:
             return
         self._committed = every
         if is_refresh:
-            self._refresh_at = now + _REFRESH_SECONDS
+            self._refresh_at = now + REFRESH_SECONDS
 
     def _metadata(self, of: Prefix) -> str:
         return Commit.of(DoneSet(of.offset, of.runs), {NOTICES: str(of.mark)}, self._room).metadata
@@ -228,7 +190,10 @@ class SpoutLoop:
     `error` is why the loop cannot continue.
     """
 
-    def __init__(self, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, reader: SourceReader) -> None:
+    def __init__(
+        self, spark: SparkSession, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, reader: SourceReader
+    ) -> None:
+        self._spark = spark
         self._batch = batch
         self._offsets = offsets
         self._outcomes = outcomes
@@ -350,6 +315,7 @@ class SpoutLoop:
                     self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
             # The replays that run have to end before the last commit, which includes them.
             self._replaying.join()
+            self._reader.close()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
         finally:
             self._offsets.close()
@@ -367,11 +333,9 @@ class SpoutLoop:
         Those that need no outcome are done: they became dead letters, or are no longer there.
         """
         self._rounds += 1
-        partitions, firsts = np.unique(replays.positions >> OFFSET_BITS, return_index=True)
-        lasts = np.append(firsts[1:], len(replays.positions)) - 1
-        begins, ends = replays.positions[firsts] % MAX_OFFSET, replays.positions[lasts] % MAX_OFFSET + 1
-        ranges = dict(zip(partitions.tolist(), map(range, begins.tolist(), ends.tolist()), strict=True))
-        written = self._batch.write(self._reader.read(ranges), replays)
+        several: list[Delivered] = []
+        self._reader.read(replays, lambda table: several.append(self._batch.replay(self._spark.createDataFrame(table))))
+        written = together(several)
         self._on_replayed(written)
         alive = np.setdiff1d(written.positions, written.dead)
         finished = np.setdiff1d(replays.positions, alive)

@@ -3,7 +3,7 @@
 New messages come through a query, whose checkpoint plans offsets before a micro-batch runs, and what it plans counts as
 delivered. Its rate limit is static, so the query asks for half of `max_pending` at most and waits, inside
 `foreachBatch`, until there is room for the batch. Replays cannot come through it, because a query without new messages
-has no micro-batches; the loop reads them by position, in batch reads. See ADR 23, also for what a restart knows.
+has no micro-batches; the loop reads them by position, with a consumer. See ADR 23, also for what a restart knows.
 
 A source that is no Kafka topic cannot be asked for one row again. So a query of its own lands its rows in the topic
 `{topology}.replay.{spout}`. A landing that is interrupted may land some rows twice.
@@ -35,7 +35,8 @@ from spark_jobs.kafka_options import catalogue_of, check_topics, executor_settin
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from spark_jobs.spout_loop import SourceReader, SpoutLoop, SpoutOffsets
+from spark_jobs.source_reader import SourceReader
+from spark_jobs.spout_loop import SpoutLoop, SpoutOffsets
 from spark_jobs.tasks import run_tasks
 from spark_jobs.transform import stream_columns
 from tuple_tree.components import SpoutManifest
@@ -145,9 +146,9 @@ def spout(
     source_id = topic_id(kafka, topic)
     empty = spark.read.format("kafka").options(**read).option("subscribe", topic).load()
     batch = SpoutBatch(manifest, component, empty, given.fields, kafka, source_id)
-    offsets = SpoutOffsets(
-        kafka, component_group(manifest.topology, name), topic, (notices_topic(manifest.topology, name), 0)
-    )
+    group = component_group(manifest.topology, name)
+    offsets = SpoutOffsets(kafka, group, topic, (notices_topic(manifest.topology, name), 0))
+    reader = SourceReader(kafka, topic, group, read["kafka.isolation.level"])
     landing: StreamingQuery | None = None
     try:
         bounds = offsets.bounds()
@@ -161,8 +162,8 @@ def spout(
         claim_checkpoint(spark, checkpoint, {**owner, "source": topic, "topic id": source_id})
         lost_after = (manifest.max_tree_age_ms + component.timeout_ms) / 1000
         outcomes = Outcomes(batch.roots, component.max_pending, given.retry_limit, lost_after)
-        # A session of its own: settings of the user's queries must not change how replays are read.
-        loop = SpoutLoop(batch, offsets, outcomes, SourceReader(spark.newSession(), topic, read))
+        # A session of its own: settings of the user's queries must not change how replays are delivered.
+        loop = SpoutLoop(spark.newSession(), batch, offsets, outcomes, reader)
         starts = loop.recover(bounds, planned_offsets(spark, checkpoint, topic), given.starting_offsets)
         most = min(max_rows, room)
 
@@ -191,6 +192,7 @@ def spout(
         if landing is not None:
             landing.stop()
         offsets.close()
+        reader.close()
         raise
     loop.start(landing, query.stop, lambda written: runner.tally.add(_result(written)))
     return RunningSpout(runner, query, kafka, loop, outcomes)

@@ -11,6 +11,12 @@ from tuple_tree.errors import CommitError
 LARGEST_METADATA: Final = 4_096
 """Bytes that a broker takes: its `offset.metadata.max.bytes`, unless set otherwise."""
 
+REFRESH_SECONDS: Final = 3_600.0
+"""After how long a commit that has not changed is committed again.
+
+A broker forgets an offset of a topic that no member of the group subscribes to, 7 days after its last commit unless set
+otherwise (`offsets.retention.minutes`)."""
+
 ATTEMPT: Final = "attempt"
 """Of a spout: the first attempt that no owner of the partition has used."""
 DONE: Final = "done"

@@ -1,7 +1,7 @@
 """Exactly once for a spout with chained bolts: their records and the offsets of the source in one transaction."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import TopicPartition
 
@@ -9,10 +9,7 @@ from spout_sdk.chains.head_task import open_sessions
 from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.errors import HeldBackError
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.commit_metadata import Commit
-
-_REFRESH_SECONDS: Final = 3_600.0
-"""Period of commits for a source without new messages: a broker deletes offsets that are not renewed for days."""
+from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 
 
 class SpoutTransactions(ExactlyOnce):
@@ -27,7 +24,7 @@ class SpoutTransactions(ExactlyOnce):
 
     def __init__(self, *process: Any, **settings: Any) -> None:
         super().__init__(*process, **settings)
-        self._refresh_at = self._clock() + _REFRESH_SECONDS
+        self._refresh_at = self._clock() + REFRESH_SECONDS
         self._is_refreshed = False
 
     def open(self, tasks: Mapping[int, SpoutTask]) -> None:  # type: ignore[override]
@@ -36,7 +33,7 @@ class SpoutTransactions(ExactlyOnce):
 
     def tick(self, now: float) -> None:
         if now >= self._refresh_at:
-            self._refresh_at = now + _REFRESH_SECONDS
+            self._refresh_at = now + REFRESH_SECONDS
             self._is_refreshed = True
         super().tick(now)
 

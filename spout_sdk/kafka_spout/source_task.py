@@ -29,7 +29,7 @@ from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
 from spout_sdk.records import Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.commit_metadata import Commit
+from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.positions import first_position, roots_of_words, topic_key
 
@@ -39,9 +39,6 @@ READ: Final = 500  # messages that are read ahead, at most
 _COMMITTED_READ: Final = 10_000  # the same with at_most_once, where each read waits milliseconds for a commit
 _COMMIT_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
-# A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
-# otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again.
-_REFRESH_SECONDS: Final = 3_600.0
 
 
 class SourceProgress(NamedTuple):
@@ -91,7 +88,7 @@ class SourceTask(SpoutAdapter):
         self._is_started = False
         self._left_out = LeftOut(self._by, self._counters)
         self._look_at = self._commit_at = self._hold_until = 0.0
-        self._refresh_at = self._clock() + _REFRESH_SECONDS
+        self._refresh_at = self._clock() + REFRESH_SECONDS
         self._buffer = ReadAhead(self._partitions, context.manifest.ack_partitions, has_roots=self.is_replayed)
         self._held: dict[SourcePartition, Commit] = {}
         # With at_most_once, the ends of reads that may be committed, by name.
@@ -145,7 +142,7 @@ class SourceTask(SpoutAdapter):
             and not self._is_transactional
             and (self._mode != "at_most_once" or not self._buffer)
         ):
-            self._refresh_at = now + _REFRESH_SECONDS
+            self._refresh_at = now + REFRESH_SECONDS
             self._source.commit(self._commits(), again=True)
 
     def is_due(self, now: float) -> bool:

@@ -210,7 +210,7 @@ class TopologyBuilder:
             on_consecutive_failures: `pause`, or `stop` the component permanently.
             tick_interval: seconds between tick tuples, with which `execute` is called, too; the class's unless given.
             external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
-                is called there; in Spark, `transform(rows)`.
+                is called there; in Spark, `transform(rows)`, or `sink(rows, batch_id)` of a bolt without streams.
             streams: what an external bolt emits.
 
         Returns:
@@ -221,7 +221,7 @@ class TopologyBuilder:
         """
         declared = self._add(name, factory, _BOLTS, external, streams)
         if external:
-            check_function("bolt", name, factory, "a function, transform(rows) in Spark")
+            check_function("bolt", name, factory, "a function, such as transform(rows) in Spark")
         options = BoltOptions(
             *(on_exception, retry or RetryPolicy(), on_exhausted, max_consecutive_failures, on_consecutive_failures),
             tick_interval,

@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spark_jobs.delivering import Replays
-from spark_jobs.outcomes import Outcomes
+from spark_jobs.outcomes import Outcomes, Replays
 from spark_jobs.packing import Packing
 from tests.mutants.patches import Patches, mutant
 from tuple_tree import edges

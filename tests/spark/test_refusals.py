@@ -84,7 +84,7 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
     refused(
         TransformRefusedError, "streams default, other: say in column _stream", spark, two_streams, "split", explode
     )
-    two_types = manifest(sources={"a": declare("n", codec="avro"), "b": declare({"n": int}, codec="json")})
+    two_types = manifest(WORD, sources={"a": declare("n", codec="avro"), "b": declare({"n": int}, codec="json")})
     refused(ComponentRefusedError, "'n' as string, and from b/default as bigint", spark, two_types, "split", explode)
     refused(
         TopicsRefusedError, r"missing\.tuples\.split does not exist: acker topics", spark, manifest_of("missing"),

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs import delivering
-from spark_jobs.delivering import Delivered, Replays, SourceRoots
+from spark_jobs.delivering import Delivered, SourceRoots
 from spark_jobs.entries import Record
 from spout_sdk import Stream
 from tests.manifests import manifest
@@ -50,15 +50,12 @@ def deliver(
     stream: Stream = LINES,
     bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
     has_fields: bool = False,
-    replays: Replays | None = None,
     settings: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
 ) -> Delivered:
     """One attempt of a task, with the batches of its partition."""
     roots = SourceRoots(1, KEY, PARTITIONS)
-    return delivering.deliver(
-        *topology(stream, bolts, **settings), roots, has_fields, send, replays, iter(batches), **more
-    )
+    return delivering.deliver(*topology(stream, bolts, **settings), roots, has_fields, send, iter(batches), **more)
 
 
 @dataclass

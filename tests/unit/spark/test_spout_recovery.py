@@ -48,7 +48,8 @@ def restarted(offsets: Offsets, planned: dict[int, int]) -> Outcomes:
     outcomes = Outcomes(SourceRoots(0, 1, 2), 100_000, 3, 10.0)
     batch: Any = SimpleNamespace(manifest=manifest(spout("lines"), bolt("split", "lines")), spout=spout("lines"))
     reader: Any = SimpleNamespace(topic="source", positions=positions_of)
-    loop = SpoutLoop(batch, offsets, outcomes, reader)  # type: ignore[arg-type]
+    spark: Any = None  # it delivers nothing
+    loop = SpoutLoop(spark, batch, offsets, outcomes, reader)  # type: ignore[arg-type]
     loop.recover({number: range(MESSAGES) for number in range(PARTITIONS)}, planned, "earliest")
     return outcomes
 

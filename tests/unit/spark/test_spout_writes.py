@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs import packing
-from spark_jobs.delivering import FIELD, NOTHING, Delivered, Replays, together
+from spark_jobs.delivering import ATTEMPT, FIELD, GIVEN_UP, NOTHING, Delivered, together
 from spark_jobs.emit import emit_rows
 from spark_jobs.entries import Record
 from spark_jobs.errors import SparkJobError
@@ -188,16 +188,15 @@ def test_a_message_in_a_pack_is_one_tuple() -> None:
     assert made.report.dead.tolist() == [1]
 
 
-def test_replays_deliver_the_requested_offsets_with_their_attempts() -> None:
-    wanted = 3 * MAX_OFFSET + np.array([11, 13, 14, 99])
-    replays = Replays(wanted, np.array([1, 4, 3, 1], np.uint8), {int(wanted[2]): "all 3 attempts failed"})
-    batch = messages([f"line {number}".encode() for number in range(10)], 10, 3)
-    made = delivered(batch, messages([b"x"], 11, partition=0), replays=replays)
-    assert made.report.positions.tolist() == wanted[:3].tolist()
-    assert made.report.dead.tolist() == wanted[2:3].tolist()
+def test_replays_are_delivered_with_their_attempts_or_given_up() -> None:
+    columns = {ATTEMPT: pa.array([1, 4, 3], pa.int16()), GIVEN_UP: [None, None, "all 3 attempts failed"]}
+    made = delivered(messages([b"line 1", b"line 2", b"line 3"], 11, 3, **columns))
+    wanted = 3 * MAX_OFFSET + np.array([11, 12, 13])
+    assert made.report.positions.tolist() == wanted.tolist()
+    assert made.report.dead.tolist() == wanted[2:].tolist()
     (letter,) = made.letters
-    assert (letter["value"], dict(headers_of(letter))["dead-letter.reason"]) == (b"line 4", b"retries-exhausted")
-    assert {root for _, edges in made.tuples() for root in edges} == {root_of(11, 1, 3), root_of(13, 4, 3)}
+    assert (letter["value"], dict(headers_of(letter))["dead-letter.reason"]) == (b"line 3", b"retries-exhausted")
+    assert {root for _, edges in made.tuples() for root in edges} == {root_of(11, 1, 3), root_of(12, 4, 3)}
 
 
 def test_a_tuple_too_large_for_a_record_fails_its_tree() -> None:

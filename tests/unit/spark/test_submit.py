@@ -83,7 +83,7 @@ def test_submit_rejects_invalid_arguments(monkeypatch: pytest.MonkeyPatch) -> No
         (
             "tests.spark.submitted:topology",
             ("--component", "two_arguments"),
-            "of spout 'two_arguments' cannot be called with the Spark session alone",
+            "of spout 'two_arguments' cannot be called as function(spark)",
         ),
     ):
         run = call_acker("spark", "submit", reference, *arguments, cwd=ROOT, environment={submitted.NAME: "refused"})
