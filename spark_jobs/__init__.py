@@ -20,7 +20,7 @@
 - Of both: `tasks`: what tasks send and report; `packing`: rows into packs; `entries`: the ack log and dead letters;
   `frames`: streams as columns.
 - Of a spout: `delivering`: messages into packs; `outcomes`: which trees are open; `spout_loop`: reads notices, commits,
-  and delivers again what failed.
+  and delivers again what failed; `source_reader`: messages by position.
 - `python_worker`, `python_daemon`, `class_archive`: shorter starts of tasks and drivers. `errors`: the hierarchy.
 """
 
