@@ -28,7 +28,7 @@ from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics, broker
 from spark_jobs.entries import KafkaSender
-from spark_jobs.inbox import unpack
+from spark_jobs.inbox import PartitionRead, unpack
 from spark_jobs.kafka_options import source_options
 from spark_jobs.packing import pack
 from spark_jobs.tasks import run_tasks
@@ -145,7 +145,7 @@ def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: in
     return [each.durationMs["triggerExecution"] / 1000 for each in query.query.recentProgress if each.numInputRows]
 
 
-def not_counted(_name: str, _more: int) -> None:
+def not_reported(_partition: int, _read: PartitionRead) -> None:
     pass
 
 
@@ -153,7 +153,7 @@ def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], row
     inbox = tuples_topic(bench.topology.topology, "work")
     untracked = bench.topology.model_copy(update={"guarantee": "at_most_once"})
     (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
-    read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), not_counted)
+    read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), not_reported)
     write = partial(pack, untracked, work, KafkaSender(bench.topics.kafka))
 
     def each(records: DataFrame, _batch_id: int) -> None:

@@ -1,7 +1,7 @@
 """A bolt as a Structured Streaming query, whose micro-batches write twice; see ADR 22.
 
     Kafka ── unpack ── transform ── pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
-    Kafka ── input_acks ──▶ an ack entry (root, edge) for each input                            write 2
+               └─ anchors ── ack_inputs ──▶ an ack entry (root, edge) for each input            write 2
 
 Write 2 begins when write 1 is delivered. A bolt without streams has a sink in place of write 1: `sink(rows, batch_id)`
 writes where it likes.
@@ -14,20 +14,21 @@ from functools import partial
 from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.components import HasManifest, check_function, component_of, topics_of
-from spark_jobs.driver_stats import BatchResult, Counts
+from spark_jobs.driver_stats import BatchResult
 from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import spark_fields
-from spark_jobs.inbox import input_acks, received, unpack
+from spark_jobs.inbox import ack_inputs, input_acks, received, smaller, unpack
 from spark_jobs.kafka_options import check_topics, executor_settings, source_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import pack
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from spark_jobs.tasks import run_tasks
+from spark_jobs.tasks import SideReports, run_tasks
 from spark_jobs.transform import SOURCE, TRACKING, Sink, Transform, check_result, without_state
 from tuple_tree.components import BoltManifest
 from tuple_tree.manifest import Manifest
@@ -36,11 +37,8 @@ from tuple_tree.names import tuples_topic
 _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
 
-_ACKS_A_TASK: Final = 100_000
-"""Inputs that a task of write 2 acks, about: a task takes some 20 ms whatever it does, and these 50."""
-
 _SPLITTING: Final = ("minpartitions", "maxrecordsperpartition")
-"""Options with which several tasks read a partition: the acks of its inputs have to have one order."""
+"""Options with which several tasks read a partition: its anchors have to have one order, and one report."""
 
 
 def bolt(
@@ -154,7 +152,7 @@ class BoltBatch:
         # Of the rows that `transform` receives.
         self._row_type = StructType([StructField(name, kind) for name, kind in types.items()])
         self._send = KafkaSender(executor_settings(kafka))
-        self._counts = Counts(spark.sparkContext)
+        self._reads = SideReports(spark.sparkContext, smaller)
         if self._emitted:
             rows = spark.createDataFrame([], self._row_type)
             with without_state(bolt.name, rows):
@@ -167,33 +165,38 @@ class BoltBatch:
         `session` is the id of the query, which lives in its checkpoint, as 16 bytes.
         """
         began = time.monotonic()
-        before = self._counts.values()
         name = f"{self._manifest.topology}.{self._bolt.name}, micro-batch {batch_id}"
         inputs = records.select("key", "value", "partition", "offset", "headers")
-        rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, self._counts), self._row_type)
+        report = partial(self._reads.add, batch_id)
+        rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, report), self._row_type)
         written = Counter[str]()
         if not self._emitted:
             self._function(rows.drop(TRACKING), batch_id)
         else:
             result = self._function(rows)
             check_result(result, self._bolt.name, self._emitted)
+            # Of actions that `transform` ran: a broker may have deleted records since then.
+            self._reads.take(batch_id)
             write = partial(pack, self._manifest, self._bolt, self._send)
             for counts in run_tasks(result, write, f"{name}: write 1, tuples"):
                 written.update(counts)
-        read, acked = self._counts.values() - before, 0
+        reads = self._reads.take(batch_id)
+        executed, acked = sum(each.executed for each in reads.values()), 0
         if self._manifest.acking:
-            ack = partial(input_acks, self._manifest, self._bolt, session, batch_id, self._send)
-            tasks = max(1, read["executed"] // _ACKS_A_TASK)
-            headers = inputs.select("partition", "headers").coalesce(tasks)
-            acked = sum(run_tasks(headers, ack, f"{name}: write 2, acks of inputs"))
-        dead = read["dead"] + written["dead"]
+            of_batch = self._manifest, self._bolt, session, batch_id, self._send
+            acked = ack_inputs(*of_batch, {partition: (each.roots, each.edges) for partition, each in reads.items()})
+            if len(reads) < records.rdd.getNumPartitions():
+                others = inputs.where(~F.col("partition").isin([*reads])).select("partition", "headers")
+                again = sum(run_tasks(others, partial(input_acks, *of_batch), f"{name}: write 2, acks of inputs"))
+                executed, acked = executed + again, acked + again
+        dead = written["dead"] + sum(each.dead for each in reads.values())
         return BatchResult(
-            rows=read["executed"] + dead,
+            rows=executed + dead,
             tuples=written["transferred"],
             acks=acked,
             failed=written["failed"],
             dead=dead,
             seconds=time.monotonic() - began,
             emitted=written["emitted"],
-            acked=None if written["failed"] else read["executed"],
+            acked=None if written["failed"] else executed,
         )

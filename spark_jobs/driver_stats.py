@@ -16,7 +16,6 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pyspark import Accumulator, SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from kafka_clients.client_settings import for_admin, for_group
@@ -32,7 +31,6 @@ from tuple_tree.names import component_group
 logger = get_logger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
-_COUNTED: Final = ("executed", "dead")
 _COUNTERS: Final = {
     "emitted": "Rows or messages that were emitted.",
     "transferred": "Tuples that were sent.",
@@ -72,23 +70,6 @@ class BatchResult:
     seconds: float
     emitted: int
     acked: int | None = None
-
-
-class Counts:
-    """Counters of inputs that executors raise, for statistics: a task that is tried again may be counted twice.
-
-    What is written is counted by the tasks' own reports. Inputs are read before `transform`, in a stage of their own.
-    """
-
-    def __init__(self, spark: SparkContext) -> None:
-        self._counted: dict[str, Accumulator[int]] = {name: spark.accumulator(0) for name in _COUNTED}
-
-    def __call__(self, name: str, more: int) -> None:
-        """Called on executors."""
-        self._counted[name].add(more)
-
-    def values(self) -> Counter[str]:
-        return Counter({name: each.value for name, each in self._counted.items()})
 
 
 class Tally:

@@ -1,10 +1,11 @@
 """The records of a bolt's inbox: into the rows that `transform` receives or into dead letters, and their acks.
 
-Runs on executors. `unpack` is the beginning of write 1, `input_acks` is write 2; see ADR 22.
+`unpack` is the beginning of write 1, on executors. It reports the anchors of what it has read, and the driver acks them
+as write 2. What is not reported, such as records behind a `limit`, tasks read again, with `input_acks`. See ADR 22.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -36,11 +37,32 @@ from tuple_tree.streams import Stream
 _ROWS: Final = 10_000
 """Rows that are passed to Spark together, about."""
 
+_REPORTED: Final = 1_000_000
+"""Anchors that a task reports to the driver, at most, 16 bytes each."""
+
 _BATCH_BITS: Final = 20
 """Of a sequence number of write 2, below the id of the micro-batch."""
 
-Count = Callable[[str, int], None]
-"""Raises a counter of `unpack`: tuples that were `executed`, or dead letters."""
+
+class PartitionRead(NamedTuple):
+    """What a task has read of a partition of an inbox, up to its end in a micro-batch."""
+
+    executed: int  # tuples that became rows
+    dead: int  # dead letters
+    roots: IdColumn  # of all anchors, in the order of the records' offsets; shape (n,), uint64
+    edges: IdColumn
+
+
+def smaller(one: PartitionRead, other: PartitionRead) -> PartitionRead:
+    """The one with fewer anchors: between two reads of a micro-batch, a broker may delete records, and adds none."""
+    return min(one, other, key=lambda each: len(each.roots))
+
+
+Anchors = Mapping[int, tuple[IdColumn, IdColumn]]
+"""Root and edge of each anchor, by partition of the inbox, in the order of the records' offsets."""
+
+Report = Callable[[int, PartitionRead], None]
+"""Called with a partition of the inbox; picklable."""
 
 
 class RecordIn(NamedTuple):
@@ -72,17 +94,23 @@ def received(manifest: Manifest, bolt: BoltManifest) -> dict[str, Stream]:
     return {f"{each.source}/{each.stream}": manifest.stream(each.source, each.stream) for each in bolt.subscriptions}
 
 
-def unpack(manifest: Manifest, bolt: BoltManifest, send: Send, count: Count, batches: Iterable[Any]) -> Iterator[Any]:
+def unpack(
+    manifest: Manifest, bolt: BoltManifest, send: Send, report: Report, batches: Iterable[Any], most: int = _REPORTED
+) -> Iterator[Any]:
     """Makes rows of batches of records, see `records_of`, for `mapInArrow`, as the beginning of write 1.
 
     They have the fields of all streams, `_source` and `_tracking`. A record or tuple that cannot be decoded becomes a
     dead letter and fails its trees. That is sent, and delivered, before the task continues, so before write 2 acks the
-    input, whatever `transform` does with the rows.
+    input, whatever `transform` does with the rows. `report` is called at the end, unless there are more than `most`
+    anchors; a task that Spark ends early, because it needs no more rows, reports nothing either.
     """
-    task = _UnpackTask(manifest, bolt, send, count)
+    task = _UnpackTask(manifest, bolt, send)
+    anchors = _AnchorsRead()
     made: list[Any] = []
     rows = 0
     for batch in batches:
+        if manifest.acking:
+            anchors.add(batch)
         for record in records_of(batch):
             if (decoded := task.rows(record)) is None:
                 continue
@@ -95,16 +123,43 @@ def unpack(manifest: Manifest, bolt: BoltManifest, send: Send, count: Count, bat
         task.send_rejected()
     if made:
         yield pa.concat_batches(made)
+    read = anchors.all()
+    if sum(len(roots) for roots, _ in read.values()) <= most:
+        for partition in task.executed:
+            of = read.get(partition, (NO_IDS, NO_IDS))
+            report(partition, PartitionRead(task.executed[partition], task.dead[partition], *of))
+
+
+class _AnchorsRead:
+    """Root and edge of each anchor of records, by their partition, in the order of the records."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, list[tuple[IdColumn, IdColumn]]] = defaultdict(list)
+
+    def add(self, batch: Any) -> None:
+        """Adds records, by the columns `partition` and `headers`."""
+        owners, headers = batch.column("partition").to_numpy(), batch.column("headers")
+        for partition in np.unique(owners).tolist():
+            own = headers.filter(pa.array(owners == partition))
+            self._parts[partition].append(_anchors(own))
+
+    def of(self, partition: int) -> tuple[IdColumn, IdColumn]:
+        roots, edges = zip((NO_IDS, NO_IDS), *self._parts[partition], strict=True)
+        return np.concatenate(roots), np.concatenate(edges)
+
+    def all(self) -> Anchors:
+        return {partition: self.of(partition) for partition in self._parts}
 
 
 class _UnpackTask:
     """One attempt of a task: its codecs, and what cannot be decoded and is not sent yet."""
 
-    def __init__(self, manifest: Manifest, bolt: BoltManifest, send: Send, count: Count) -> None:
+    def __init__(self, manifest: Manifest, bolt: BoltManifest, send: Send) -> None:
         self._manifest = manifest
         self._bolt = bolt
         self._send = send
-        self._count = count
+        self.executed = Counter[int]()  # by partition
+        self.dead = Counter[int]()
         streams = received(manifest, bolt)
         self._codecs = {source: FrameCodec(stream) for source, stream in streams.items()}
         fields = {field.name: field for stream in streams.values() for field in arrow_schema(stream)}
@@ -115,6 +170,7 @@ class _UnpackTask:
 
     def rows(self, record: RecordIn) -> Any:
         """The tuples of a record, as rows; without those that cannot be decoded, and None if the record cannot be."""
+        self.executed[record.partition] += 0  # it has been read
         headers = dict(record.headers)
         anchors, counts = headers.get(ANCHORS_HEADER, b""), headers.get(ANCHOR_COUNTS_HEADER)
         try:
@@ -130,7 +186,7 @@ class _UnpackTask:
             return None
         for index, why in errors.items():
             self._reject_tuple(codec, read, record, why, index)
-        self._count("executed", size - len(errors))
+        self.executed[record.partition] += size - len(errors)
         names = columns.schema.names
         values = [
             columns.column(field.name) if field.name in names else pa.nulls(size, field.type) for field in self._fields
@@ -159,6 +215,7 @@ class _UnpackTask:
 
     def _reject(self, roots: IdColumn, record: RecordIn, error: WireError, index: int | None = None) -> None:
         bolt, topology = self._bolt.name, self._manifest.topology
+        self.dead[record.partition] += 1
         self._entries.fail(roots, f"{bolt}: dead letter, {error}")
         self._letters.append(
             dead_letter(
@@ -176,31 +233,40 @@ class _UnpackTask:
     def send_rejected(self) -> None:
         if self._letters:
             self._send([*self._letters, *self._entries.take()])
-            self._count("dead", len(self._letters))
             self._letters = []
+
+
+def read_anchors(batches: Iterable[Any]) -> Anchors:
+    """The anchors of records, made of their headers alone; batches have the columns `partition` and `headers`."""
+    read = _AnchorsRead()
+    for batch in batches:
+        read.add(batch)
+    return read.all()
+
+
+def ack_inputs(
+    manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, send: Send, anchors: Anchors
+) -> int:
+    """Acks the inputs of a micro-batch, as write 2; returns how many entries these are.
+
+    The anchors of a partition are in the order of the records' offsets, so a run that is repeated sends the same
+    batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees. `session` is
+    the id of the query.
+    """
+    records: list[Record] = []
+    for partition, (roots, edges) in anchors.items():
+        identity = partial(_identity, f"{bolt.name}/spark-in-{partition}", session, batch_id << _BATCH_BITS)
+        records += ack_records(manifest, identity, roots, edges)
+    if records:
+        send(records)
+    return sum(len(roots) for roots, _ in anchors.values())
 
 
 def input_acks(
     manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, send: Send, batches: Iterable[Any]
 ) -> int:
-    """Acks the inputs of a micro-batch, as write 2; returns how many. A task has whole partitions of the inbox.
-
-    It is made of the `anchors` headers alone, in the order of the records' offsets, so a run that is repeated sends the
-    same batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees. Batches
-    have the columns `partition` and `headers`; `session` is the id of the query.
-    """
-    partitions: dict[int, list[tuple[IdColumn, IdColumn]]] = defaultdict(list)
-    for batch in batches:
-        owners = batch.column("partition").to_numpy()
-        for partition in np.unique(owners).tolist():
-            partitions[partition].append(_anchors(batch.column("headers").filter(pa.array(owners == partition))))
-    acked = 0
-    for partition, several in partitions.items():
-        roots, edges = map(np.concatenate, zip(*several, strict=True))
-        identity = partial(_identity, f"{bolt.name}/spark-in-{partition}", session, batch_id << _BATCH_BITS)
-        send(list(ack_records(manifest, identity, roots, edges)))
-        acked += len(roots)
-    return acked
+    """Acks inputs that are read again, in a task that has whole partitions of the inbox; see `ack_inputs`."""
+    return ack_inputs(manifest, bolt, session, batch_id, send, read_anchors(batches))
 
 
 def _identity(writer: str, session: bytes, first: int, number: int) -> tuple[str, bytes, int]:

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import spark_jobs
-from spark_jobs import bolts, delivering
+from spark_jobs import bolts, delivering, inbox, packing
 from spark_jobs.entries import KafkaSender, Record
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
@@ -31,7 +31,7 @@ from tests.spark.conftest import SETTINGS
 from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, await_done, lines, spout_manifest
 from tests.spark.submitted import source_topic, words
-from tests.spark.test_bolt import explode
+from tests.spark.test_bolt import explode, limited
 from tests.spark.topologies import manifest_of
 from tests.topics import create_topics
 from tests.waiting import eventually
@@ -40,8 +40,8 @@ from tuple_tree.names import component_group
 pytestmark = pytest.mark.exhaustive
 
 KILLS = 2
-_BETWEEN = "SPARK_TEST_BETWEEN"
-"""Whether a driver of a bolt kills itself between its writes."""
+_KILLED = "SPARK_TEST_KILLED"
+"""When a driver of a bolt kills itself: `before` write 2, `within` it, or `never`."""
 MESSAGES = 2_000
 
 
@@ -142,15 +142,19 @@ class CutOff:
 def test_tasks_of_each_write_of_a_bolt_are_killed(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
-    monkeypatch.setattr(bolts, write, CutOff(getattr(bolts, write)))
+    """Tasks read the inputs a second time, and ack them, where a `limit` has ended the first reading."""
+    whole: dict[str, Any] = {"pack": packing.pack, "input_acks": inbox.input_acks}
+    monkeypatch.setattr(bolts, write, CutOff(whole[write]))
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(10_000)])
+    if write == "input_acks":
+        stage.drain(spark, limited)
+        stage.ack_received()
+        assert stage.outcome().acked == set(roots), "write 2 is the same in each attempt"
+        return
     stage.drain(spark, explode)
     assert not stage.outcome().acked, "no child was processed"
     stage.ack_received()
-    acked = stage.outcome().acked
-    if write == "input_acks":
-        assert acked == set(roots), "write 2 is the same in each attempt"
     # What the first attempt of write 1 has left may keep trees open, and completes none.
     words = Counter(word for (word,) in stage.values())
     assert words.keys() == {f"{letter}{number}" for letter in "abc" for number in range(10_000)}
@@ -181,41 +185,50 @@ def test_tasks_of_a_spout_are_killed(
 
 
 @pytest.mark.timeout(1500)
-def test_ten_kills_between_the_writes_of_a_bolt(
+def test_ten_kills_between_the_writes_of_a_bolt_and_one_within_the_second(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     monkeypatch.setenv(submitted.NAME, stage.manifest.topology)
     roots = set(stage.send([(f"a{number} b{number}",) for number in range(500)]))
-    monkeypatch.setenv(_BETWEEN, "1")
-    for kill in range(10):
+    for kill in range(11):
+        monkeypatch.setenv(_KILLED, "before" if kill < 10 else "within")
         with driver(bootstrap_servers, tmp_path) as process:
             assert process.wait(120) == -signal.SIGKILL
         copies = Counter(word for (word,) in stage.values())
         assert set(copies.values()) == {kill + 1}, "write 1 was whole"
+        assert not stage.outcome().acked, "the children of the last driver were not processed"
         stage.ack_received()
-        assert not stage.outcome().acked, "write 2 had not begun"
-    monkeypatch.setenv(_BETWEEN, "0")
+        if kill < 10:
+            assert not stage.outcome().acked, "write 2 had not begun"
+    some = stage.outcome().acked
+    assert set() < some < roots, "those whose acks were sent"
+    monkeypatch.setenv(_KILLED, "never")
     with driver(bootstrap_servers, tmp_path) as process:
         assert process.wait(120) == 0
-    assert not stage.outcome().acked, "the children of the last driver were not processed"
+    assert stage.outcome().acked == some, "the children of the last driver were not processed"
     stage.ack_received()
-    assert stage.outcome().acked == roots
+    assert stage.outcome().acked == roots, "acks that are sent again count once"
 
 
-def bolt_alone(servers: str, checkpoints: str, *, is_killed: bool) -> None:
-    """A driver of a bolt, which kills itself and its Java between the writes of its first micro-batch."""
+def bolt_alone(servers: str, checkpoints: str, killed: str) -> None:
+    """A driver of a bolt, which may kill itself and its Java in its first micro-batch."""
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)
     module: Any = bolts
-    run_tasks = module.run_tasks
+    ack_inputs = module.ack_inputs
 
-    def written(rows: DataFrame, task: Any, description: str) -> Any:
-        reports = run_tasks(rows, task, description)
-        if is_killed:
+    def acking(*given: Any) -> int:
+        *of_bolt, send, anchors = given
+
+        def half(records: Sequence[Record]) -> None:
+            if killed == "within":
+                send(records[: len(records) // 2])
             os.killpg(os.getpgrp(), signal.SIGKILL)
-        return reports
 
-    module.run_tasks = written
+        sent: int = ack_inputs(*of_bolt, send if killed == "never" else half, anchors)
+        return sent
+
+    module.ack_inputs = acking
     manifest = manifest_of(os.environ[submitted.NAME], ack_partitions=3)
     kafka, checkpoint = {"bootstrap.servers": servers}, f"{checkpoints}/split"
     trigger = {"availableNow": True}
@@ -226,8 +239,8 @@ def bolt_alone(servers: str, checkpoints: str, *, is_killed: bool) -> None:
 
 def main() -> None:
     servers, checkpoints = sys.argv[1:]
-    if _BETWEEN in os.environ:
-        bolt_alone(servers, checkpoints, is_killed=os.environ[_BETWEEN] == "1")
+    if _KILLED in os.environ:
+        bolt_alone(servers, checkpoints, os.environ[_KILLED])
         return
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from spark_jobs.entries import Record
-from spark_jobs.inbox import input_acks, records_of, unpack
+from spark_jobs.inbox import PartitionRead, ack_inputs, read_anchors, records_of, unpack
 from spark_jobs.packing import LARGEST, pack
 from tests.manifests import manifest
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
@@ -65,10 +65,6 @@ def exploded(rows: Any) -> Any:
     return pa.record_batch({"word": pa.array([word for word, _ in words], pa.string()), "_tracking": tracking})
 
 
-def not_counted(_name: str, _more: int) -> None:
-    pass
-
-
 def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Sent records as dictionaries with the names of Kafka's columns."""
     return [dict(zip(("topic", "partition", "key", "value", "headers"), record, strict=True)) for record in records]
@@ -83,15 +79,23 @@ def write_1(
 ) -> list[dict[str, Any]]:
     """The records of an attempt."""
     sent: list[Record] = []
-    rows = list(unpack(*topology(), sent.extend, not_counted, iter([batch])))
+    rows = list(unpack(*topology(), sent.extend, lambda _partition, _read: None, iter([batch])))
     pack(*(to or topology()), sent.extend, map(transform, rows), largest)
     return rows_of(sent)
 
 
-def write_2(batch: Any, batch_id: int = 0) -> list[dict[str, Any]]:
+def reported(*batches: Any) -> dict[int, PartitionRead]:
+    """What an attempt of write 1 reports."""
+    found: dict[int, PartitionRead] = {}
     sent: list[Record] = []
-    inputs = batch.select(["partition", "headers"])
-    input_acks(*topology(), bytes(range(16)), batch_id, sent.extend, iter([inputs]))
+    list(unpack(*topology(), sent.extend, found.__setitem__, iter(batches)))
+    return found
+
+
+def write_2(*batches: Any, batch_id: int = 0) -> list[dict[str, Any]]:
+    sent: list[Record] = []
+    anchors = {partition: (each.roots, each.edges) for partition, each in reported(*batches).items()}
+    ack_inputs(*topology(), bytes(range(16)), batch_id, sent.extend, anchors)
     return rows_of(sent)
 
 
@@ -275,9 +279,16 @@ def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
 
 
 def test_a_repeated_second_write_is_the_same() -> None:
-    batch, _, _ = inbox(["a b"] * 9_000, random.Random(3))
-    assert write_2(batch, 5) == write_2(batch, 5)
-    assert len([row for row in write_2(batch, 5) if row["topic"] == "t.acks"]) > PARTITIONS
+    """Whether it is made of what write 1 has read or of what is read again, and however Spark divides the records."""
+    batch, _, _ = inbox(["a b", BAD] * 4_500, random.Random(3))
+    first = write_2(batch, batch_id=5)
+    assert len(first) > PARTITIONS
+    assert write_2(batch.slice(0, 1_000), batch.slice(1_000), batch_id=5) == first
+    again: list[Record] = []
+    inputs = batch.select(["partition", "headers"])
+    anchors = read_anchors(iter([inputs.slice(0, 77), inputs.slice(77)]))
+    ack_inputs(*topology(), bytes(range(16)), 5, again.extend, anchors)
+    assert rows_of(again) == first
 
 
 def test_batches_of_an_attempt_count_in_any_order() -> None:
