@@ -89,9 +89,6 @@ def local_settings(master: str | None) -> dict[str, str]:
     return {
         # Python workers run in the environment of the driver.
         "spark.python.daemon.module": "spark_jobs.python_daemon",
-        # Over TCP each task with Python functions waits 40 ms for a delayed acknowledgement. From Spark 4.1 on. On a
-        # cluster the site's administrator has to choose a directory whose name is short enough.
-        "spark.python.unix.domain.socket.enabled": "true",
         # The default starts a process, chmod, for each file on a local disk: 45 ms of each micro-batch.
         "spark.sql.streaming.checkpointFileManagerClass": (
             f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
