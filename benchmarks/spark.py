@@ -28,7 +28,7 @@ from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics, broker
 from spark_jobs.entries import KafkaSender
-from spark_jobs.inbox import PartitionRead, unpack
+from spark_jobs.inbox import InputAcks, PartitionRead, unpack
 from spark_jobs.kafka_options import source_options
 from spark_jobs.packing import pack
 from spark_jobs.tasks import run_tasks
@@ -153,7 +153,8 @@ def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], row
     inbox = tuples_topic(bench.topology.topology, "work")
     untracked = bench.topology.model_copy(update={"guarantee": "at_most_once"})
     (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
-    read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), not_reported)
+    acks = InputAcks(untracked, work.name, bytes(16), 0)  # none, since nothing is tracked
+    read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), acks, not_reported)
     write = partial(pack, untracked, work, KafkaSender(bench.topics.kafka))
 
     def each(records: DataFrame, _batch_id: int) -> None:

@@ -1,7 +1,7 @@
 """A bolt as a Structured Streaming query, whose micro-batches write twice; see ADR 22.
 
     Kafka ── unpack ── transform ── pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
-               └─ anchors ── ack_inputs ──▶ an ack entry (root, edge) for each input            write 2
+               └─ reports ── ack_inputs ──▶ an ack entry (root, edge) for each input            write 2
 
 Write 2 begins when write 1 is delivered. A bolt without streams has a sink in place of write 1: `sink(rows, batch_id)`
 writes where it likes.
@@ -23,7 +23,7 @@ from spark_jobs.driver_stats import BatchResult
 from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import spark_fields
-from spark_jobs.inbox import ack_inputs, input_acks, received, smaller, unpack
+from spark_jobs.inbox import InputAcks, ack_inputs, input_acks, received, smaller, unpack
 from spark_jobs.kafka_options import check_topics, executor_settings, source_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import pack
@@ -167,8 +167,9 @@ class BoltBatch:
         began = time.monotonic()
         name = f"{self._manifest.topology}.{self._bolt.name}, micro-batch {batch_id}"
         inputs = records.select("key", "value", "partition", "offset", "headers")
-        report = partial(self._reads.add, batch_id)
-        rows = inputs.mapInArrow(partial(unpack, self._manifest, self._bolt, self._send, report), self._row_type)
+        acks, report = InputAcks(self._manifest, self._bolt.name, session, batch_id), partial(self._reads.add, batch_id)
+        read = partial(unpack, self._manifest, self._bolt, self._send, acks, report)
+        rows = inputs.mapInArrow(read, self._row_type)
         written = Counter[str]()
         if not self._emitted:
             self._function(rows.drop(TRACKING), batch_id)
@@ -183,11 +184,12 @@ class BoltBatch:
         reads = self._reads.take(batch_id)
         executed, acked = sum(each.executed for each in reads.values()), 0
         if self._manifest.acking:
-            of_batch = self._manifest, self._bolt, session, batch_id, self._send
-            acked = ack_inputs(*of_batch, {partition: (each.roots, each.edges) for partition, each in reads.items()})
+            acked = ack_inputs(self._send, reads.values())
             if len(reads) < records.rdd.getNumPartitions():
                 others = inputs.where(~F.col("partition").isin([*reads])).select("partition", "headers")
-                again = sum(run_tasks(others, partial(input_acks, *of_batch), f"{name}: write 2, acks of inputs"))
+                again = sum(
+                    run_tasks(others, partial(input_acks, acks, self._send), f"{name}: write 2, acks of inputs")
+                )
                 executed, acked = executed + again, acked + again
         dead = written["dead"] + sum(each.dead for each in reads.values())
         return BatchResult(

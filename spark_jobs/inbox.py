@@ -1,11 +1,12 @@
 """The records of a bolt's inbox: into the rows that `transform` receives or into dead letters, and their acks.
 
-`unpack` is the beginning of write 1, on executors. It reports the anchors of what it has read, and the driver acks them
-as write 2. What is not reported, such as records behind a `limit`, tasks read again, with `input_acks`. See ADR 22.
+`unpack` is the beginning of write 1, on executors. It reports the acks of what it has read, which the driver sends as
+write 2. What is not reported, such as records behind a `limit`, tasks read again, with `input_acks`. See ADR 22.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +39,7 @@ _ROWS: Final = 10_000
 """Rows that are passed to Spark together, about."""
 
 _REPORTED: Final = 1_000_000
-"""Anchors that a task reports to the driver, at most, 16 bytes each."""
+"""Anchors whose acks a task reports to the driver, at most, 8 bytes each."""
 
 _BATCH_BITS: Final = 20
 """Of a sequence number of write 2, below the id of the micro-batch."""
@@ -49,20 +50,37 @@ class PartitionRead(NamedTuple):
 
     executed: int  # tuples that became rows
     dead: int  # dead letters
-    roots: IdColumn  # of all anchors, in the order of the records' offsets; shape (n,), uint64
-    edges: IdColumn
+    anchors: int
+    acks: list[Record]
 
 
 def smaller(one: PartitionRead, other: PartitionRead) -> PartitionRead:
     """The one with fewer anchors: between two reads of a micro-batch, a broker may delete records, and adds none."""
-    return min(one, other, key=lambda each: len(each.roots))
+    return min(one, other, key=lambda each: each.anchors)
 
-
-Anchors = Mapping[int, tuple[IdColumn, IdColumn]]
-"""Root and edge of each anchor, by partition of the inbox, in the order of the records' offsets."""
 
 Report = Callable[[int, PartitionRead], None]
 """Called with a partition of the inbox; picklable."""
+
+
+@dataclass(frozen=True)
+class InputAcks:
+    """The acks of the inputs of a micro-batch; picklable. `session` is the id of the query, as 16 bytes."""
+
+    manifest: Manifest
+    bolt: str
+    session: bytes
+    batch_id: int
+
+    def records(self, partition: int, roots: IdColumn, edges: IdColumn) -> list[Record]:
+        """Those of a partition of the inbox, whose anchors are in the order of the records' offsets.
+
+        So a run that is repeated makes the same batches under the same numbers.
+        """
+        return list(ack_records(self.manifest, partial(self._identity, partition), roots, edges))
+
+    def _identity(self, partition: int, number: int) -> tuple[str, bytes, int]:
+        return f"{self.bolt}/spark-in-{partition}", self.session, (self.batch_id << _BATCH_BITS) + number
 
 
 class RecordIn(NamedTuple):
@@ -95,7 +113,13 @@ def received(manifest: Manifest, bolt: BoltManifest) -> dict[str, Stream]:
 
 
 def unpack(
-    manifest: Manifest, bolt: BoltManifest, send: Send, report: Report, batches: Iterable[Any], most: int = _REPORTED
+    manifest: Manifest,
+    bolt: BoltManifest,
+    send: Send,
+    acks: InputAcks,
+    report: Report,
+    batches: Iterable[Any],
+    most: int = _REPORTED,
 ) -> Iterator[Any]:
     """Makes rows of batches of records, see `records_of`, for `mapInArrow`, as the beginning of write 1.
 
@@ -123,10 +147,10 @@ def unpack(
         task.send_rejected()
     if made:
         yield pa.concat_batches(made)
-    read = anchors.all()
-    if sum(len(roots) for roots, _ in read.values()) <= most:
+    if anchors.size <= most:
         for partition in task.executed:
-            of = read.get(partition, (NO_IDS, NO_IDS))
+            roots, edges = anchors.of(partition)
+            of = len(roots), acks.records(partition, roots, edges)
             report(partition, PartitionRead(task.executed[partition], task.dead[partition], *of))
 
 
@@ -135,20 +159,22 @@ class _AnchorsRead:
 
     def __init__(self) -> None:
         self._parts: dict[int, list[tuple[IdColumn, IdColumn]]] = defaultdict(list)
+        self.size = 0
 
     def add(self, batch: Any) -> None:
         """Adds records, by the columns `partition` and `headers`."""
         owners, headers = batch.column("partition").to_numpy(), batch.column("headers")
         for partition in np.unique(owners).tolist():
-            own = headers.filter(pa.array(owners == partition))
-            self._parts[partition].append(_anchors(own))
+            roots, edges = _anchors(headers.filter(pa.array(owners == partition)))
+            self._parts[partition].append((roots, edges))
+            self.size += len(roots)
 
     def of(self, partition: int) -> tuple[IdColumn, IdColumn]:
         roots, edges = zip((NO_IDS, NO_IDS), *self._parts[partition], strict=True)
         return np.concatenate(roots), np.concatenate(edges)
 
-    def all(self) -> Anchors:
-        return {partition: self.of(partition) for partition in self._parts}
+    def partitions(self) -> Iterable[int]:
+        return self._parts
 
 
 class _UnpackTask:
@@ -236,41 +262,32 @@ class _UnpackTask:
             self._letters = []
 
 
-def read_anchors(batches: Iterable[Any]) -> Anchors:
-    """The anchors of records, made of their headers alone; batches have the columns `partition` and `headers`."""
+def ack_inputs(send: Send, reads: Iterable[PartitionRead]) -> int:
+    """Acks what was read, as write 2; returns how many anchors that are.
+
+    What cannot be decoded is acked as well: `unpack` has failed its trees.
+    """
+    anchors, records = 0, []
+    for read in reads:
+        anchors += read.anchors
+        records += read.acks
+    if records:
+        send(records)
+    return anchors
+
+
+def input_acks(acks: InputAcks, send: Send, batches: Iterable[Any]) -> int:
+    """Acks inputs that are read again, as `ack_inputs`, in a task that has whole partitions of the inbox.
+
+    Batches have the columns `partition` and `headers`.
+    """
     read = _AnchorsRead()
     for batch in batches:
         read.add(batch)
-    return read.all()
-
-
-def ack_inputs(
-    manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, send: Send, anchors: Anchors
-) -> int:
-    """Acks the inputs of a micro-batch, as write 2; returns how many entries these are.
-
-    The anchors of a partition are in the order of the records' offsets, so a run that is repeated sends the same
-    batches under the same numbers. What cannot be decoded is acked as well: `unpack` has failed its trees. `session` is
-    the id of the query.
-    """
-    records: list[Record] = []
-    for partition, (roots, edges) in anchors.items():
-        identity = partial(_identity, f"{bolt.name}/spark-in-{partition}", session, batch_id << _BATCH_BITS)
-        records += ack_records(manifest, identity, roots, edges)
+    records = [record for partition in read.partitions() for record in acks.records(partition, *read.of(partition))]
     if records:
         send(records)
-    return sum(len(roots) for roots, _ in anchors.values())
-
-
-def input_acks(
-    manifest: Manifest, bolt: BoltManifest, session: bytes, batch_id: int, send: Send, batches: Iterable[Any]
-) -> int:
-    """Acks inputs that are read again, in a task that has whole partitions of the inbox; see `ack_inputs`."""
-    return ack_inputs(manifest, bolt, session, batch_id, send, read_anchors(batches))
-
-
-def _identity(writer: str, session: bytes, first: int, number: int) -> tuple[str, bytes, int]:
-    return writer, session, first + number
+    return read.size
 
 
 def _anchors(headers: Any) -> tuple[IdColumn, IdColumn]:

@@ -218,14 +218,14 @@ def bolt_alone(servers: str, checkpoints: str, killed: str) -> None:
     ack_inputs = module.ack_inputs
 
     def acking(*given: Any) -> int:
-        *of_bolt, send, anchors = given
+        send, reads = given
 
         def half(records: Sequence[Record]) -> None:
             if killed == "within":
                 send(records[: len(records) // 2])
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-        sent: int = ack_inputs(*of_bolt, send if killed == "never" else half, anchors)
+        sent: int = ack_inputs(send if killed == "never" else half, reads)
         return sent
 
     module.ack_inputs = acking

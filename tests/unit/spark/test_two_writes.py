@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from spark_jobs.entries import Record
-from spark_jobs.inbox import PartitionRead, ack_inputs, read_anchors, records_of, unpack
+from spark_jobs.inbox import InputAcks, PartitionRead, ack_inputs, input_acks, records_of, unpack
 from spark_jobs.packing import LARGEST, pack
 from tests.manifests import manifest
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
@@ -79,23 +79,21 @@ def write_1(
 ) -> list[dict[str, Any]]:
     """The records of an attempt."""
     sent: list[Record] = []
-    rows = list(unpack(*topology(), sent.extend, lambda _partition, _read: None, iter([batch])))
+    rows = list(unpack(*topology(), sent.extend, acks_of(0), lambda _partition, _read: None, iter([batch])))
     pack(*(to or topology()), sent.extend, map(transform, rows), largest)
     return rows_of(sent)
 
 
-def reported(*batches: Any) -> dict[int, PartitionRead]:
-    """What an attempt of write 1 reports."""
-    found: dict[int, PartitionRead] = {}
-    sent: list[Record] = []
-    list(unpack(*topology(), sent.extend, found.__setitem__, iter(batches)))
-    return found
+def acks_of(batch_id: int) -> InputAcks:
+    return InputAcks(topology()[0], "split", bytes(range(16)), batch_id)
 
 
 def write_2(*batches: Any, batch_id: int = 0) -> list[dict[str, Any]]:
+    """The acks of what an attempt of write 1 has read."""
+    reads: dict[int, PartitionRead] = {}
     sent: list[Record] = []
-    anchors = {partition: (each.roots, each.edges) for partition, each in reported(*batches).items()}
-    ack_inputs(*topology(), bytes(range(16)), batch_id, sent.extend, anchors)
+    list(unpack(*topology(), lambda _records: None, acks_of(batch_id), reads.__setitem__, iter(batches)))
+    ack_inputs(sent.extend, reads.values())
     return rows_of(sent)
 
 
@@ -286,8 +284,7 @@ def test_a_repeated_second_write_is_the_same() -> None:
     assert write_2(batch.slice(0, 1_000), batch.slice(1_000), batch_id=5) == first
     again: list[Record] = []
     inputs = batch.select(["partition", "headers"])
-    anchors = read_anchors(iter([inputs.slice(0, 77), inputs.slice(77)]))
-    ack_inputs(*topology(), bytes(range(16)), 5, again.extend, anchors)
+    input_acks(acks_of(5), again.extend, iter([inputs.slice(0, 77), inputs.slice(77)]))
     assert rows_of(again) == first
 
 
