@@ -132,7 +132,7 @@ def run(
         os.environ[topologies.NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
         print_line("starting the brokers and topologies")
         kafka = stack.enter_context(three_brokers() if brokers == 3 else local_broker(directory / "broker"))
-        targets = [Target(make, kafka) for make in (*makes, *([topologies.spark_bolt] if spark else []))]
+        targets = [Target(make, kafka) for make in (*makes, *([topologies.spark] if spark else []))]
         tracked = [target for target in targets if target.tracked]
         for target in targets:
             stack.enter_context(target)
@@ -264,7 +264,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long faults happen (default: 10)")
     parser.add_argument("--log", type=Path, default=Path("chaos.log"), help="what processes log (default: chaos.log)")
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="3 are containers (default: 1)")
-    parser.add_argument("--spark", action="store_true", help="a topology with a bolt in Spark as well")
+    parser.add_argument("--spark", action="store_true", help="a topology with a spout and a bolt in Spark as well")
     parser.add_argument("--topologies", nargs="+", choices=TOPOLOGIES, default=(), help="these (default: all)")
     parser.add_argument("--only", choices=KINDS, help="one kind of faults (default: all)")
     given = parser.parse_args()

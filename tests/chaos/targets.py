@@ -20,6 +20,7 @@ from spout_sdk import KafkaBolt, Topology
 from tests.chaos import topologies
 from tests.chaos.arena import MESSAGES, Arena
 from tests.chaos.brokers import Brokers
+from tests.chaos.notices import NoticesRead
 from tests.chaos.troubled import SMALL, WriteSeveral
 from tests.kafka.sdk_rig import Cluster, progress
 from tests.topics import create_topics
@@ -94,12 +95,12 @@ class Target:
         name, manifest = self.topology.name, self.topology.manifest
         reference = f"{make.__module__}:{make.__name__}"
         self.tracked = manifest.acking
-        self.has_source = "numbers" in self.topology.kafka_sources
+        self.in_spark = [each.name for each in manifest.components if each.external]
+        self.has_source = "numbers" in (*self.topology.kafka_sources, *self.in_spark)
         self.source = topologies.source_of(name)
         sink = self.topology.factory("sink")()
         self.publishes, self.writes = isinstance(sink, KafkaBolt), isinstance(sink, WriteSeveral)
         self.components = [each.name for each in manifest.heads]
-        self.in_spark = [each.name for each in manifest.components if each.external]
         self.has_windows = not self.in_spark and self.topology.factory("split") is topologies.SplitWindows
         with_inbox = [each.name for each in manifest.bolts if not each.is_chained]
         self.rejecting = [tuples_topic(name, bolt) for bolt in with_inbox if manifest.guarantee == "exactly_once"]
@@ -121,6 +122,7 @@ class Target:
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)
+        self._notices = NoticesRead(kafka, manifest, self.source, self.arena) if "numbers" in self.in_spark else None
         self._reference, self._servers = reference, brokers.bootstrap_servers
         plan = RunPlan(self.topology, reference, ackers=int(self.tracked))
         self._processes = TopologyProcesses(plan, kafka, log_level="info")
@@ -145,10 +147,12 @@ class Target:
             thread.join()
 
     def check(self) -> None:
-        """Sees to it that everything runs."""
+        """Sees to it that everything runs, and reads the notices of a spout in Spark."""
         self._processes.check()
         for driver in self._drivers.values():
             driver.check()
+        if self._notices is not None:
+            self._notices.read()
 
     @property
     def is_at_work(self) -> bool:
@@ -224,8 +228,11 @@ class Target:
 
     def is_done(self) -> bool:
         """Whether it has no more messages."""
+        if self.tracked and self.arena.acked < self.arena.emitted:
+            return False
         if self.tracked:
-            return self.arena.acked == self.arena.emitted
+            # It commits a little later.
+            return self._notices is None or all(at == end for at, end in self._source_progress().values())
         source = self._source_progress()
         has_read_all = sum(at for at, _ in source.values()) >= self.arena.emitted and all(
             at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values()

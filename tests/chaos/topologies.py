@@ -34,7 +34,9 @@ from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, WriteSe
 from tuple_tree.manifest import Guarantee
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs import Source as SparkSource
 
 NAME: Final = "CHAOS_NAME"
 DIRECTORY: Final = "CHAOS_DIRECTORY"
@@ -123,12 +125,6 @@ class Source(KafkaSpout):
     @staticmethod
     def _number(message_id: int) -> int:
         return number_of(message_id >> 40, message_id & _OFFSET_MASK)
-
-
-class SingleNumbers(Numbers):
-    """One tuple a record, as Spark reads them."""
-
-    streams = (declare({"number": int}, codec="avro"),)
 
 
 def numbered(record: Record) -> tuple[int]:
@@ -220,6 +216,15 @@ class LateSink(Sink):
             super().execute(tuple_, collector)
 
 
+def numbers_in_spark(topology: str, _spark: SparkSession) -> SparkSource:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from spark_jobs import Source as SparkSource
+
+    number = F.col("offset") * SOURCE_PARTITIONS + F.col("partition")
+    return SparkSource(source_of(topology), fields={"number": number}, retry_limit=60)
+
+
 def split_in_spark(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -232,21 +237,15 @@ def _topology(
     guarantee: Guarantee = "at_least_once",
     *,
     kafka_spout: bool = False,
-    in_spark: bool = False,
     publishes: bool = False,
     is_troubled: bool = False,
 ) -> Topology:
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
     source: Any = Source(source_of(name), translate=numbered, streams=Numbers.streams) if kafka_spout else Numbers
-    builder.set_spout("numbers", SingleNumbers if in_spark else source)
-    if in_spark:
-        parts = [declare({"number": int, "part": int}, codec="avro")]
-        split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=parts)
-    else:
-        plain = SlowSplit if guarantee == "at_most_once" else Split
-        split = builder.set_bolt("split", AsyncSplit if is_troubled else plain, tasks=2)
-    split.shuffle_grouping("numbers")
+    builder.set_spout("numbers", source)
+    plain = SlowSplit if guarantee == "at_most_once" else Split
+    builder.set_bolt("split", AsyncSplit if is_troubled else plain, tasks=2).shuffle_grouping("numbers")
     sink: Any = SlowSink if guarantee == "at_most_once" else Sink
     if publishes:
         sink = partial(Publish, name)
@@ -305,5 +304,13 @@ def at_most_once() -> Topology:
     return _topology("most", "at_most_once", kafka_spout=True)
 
 
-def spark_bolt() -> Topology:
-    return _topology("spark", in_spark=True)
+def spark() -> Topology:
+    """A spout and a bolt in Spark; one tuple a record."""
+    name = f"{os.environ[NAME]}-spark"
+    builder = TopologyBuilder(name, ack_partitions=2)
+    numbers, parts = declare({"number": int}, codec="avro"), declare({"number": int, "part": int}, codec="avro")
+    builder.set_spout("numbers", partial(numbers_in_spark, name), external=True, streams=[numbers])
+    split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=[parts])
+    split.shuffle_grouping("numbers")
+    builder.set_bolt("sink", Sink, tasks=2).fields_grouping("split", "number")
+    return builder.build()
