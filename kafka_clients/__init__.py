@@ -15,5 +15,6 @@
 - `metrics`: statistics for Prometheus; `stats_publisher`: sends a process's statistics to `{topology}.stats`;
   `stats_reader`: reads those of other processes.
 - `supervision`: keeps processes running; both sides of the pipes between.
+- `topology_reference`: imports the topology that `module:attribute` names.
 - `errors`: the hierarchy.
 """

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -27,6 +27,7 @@ class HasManifest(Protocol):
     def manifest(self) -> Manifest: ...
 
 
+@runtime_checkable
 class HasCode(HasManifest, Protocol):
     """The same, with the code of its components by name."""
 

@@ -9,7 +9,6 @@ import argparse
 import json
 import logging
 import os
-import pkgutil
 import re
 import signal
 import sys
@@ -24,6 +23,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kafka_clients.access import component_role, remedy
+from kafka_clients.topology_reference import ReferenceLoadError, load_reference
 from spark_jobs.bolts import bolt
 from spark_jobs.components import HasCode, declared, source_of
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
@@ -45,16 +45,10 @@ _NOT_ALLOWED: Final = re.compile(
 def load(reference: str) -> HasCode:
     """Imports the topology that `module:attribute` names, and calls it if it is a function."""
     try:
-        named: Any = pkgutil.resolve_name(reference)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SubmitError(
-            f"cannot load {reference!r}: {error}; write MODULE:TOPOLOGY, on a cluster with the module in --py-files"
-        ) from error
-    built: Any = named() if callable(named) else named
-    if not (hasattr(built, "manifest") and hasattr(built, "factories")):
-        raise SubmitError(f"{reference!r} is a {type(built).__name__}: name what TopologyBuilder.build() returned")
-    topology: HasCode = built
-    return topology
+        return load_reference(reference, HasCode)  # type: ignore[type-abstract]
+    except ReferenceLoadError as error:
+        hint = "; on a cluster, the module has to be in --py-files" if isinstance(error.__cause__, ImportError) else ""
+        raise SubmitError(f"{error}{hint}") from error
 
 
 def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -1,15 +1,10 @@
 """A topology as built: its manifest, the code behind each component, and the options of bolts."""
 
-import importlib
-import os
-import sys
-import sysconfig
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal
 
+from kafka_clients.topology_reference import ReferenceLoadError, load_reference
 from spout_sdk.api.components import AnyBolt, AnySpout
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.retry import RetryPolicy
@@ -17,14 +12,6 @@ from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomGroupings
-
-_PACKAGES: Final = Path(__file__).parents[2]
-_NOT_USERS: Final = (
-    "<frozen ",
-    os.path.dirname(importlib.__file__),
-    *(str(_PACKAGES / name) + os.sep for name in ("spout_sdk", "tuple_tree", "kafka_clients")),
-)
-_LIBRARIES: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 OnException = Literal["fail", "retry", "crash", "dead_letter"]
 """The fate of a tuple whose `execute` raised.
@@ -154,56 +141,7 @@ def load_topology(reference: str) -> Topology:
     Raises:
         TopologyError: if the reference leads nowhere, or to something else.
     """
-    module_name, separator, attribute = reference.partition(":")
-    if not (module_name and separator and attribute):
-        raise TopologyError(
-            f"{reference!r} is no reference: write MODULE:TOPOLOGY, such as examples.word_count:topology"
-        )
     try:
-        named: Any = importlib.import_module(module_name)
-    except Exception as error:  # a module may raise anything while it is imported
-        raise TopologyError(_why_not_imported(error, module_name, reference)) from error
-    module = named
-    for part in attribute.split("."):
-        try:
-            named = getattr(named, part)
-        except AttributeError:
-            held = ", ".join(name for name, value in vars(module).items() if isinstance(value, Topology))
-            raise TopologyError(
-                f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology; "
-                f"topologies there: {held or 'none'}"
-            ) from None
-    if not isinstance(named, Topology) and callable(named):
-        try:
-            named = named()
-        except Exception as error:  # a user's function may raise anything
-            where = _line_of(error) or "; name a Topology, or a function without arguments that returns one"
-            raise TopologyError(f"{reference!r} raised {type(error).__name__}: {error}{where}") from error
-    if not isinstance(named, Topology):
-        raise TopologyError(
-            f"{reference!r} is a {type(named).__name__}, not a Topology: name what TopologyBuilder.build() returned"
-        )
-    return named
-
-
-def _why_not_imported(error: Exception, module: str, reference: str) -> str:
-    text = f"cannot import {module!r} of {reference!r}: {type(error).__name__}: {error}"
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing is not None and module.endswith(".py"):
-        return f"{text}; write {module.removesuffix('.py')}, without .py"
-    if missing is not None and (module == missing or module.startswith(f"{missing}.")):
-        return f"{text}; is the name right, and is its directory on the Python path?"
-    where = "" if isinstance(error, SyntaxError) else _line_of(error)  # whose text has the line
-    if missing is None:
-        return f"{text}{where}"
-    return f"{text}{where}; install it where acker runs: {sys.executable} -m pip install {missing.split('.')[0]}"
-
-
-def _line_of(error: Exception) -> str:
-    """The user's line that led to an error, in brackets; empty if none did.
-
-    It is the last that is of no library and not ours, or, where the user's code is installed as a library, not ours.
-    """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_NOT_USERS)]
-    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
-    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+        return load_reference(reference, Topology)
+    except ReferenceLoadError as error:
+        raise TopologyError(str(error)) from error.__cause__
