@@ -57,7 +57,7 @@ from spout_sdk.errors import (
     TopologyError,
     TupleAlreadyDoneError,
 )
-from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple
+from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, outcome_stream
 from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
@@ -153,6 +153,7 @@ __all__ = [
     "least",
     "load_topology",
     "mean",
+    "outcome_stream",
     "session",
     "sliding",
     "total",

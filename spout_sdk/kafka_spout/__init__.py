@@ -2,12 +2,22 @@
 
 - `spout`: `KafkaSpout`, and what users declare it with.
 - `source_task`: the adapter of a `KafkaSpout`, registered here; `read_ahead`: messages that are not emitted yet;
-  `message_emitter`: emits messages; `replays`: failed messages and dead letters.
+  `message_emitter`: emits messages; `replays`: failed messages and dead letters; `outcomes`: writes outcomes.
 - `partitions`: those of a task, and their attempts; `kafka_source`: what reads them and commits.
 """
 
 import spout_sdk.kafka_spout.source_task  # noqa: F401 - registers itself
 from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, Translate
+from spout_sdk.kafka_spout.outcomes import outcome_stream
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, OutcomesCodec, Translate
 
-__all__ = ["FirstPoll", "KafkaSpout", "KafkaTuple", "Mode", "RetryPolicy", "Translate"]
+__all__ = [
+    "FirstPoll",
+    "KafkaSpout",
+    "KafkaTuple",
+    "Mode",
+    "OutcomesCodec",
+    "RetryPolicy",
+    "Translate",
+    "outcome_stream",
+]

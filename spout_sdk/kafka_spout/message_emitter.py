@@ -34,7 +34,9 @@ class MessageEmitter:
         task: the task that emits.
         first_position: the first position of identities; the key of a message is added to it.
         is_replayed: whether failed messages are emitted again.
-        done: called with the key of a message that was skipped, or whose dead letter is delivered.
+        begun: called with the key and the record of each new message that is emitted, if outcomes are written.
+        skipped: called with the key of a message that was skipped.
+        rejected: called with the key of a message whose dead letter is delivered, and the error.
         failed: called with the key of a message whose `translate` has raised, and the failure.
     """
 
@@ -45,7 +47,9 @@ class MessageEmitter:
         first_position: int,
         *,
         is_replayed: bool,
-        done: Callable[[int], None],
+        begun: Callable[[int, Record], None] | None,
+        skipped: Callable[[int], None],
+        rejected: Callable[[int, WireError], None],
         failed: Callable[[int, Failure], None],
     ) -> None:
         self._translate, self._policy = spout.translate, spout.retry
@@ -53,7 +57,8 @@ class MessageEmitter:
         self._context, self._counters = task.context, task.environment.counters
         self._collector, self._dead_letters = task.collector, task.dead_letters
         self._rows_emitter = RowEmitter(task, first_position)
-        self._is_replayed, self._done, self._failed = is_replayed, done, failed
+        self._is_replayed, self._begun = is_replayed, begun
+        self._skipped, self._rejected, self._failed = skipped, rejected, failed
         self._by = f"{task.context.component}/{task.context.task}"
 
     def emit_run(self, run: Run) -> int:
@@ -84,7 +89,7 @@ class MessageEmitter:
             return False
         if values is None:
             self._context.count("skipped")
-            self._done(key)
+            self._skipped(key)
             return False
         stream = DEFAULT_STREAM
         if isinstance(values, KafkaTuple):
@@ -104,7 +109,7 @@ class MessageEmitter:
         """Makes a dead letter of a message; the message is done when the dead letter is delivered."""
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
-        self._dead_letters.send_record(record, error, partial(self._done, key))
+        self._dead_letters.send_record(record, error, partial(self._rejected, key, error))
 
     def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], _Translated | None]:
         """The rows of the first messages, if they can be emitted together, and the translation of the next message."""
@@ -126,6 +131,9 @@ class MessageEmitter:
         emitted = 0
         if run.of.start_run(run.offset, run.offset + len(rows)):
             first = run.of.key_base | run.offset
+            if self._begun is not None:
+                for at in range(len(rows)):
+                    self._begun(first + at, run.records[at])
             emitted = self._rows_emitter.emit(rows, range(first, first + len(rows)), run.roots)
             for at in range(emitted, len(rows)):
                 root = None if run.roots is None else int(run.roots[at])
@@ -145,6 +153,8 @@ class MessageEmitter:
         if not each.start(offset):
             return False
         key = each.key_base | offset
+        if self._begun is not None:
+            self._begun(key, record)
         if each.has_failures and self._policy.delay(failures := each.failures(offset)) is None:
             # Its last owner has ended before the dead letter was delivered.
             self.reject(key, record, WireError("retries-exhausted", f"all {failures} attempts failed"))

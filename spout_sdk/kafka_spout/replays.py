@@ -65,7 +65,8 @@ class Replays:
         self._partitions.all_done(keys)
 
     def done(self, key: int) -> None:
-        """A message is done without an ack: it was skipped, or became a dead letter."""
+        """A message is done: it was skipped, became a dead letter, or its outcome is delivered."""
+        self._open_poison.discard(key)
         self._given_up.pop(key, None)
         self._partitions.done(key)
 

@@ -14,6 +14,7 @@ from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.left_out import LeftOut
 from spout_sdk.kafka_spout.message_emitter import MessageEmitter
+from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.partitions import (
     OffsetOutOfRange,
     OwnedPartition,
@@ -31,6 +32,7 @@ from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import WireError
 from tuple_tree.positions import first_position, roots_of_words, topic_key
 
 logger = get_logger("spout_sdk.kafka_spout")
@@ -76,15 +78,22 @@ class SourceTask(SpoutAdapter):
         self._counters = environment.counters
         self._context = context
         task.collector.first_position = first_position(self._number)
+        self._partitions = OwnedPartitions()
+        self._outcomes = (
+            OutcomeWriter(task, spout.outcomes, spout.outcomes_codec, self._partitions, self._outcome_delivered)
+            if spout.outcomes
+            else None
+        )
         self._messages = MessageEmitter(
             *(spout, task, task.collector.first_position),
             is_replayed=self.is_replayed,
-            done=self._done,
+            begun=None if self._outcomes is None else self._outcomes.begun,
+            skipped=self._skipped,
+            rejected=self._rejected,
             failed=self._retry,
         )
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
-        self._partitions = OwnedPartitions()
         self._is_started = False
         self._left_out = LeftOut(self._by, self._counters)
         self._look_at = self._commit_at = self._hold_until = 0.0
@@ -153,7 +162,7 @@ class SourceTask(SpoutAdapter):
     def acked(self, keys: Sequence[int]) -> None:
         if self._tells_acks:
             super().acked(keys)
-        self._replays.acked(keys)
+        self.ended(keys)
 
     def failed(self, key: int, failure: Failure) -> None:
         super().failed(key, failure)
@@ -161,10 +170,15 @@ class SourceTask(SpoutAdapter):
 
     def _retry(self, key: int, failure: Failure) -> None:
         """A message has failed: it is delivered again, or given up."""
+        if self._outcomes is not None:
+            self._outcomes.failed(key, failure)
         self._replays.failed(key, failure, self._clock())
 
     def ended(self, keys: Sequence[int]) -> None:
-        self._replays.acked(keys)
+        if self._outcomes is None:
+            self._replays.acked(keys)
+        else:
+            self._outcomes.acked(keys)
 
     def commits(self, room: int) -> dict[SourcePartition, Commit]:
         if not self._is_transactional:
@@ -334,7 +348,19 @@ class SourceTask(SpoutAdapter):
 
     # Commits
 
-    def _done(self, key: int) -> None:
+    def _skipped(self, key: int) -> None:
+        if self._outcomes is None:
+            self._replays.done(key)
+        else:
+            self._outcomes.ended(key, "skipped")
+
+    def _rejected(self, key: int, error: WireError) -> None:
+        if self._outcomes is None:
+            self._replays.done(key)
+        else:
+            self._outcomes.ended(key, "dead-letter", error.reason, error.detail)
+
+    def _outcome_delivered(self, key: int) -> None:
         self._replays.done(key)
 
     def _commits(self) -> dict[SourcePartition, Commit]:

@@ -41,6 +41,9 @@ Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 """
 
 
+OutcomesCodec = Literal["json", "avro"]
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaTuple:
     """Values for a stream other than the default one.
@@ -152,9 +155,13 @@ class KafkaSpout(AnySpout):
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: the largest distance from the first open offset of a partition to a new one. None,
             the default, for no limit: one message that fails for ever holds up no other.
+        outcomes: a topic that gets a record for each message that has ended, with its key: what became of it, when, and
+            after how many attempts. It must exist. See `outcome_stream`.
+        outcomes_codec: of these records, `json` or `avro`.
 
     Attributes:
-        topics, streams, translate, first_poll, mode, retry, max_uncommitted_offsets: as given, or their defaults.
+        topics, streams, translate, first_poll, mode, retry, max_uncommitted_offsets, outcomes, outcomes_codec: as
+            given, or their defaults.
 
     Raises:
         TopologyError: if an argument is invalid.
@@ -170,6 +177,8 @@ class KafkaSpout(AnySpout):
         mode: Mode | None = None,
         retry: RetryPolicy | None = None,
         max_uncommitted_offsets: int | None = None,
+        outcomes: str | None = None,
+        outcomes_codec: OutcomesCodec = "json",
     ) -> None:
         self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
         _check_topics(self.topics)
@@ -178,12 +187,27 @@ class KafkaSpout(AnySpout):
             check_choice("mode of a KafkaSpout", mode, Mode)
         if max_uncommitted_offsets is not None:
             check_count("max_uncommitted_offsets", max_uncommitted_offsets)
+        if outcomes is not None:
+            self._check_outcomes(outcomes, outcomes_codec, mode)
         self.streams = tuple(streams)
         self.translate = translate or default_translate(self.streams)
         self.first_poll = first_poll
         self.mode = mode
         self.retry = retry or RetryPolicy()
         self.max_uncommitted_offsets = max_uncommitted_offsets
+        self.outcomes, self.outcomes_codec = outcomes, outcomes_codec
+
+    def _check_outcomes(self, topic: str, codec: str, mode: str | None) -> None:
+        with as_topology_error(f"a KafkaSpout cannot write outcomes to {topic!r}: "):
+            check_topic(topic)
+        if topic in self.topics:
+            raise TopologyError(f"a KafkaSpout reads topic {topic} and writes its outcomes to it: name another topic")
+        check_choice("outcomes_codec", codec, OutcomesCodec)
+        if mode not in (None, "at_least_once"):
+            raise TopologyError(
+                f"a KafkaSpout with mode {mode} follows no trees, so it knows no outcomes: leave outcomes out, or set "
+                "mode to at_least_once"
+            )
 
     def __call__(self) -> "KafkaSpout":
         """A spout like this one, for a task."""

@@ -35,6 +35,7 @@ from spout_sdk.topologies.checks import (
     check_source,
     check_ticks,
     default_tick_ms,
+    outcome_topics,
 )
 from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.topologies.window_checks import check_windows
@@ -297,6 +298,7 @@ class TopologyBuilder:
             check_retries(manifest, bolt.name, self._options[bolt.name])
         acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
         targets = {name: each.topic for name, each in made.items() if isinstance(each, KafkaBolt)}
+        targets |= outcome_topics(manifest, made)
         return Topology(
             manifest,
             {**self._factories, **results.made},

@@ -150,6 +150,17 @@ _MARGIN_MS: Final = 7_000
 SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
 
 
+def outcome_topics(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, str]:
+    """Spout → the topic of its outcomes; raises `TopologyError` where none are known."""
+    found = {name: str(each.outcomes) for name, each in made.items() if isinstance(each, KafkaSpout) and each.outcomes}
+    if found and not manifest.acking:
+        raise TopologyError(
+            f"spout {min(found)!r} writes outcomes, and at_most_once follows no trees: leave outcomes out, or build "
+            'the topology with guarantee="at_least_once" or "exactly_once"'
+        )
+    return found
+
+
 def check_guarantee(manifest: Manifest) -> None:
     """Rejects an `exactly_once` topology with short message timeouts, or with an external bolt that is not the last."""
     if manifest.guarantee != "exactly_once":

@@ -1,13 +1,15 @@
 """`KafkaSpout` on a real broker: retries, commits and the hand-over of tasks in threads, kills in processes."""
 
+import json
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from local_kafka import LocalKafka
 from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, Topology, TopologyRunner, Tuple
@@ -17,6 +19,7 @@ from tests.kafka.sdk_rig import acking, headers_of, value
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import QUICKLY, SOURCE
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import dead_letters_topic
@@ -39,12 +42,15 @@ class InThreads(Source):
         unique = uuid.uuid4().hex[:8]
         topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
         self.seen = Executed(execute)
+        self.outcomes = f"outcomes-{unique}"
+        create_topics({"bootstrap.servers": servers}, [NewTopic(self.outcomes, 2, 1)])
         builder = world.builder(ack_partitions=2, message_timeout=120, tick=0.5, guarantee=guarantee)
         spout = KafkaSpout(
             [*topics],
             streams=STREAMS,
             translate=lambda message: (str(message.value(), "utf-8"), message.offset()),  # type: ignore[arg-type]
             retry=QUICKLY,
+            outcomes=None if guarantee == "at_most_once" else self.outcomes,
         )
         builder.set_spout("lines", spout, tasks=tasks)
         builder.set_bolt("see", partial(FunctionBolt, self.seen)).shuffle_grouping("lines")
@@ -71,6 +77,10 @@ def test_failed_messages_are_retried_and_become_dead_letters(world: RealWorld, b
         source.await_all_committed()
         letters = source.records(dead_letters_topic(source.topology.name))
         stats = running.stats("lines")
+    expected = [("dead-letter", 4) if "never" in text else ("acked", 2 if "once" in text else 1) for text in values]
+    outcomes = [json.loads(value(record)) for record in source.records(source.outcomes)]
+    assert Counter((each["outcome"], each["attempts"]) for each in outcomes) == Counter(expected)
+    assert all("it does not work" in each["failure"] for each in outcomes if each["outcome"] == "dead-letter")
     for text in values:
         assert len(roots[text]) == (4 if "never" in text else 2 if "once" in text else 1)
     every = [root for of_one in roots.values() for root in of_one]

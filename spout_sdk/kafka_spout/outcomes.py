@@ -1,0 +1,108 @@
+"""Outcomes of the messages of a `KafkaSpout` in a topic: what became of each, when, and after how many attempts.
+
+An offset is done when its outcome is delivered, so each message that is done has one. If a process dies in between, its
+successor writes another one.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
+
+from spout_sdk.api.components import Failure
+from spout_sdk.errors import DeliveryError
+from spout_sdk.kafka_spout.partitions import OwnedPartitions
+from spout_sdk.kafka_spout.spout import OutcomesCodec
+from spout_sdk.records import Record
+from spout_sdk.spouts.spout_task import SpoutTask
+from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.streams import Stream, declare
+
+Outcome = Literal["acked", "dead-letter", "skipped"]
+"""What became of a message.
+
+- `acked`: its tree was fully processed.
+- `dead-letter`: it was given up, could not be read, or is no longer in its topic.
+- `skipped`: `translate` returned None.
+"""
+
+_ANY_PARTITION: Final = -1
+
+
+def outcome_stream(codec: OutcomesCodec = "json") -> Stream:
+    """The stream with whose codec outcomes are written; a `KafkaSpout` with this stream reads them.
+
+    Its fields are `topic`, `partition` and `offset` of the message; `outcome`; `attempts`; `first_emit` and `end`, in
+    milliseconds since the epoch; `reason` and `failure`, the kind and the text of the last failure, empty without one.
+    """
+    numbers = {"attempts": int, "first_emit": int, "end": int}
+    place = {"topic": str, "partition": int, "offset": int}
+    return declare({**place, "outcome": str, **numbers, "reason": str, "failure": str}, codec=codec)
+
+
+class _Open(NamedTuple):
+    key: bytes | None
+    first_emit: int
+
+
+class OutcomeWriter:
+    """Writes the outcomes of the messages of a task.
+
+    Args:
+        task: the task of the spout.
+        topic: where they go.
+        codec: of the records.
+        partitions: of the task.
+        done: called with the key of a message when its outcome is delivered.
+        clock: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        task: SpoutTask,
+        topic: str,
+        codec: OutcomesCodec,
+        partitions: OwnedPartitions,
+        done: Callable[[int], None],
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._send, self._dead_letters = task.environment.sink.send_record, task.dead_letters
+        self._topic = topic
+        self._codec = payload_codec(outcome_stream(codec))
+        self._partitions, self._done, self._clock = partitions, done, clock
+        self._open: dict[int, _Open] = {}
+        self._failures: dict[int, Failure] = {}
+
+    def begun(self, key: int, record: Record) -> None:
+        """A message is emitted, for the first time by this owner."""
+        self._open[key] = _Open(record.key(), self._clock())
+
+    def failed(self, key: int, failure: Failure) -> None:
+        """A message has failed, and is delivered again or given up."""
+        self._failures[key] = failure
+
+    def acked(self, keys: Sequence[int]) -> None:
+        """Messages are acked; those that a transaction has ended before are left out."""
+        for key in keys:
+            if key in self._open:
+                self.ended(key, "acked")
+
+    def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "") -> None:
+        """A message has ended; `reason` and `text` say why, where it is not acked."""
+        each, offset = self._partitions.at(key)
+        now = self._clock()
+        message_key, first_emit = self._open.pop(key, _Open(None, now))
+        failure, failures = self._failures.pop(key, None), each.failures(offset)
+        if failure is not None:
+            reason, text = reason or failure.reason.word, text or failure.message
+        attempts = failures + 1 if outcome == "acked" else max(1, failures)
+        values = (*each.at, offset, outcome, attempts, first_emit, now, reason, text)
+        value = encode_tuples(self._codec, [values])
+        self._send(self._topic, _ANY_PARTITION, message_key, value, [], partial(self._delivered, key))
+
+    def _delivered(self, key: int, error: Any, message: Any) -> None:
+        if error is None:
+            self._done(key)
+        else:
+            partition = _ANY_PARTITION if message is None else message.partition()
+            self._dead_letters.failure = DeliveryError("an outcome", self._topic, partition, error)

@@ -1,0 +1,131 @@
+"""The outcomes that a Kafka spout writes to a topic: one for each message that has ended, before its offset is done."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    BasicBolt,
+    DeliveryError,
+    FailReason,
+    KafkaBolt,
+    KafkaSpout,
+    RetryPolicy,
+    TopologyBuilder,
+    TopologyError,
+    outcome_stream,
+)
+from spout_sdk.kafka_spout import OutcomesCodec
+from spout_sdk.testing import SimulatedCluster
+from tests.unit.sdk.kafka_spout_rig import Rig, filled
+from tuple_tree.payloads import decode_tuples, payload_codec
+
+AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=1)
+
+
+def written(rig: Rig) -> list[dict[str, Any]]:
+    return [json.loads(sent.value or b"") for sent in rig.bench.sink.to("done")]
+
+
+def test_each_message_that_ends_has_an_outcome() -> None:
+    def translate(record: Any) -> Any:
+        return None if record.offset() == 3 else (record.value().decode(),)
+
+    rig = Rig(filled(0, 1, 2, 3), outcomes="done", retry=AT_ONCE, translate=translate)
+    rig.work()
+    rig.notify(0)
+    rig.notify(failed={1: ""}, reason=FailReason.TIMEOUT)
+    rig.notify(failed={2: "split: no room"})
+    rig.work(1)
+    rig.notify(1, failed={2: "split: still no room"})
+    rig.work(2)
+    found = {each["offset"]: each for each in written(rig)}
+    assert {offset: (each["outcome"], each["attempts"]) for offset, each in found.items()} == {
+        0: ("acked", 1),
+        1: ("acked", 2),
+        2: ("dead-letter", 2),
+        3: ("skipped", 1),
+    }
+    assert (found[1]["reason"], found[1]["failure"]) == ("timeout", "")
+    assert (found[2]["reason"], found[2]["failure"]) == (
+        "retries-exhausted",
+        "all 2 attempts failed, the last one with reason failed: split: still no room",
+    )
+    assert (found[0]["topic"], found[0]["partition"], found[0]["reason"]) == ("source", 0, "")
+    assert all(each["first_emit"] <= each["end"] for each in found.values())
+    rig.work(2)
+    assert rig.topics.committed("source") == 4
+
+
+def test_an_offset_is_done_when_its_outcome_is_delivered() -> None:
+    rig = Rig(filled(0, 1), outcomes="done")
+    rig.work()
+    rig.bench.sink.holds_back = True
+    rig.notify(0, 1)
+    rig.work(2)
+    assert len(written(rig)) == 2
+    assert rig.topics.committed("source") == 0
+    rig.restart()
+    rig.bench.sink.holds_back = False
+    rig.work(2)
+    rig.notify(0, 1)
+    rig.work(2)
+    assert rig.topics.committed("source") == 2
+    assert [each["offset"] for each in written(rig)] == [0, 1, 0, 1], "the next owner writes them again"
+
+
+def test_an_outcome_that_cannot_be_delivered_ends_the_task() -> None:
+    rig = Rig(filled(0), outcomes="done")
+    rig.work()
+    rig.bench.sink.holds_back = True
+    rig.notify(0)
+    rig.bench.sink.deliver_all("no such topic")
+    with pytest.raises(DeliveryError, match=r"an outcome for done.* was not delivered \(no such topic"):
+        rig.work(2)
+    assert rig.topics.committed("source") == 0
+
+
+class Picky(BasicBolt):
+    def execute(self, tuple_: Any, _collector: Any) -> None:
+        if tuple_["value"] == "bad":
+            raise ValueError("never")
+
+
+@pytest.mark.parametrize("codec", ["json", "avro"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_outcomes_of_a_topology_have_the_keys_of_its_messages(codec: OutcomesCodec, guarantee: Any) -> None:
+    builder = TopologyBuilder("orders", guarantee=guarantee)
+    spout = KafkaSpout("orders", outcomes="orders.outcomes", outcomes_codec=codec, retry=AT_ONCE)
+    builder.set_spout("orders", spout)
+    builder.set_bolt("check", Picky).local_grouping("orders")
+    builder.set_bolt("out", lambda: KafkaBolt("checked", value=lambda tuple_: tuple_["value"])).shuffle_grouping(
+        "orders"
+    )
+    topology = builder.build()
+    assert topology.kafka_targets == {"orders": "orders.outcomes", "out": "checked"}
+    with SimulatedCluster(topology) as cluster:
+        for number, value in enumerate(["good", "bad", "good"]):
+            cluster.produce("orders", value, key=f"ORDER-{number}")
+        cluster.run_until(lambda: len(cluster.records("orders.outcomes")) == 3)
+        reader = payload_codec(outcome_stream(codec))
+        names = outcome_stream(codec).field_names
+        found = {}
+        for record in cluster.records("orders.outcomes"):
+            (values,) = decode_tuples(reader, record.value() or b"")
+            found[record.key()] = dict(zip(names, values, strict=True))["outcome"]
+        assert found == {b"ORDER-0": "acked", b"ORDER-1": "dead-letter", b"ORDER-2": "acked"}
+
+
+def test_where_no_outcome_is_known_none_can_be_written() -> None:
+    with pytest.raises(TopologyError, match="mode at_most_once follows no trees"):
+        KafkaSpout("orders", outcomes="done", mode="at_most_once")
+    with pytest.raises(TopologyError, match="writes its outcomes to it: name another topic"):
+        KafkaSpout("orders", outcomes="orders")
+    with pytest.raises(TopologyError, match="cannot write outcomes to 'a b'"):
+        KafkaSpout("orders", outcomes="a b")
+    builder = TopologyBuilder("orders", guarantee="at_most_once")
+    builder.set_spout("orders", KafkaSpout("orders", outcomes="done"))
+    builder.set_bolt("check", Picky).shuffle_grouping("orders")
+    with pytest.raises(TopologyError, match="spout 'orders' writes outcomes, and at_most_once follows no trees"):
+        builder.build()
