@@ -1,7 +1,8 @@
 """The one command, `acker`.
 
 - `app`: the command itself, and how an error becomes one line and an exit code; `errors`: the base class of them.
-- `commands`: a file for each group of subcommands; `options`: how one is declared.
+- `commands`: a file for each group of subcommands; `options`: how one is declared; `plain_help`:
+  no types of options without a value.
 - `settings`: what can be set (`sections`), how it is spelled, and where it was set (`layers`).
 - `cluster`: the embedded broker and the topics of `--local` (`local`), and what commands do on a cluster: `acls`,
   the `publishing` of a manifest, the `removal` of a topology, the `replay` of dead letters; the export and

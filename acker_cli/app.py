@@ -30,6 +30,7 @@ from acker_cli.commands import (
     worker,
 )
 from acker_cli.commands.options import examples, flag
+from acker_cli.commands.plain_help import PlainGroup
 from acker_cli.console import standard_error
 from acker_cli.interruption import Interrupted
 
@@ -69,6 +70,7 @@ _GROUPS: Final = {
 
 app = typer.Typer(
     name="acker",
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -103,7 +105,7 @@ def _root(
 for _add_to in _COMMANDS:
     _add_to(app)
 for _name, (_help, _members) in _GROUPS.items():
-    _group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_help)
+    _group = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich", help=_help)
     for _add_to in _members:
         _add_to(_group)
     app.add_typer(_group, name=_name)

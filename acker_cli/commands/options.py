@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from acker_cli.commands.plain_help import PlainCommand
 from acker_cli.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def command(
         context = {"allow_extra_args": True} if extra else None
 
         def add_to(group: typer.Typer) -> None:
-            group.command(name, help=text, epilog=examples(*lines), context_settings=context)(run)
+            group.command(name, cls=PlainCommand, help=text, epilog=examples(*lines), context_settings=context)(run)
 
         return add_to
 

@@ -116,7 +116,7 @@ def screen(snapshot: "Snapshot", width: int, notes: Iterable[str] = ()) -> Rende
     """The snapshot as tables that fit `width` columns, with lines below them about what is wrong, and notes."""
     words = Text.assemble("topology ", (snapshot["topology"], "bold"), f", rates over {snapshot['window_seconds']:g} s")
     if dead_letters := snapshot["dead_letters"]:
-        words.append(f", {dead_letters:,} dead letters", "yellow")
+        words.append(f", {dead_letters:,} dead letter{'' if dead_letters == 1 else 's'}", "yellow")
     parts: list[RenderableType] = [words, "", _components(snapshot["components"], width)]
     states = [(each["name"], state) for each in snapshot["components"] if (state := each["state"]) is not None]
     if states:
