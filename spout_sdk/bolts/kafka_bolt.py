@@ -32,8 +32,8 @@ class KafkaBolt(AnyBolt):
         value: the fields of the record's value, in order, or a function of the tuple that returns text or bytes, or
             None for a tombstone; all fields of the tuple unless given.
         headers: header name → a field of text or bytes, or a function of the tuple.
-        codec: how fields make a value: `json`, an object; `avro`, the bare body of a record of the fields; `bytes`, the
-            only one, text or bytes, as it is.
+        codec: how fields make a value: `json`, an object; `avro`, the bare body of a record of the fields, without the
+            schema id that consumers with a Schema Registry expect; `bytes`, the only one, text or bytes, as it is.
 
     Attributes:
         topic: as given. If it is a name, the bolt does not start without it, and `acker run --local` creates it.
