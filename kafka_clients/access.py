@@ -96,8 +96,8 @@ def roles(
 ) -> list[Role]:
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
-    Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Chained bolts have
-    no role of their own. Brokers before 2.8 require a separate permission for idempotent producers.
+    Sources of spouts and targets of `KafkaBolt`s and of outcomes are given by component, where they are known. Chained
+    bolts have no role of their own. Brokers before 2.8 require a separate permission for idempotent producers.
     """
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
@@ -172,7 +172,8 @@ def component_role(
         manifest: the manifest of the topology.
         name: the name of the component, which is not a chained bolt.
         source: the source topics of a spout.
-        targets: the topics of `KafkaBolt`s to which it and its chained bolts write; `targets_of` returns them.
+        targets: the topics to which it and its chained bolts write, of `KafkaBolt`s and of outcomes; `targets_of`
+            returns them.
         upstream: spout → its source topics. A bolt with a state reads the committed offsets of the spouts upstream.
     """
     sources = _names(source)
@@ -228,7 +229,7 @@ def component_role(
 
 
 def targets_of(manifest: Manifest, name: str, targets: Mapping[str, str]) -> tuple[str, ...]:
-    """The topics to which a component and its chained bolts write; `targets` has the topic of each `KafkaBolt`."""
+    """The topics to which a component and its chained bolts write; `targets` has a topic by component."""
     names = (name, *(bolt.name for bolt in manifest.chained_to(name)))
     return tuple(dict.fromkeys(targets[each] for each in names if each in targets))
 

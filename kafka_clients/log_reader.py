@@ -175,6 +175,8 @@ class LogReader:
                         f"{self._silence_s:g} s: try again when the brokers are available"
                     )
                 for message in messages:
+                    # `take` may work for long.
+                    active_at = time.monotonic()
                     stretch, offset = left.get(place_of(message)), message.offset() or 0
                     if stretch is not None and offset < stretch.stop:
                         done += 1

@@ -23,7 +23,7 @@ from spark_jobs.driver_stats import BatchResult
 from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import spark_fields
-from spark_jobs.inbox import InputAcks, ack_inputs, input_acks, received, smaller, unpack
+from spark_jobs.inbox import InputAcks, PartitionRead, ack_inputs, input_acks, received, smaller, unpack
 from spark_jobs.kafka_options import check_topics, executor_settings, source_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import pack
@@ -170,28 +170,29 @@ class BoltBatch:
         acks, report = InputAcks(self._manifest, self._bolt.name, session, batch_id), partial(self._reads.add, batch_id)
         read = partial(unpack, self._manifest, self._bolt, self._send, acks, report)
         rows = inputs.mapInArrow(read, self._row_type)
-        written = Counter[str]()
+        written, earlier = Counter[str](), dict[int, PartitionRead]()
         if not self._emitted:
             self._function(rows.drop(TRACKING), batch_id)
         else:
             result = self._function(rows)
             check_result(result, self._bolt.name, self._emitted)
-            # Of actions that `transform` ran: a broker may have deleted records since then.
-            self._reads.take(batch_id)
+            # Of actions that `transform` ran: a broker may have deleted records since then, so they ack nothing.
+            earlier = self._reads.take(batch_id)
             write = partial(pack, self._manifest, self._bolt, self._send)
             for counts in run_tasks(result, write, f"{name}: write 1, tuples"):
                 written.update(counts)
         reads = self._reads.take(batch_id)
-        executed, acked = sum(each.executed for each in reads.values()), 0
+        counted = earlier | reads
+        executed, acked = sum(each.executed for each in counted.values()), 0
         if self._manifest.acking:
             acked = ack_inputs(self._send, reads.values())
             if len(reads) < records.rdd.getNumPartitions():
                 others = inputs.where(~F.col("partition").isin([*reads])).select("partition", "headers")
-                again = sum(
-                    run_tasks(others, partial(input_acks, acks, self._send), f"{name}: write 2, acks of inputs")
-                )
-                executed, acked = executed + again, acked + again
-        dead = written["dead"] + sum(each.dead for each in reads.values())
+                ack = partial(input_acks, acks, self._send)
+                for again in run_tasks(others, ack, f"{name}: write 2, acks of inputs"):
+                    acked += sum(again.values())
+                    executed += sum(anchors for partition, anchors in again.items() if partition not in counted)
+        dead = written["dead"] + sum(each.dead for each in counted.values())
         return BatchResult(
             rows=executed + dead,
             tuples=written["transferred"],

@@ -200,9 +200,10 @@ class KafkaSender:
             failures.append(error)
         if left or failures:
             # The records that it still holds may arrive later; they belong to no tuple.
-            del _producers[settings]
+            _producers.pop(settings, None)
             topics = ", ".join(sorted({record[0] for record in records}))
             why = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"
             raise SparkJobError(
-                f"records for {topics} could not be delivered ({why}): check that executors reach the brokers"
+                f"records for {topics} could not be delivered ({why}): check that the driver and the executors reach "
+                "the brokers"
             )

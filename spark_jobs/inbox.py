@@ -39,7 +39,7 @@ _ROWS: Final = 10_000
 """Rows that are passed to Spark together, about."""
 
 _REPORTED: Final = 1_000_000
-"""Anchors whose acks a task reports to the driver, at most, 8 bytes each."""
+"""Anchors whose acks a task reports to the driver, at most, 16 bytes each."""
 
 _BATCH_BITS: Final = 20
 """Of a sequence number of write 2, below the id of the micro-batch."""
@@ -133,7 +133,7 @@ def unpack(
     made: list[Any] = []
     rows = 0
     for batch in batches:
-        if manifest.acking:
+        if manifest.acking and anchors.size <= most:
             anchors.add(batch)
         for record in records_of(batch):
             if (decoded := task.rows(record)) is None:
@@ -276,10 +276,10 @@ def ack_inputs(send: Send, reads: Iterable[PartitionRead]) -> int:
     return anchors
 
 
-def input_acks(acks: InputAcks, send: Send, batches: Iterable[Any]) -> int:
+def input_acks(acks: InputAcks, send: Send, batches: Iterable[Any]) -> dict[int, int]:
     """Acks inputs that are read again, as `ack_inputs`, in a task that has whole partitions of the inbox.
 
-    Batches have the columns `partition` and `headers`.
+    Batches have the columns `partition` and `headers`. Returns the number of anchors by partition.
     """
     read = _AnchorsRead()
     for batch in batches:
@@ -287,7 +287,7 @@ def input_acks(acks: InputAcks, send: Send, batches: Iterable[Any]) -> int:
     records = [record for partition in read.partitions() for record in acks.records(partition, *read.of(partition))]
     if records:
         send(records)
-    return read.size
+    return {partition: len(read.of(partition)[0]) for partition in read.partitions()}
 
 
 def _anchors(headers: Any) -> tuple[IdColumn, IdColumn]:

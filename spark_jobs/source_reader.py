@@ -3,6 +3,7 @@
 After a restart, for what may have been delivered; and for messages whose trees failed, which are delivered again.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
-from kafka_clients.log_reader import LogReader
+from kafka_clients.errors import BrokerError, TopicsError
+from kafka_clients.log_reader import LogReader, Place
 from spark_jobs.delivering import ATTEMPT, GIVEN_UP, Positions
+from spark_jobs.errors import StoppedBetweenBatches, TopicsRefusedError
 from spark_jobs.outcomes import Replays
 from tuple_tree.positions import MAX_OFFSET, OFFSET_BITS
 
@@ -39,11 +42,18 @@ Ranges = Mapping[int, range]
 
 
 class SourceReader:
-    """Reads ranges of a topic, in the name of a group; for one thread at a time."""
+    """Reads ranges of a topic, in the name of a group; for one thread at a time.
+
+    `positions` and `read` raise `TopicsRefusedError` if the topic cannot be read, or its end is before what was read
+    earlier for a minute; and `StoppedBetweenBatches` when `is_stopped` returns true.
+    """
 
     def __init__(self, kafka: Mapping[str, Any], topic: str, group: str, isolation: str) -> None:
         self.topic = topic
-        self._log = LogReader(kafka, isolation=isolation, group=group, role=None, silence_s=_SILENCE_SECONDS)
+        self.is_stopped: Callable[[], bool] = lambda: False
+        self._log = LogReader(
+            kafka, self._check_stopped, isolation=isolation, group=group, role=None, silence_s=_SILENCE_SECONDS
+        )
 
     def positions(self, ranges: Ranges) -> Positions:
         """The positions of the messages in ranges, in rising order."""
@@ -81,10 +91,36 @@ class SourceReader:
             deliver_rows()
 
     def _read(self, ranges: Ranges, take: Callable[[Message], None]) -> None:
-        self._log.read(self.topic, {(self.topic, number): each for number, each in ranges.items()}, take)
+        left = {(self.topic, number): each for number, each in ranges.items()}
+        deadline = time.monotonic() + _SILENCE_SECONDS
+        try:
+            self._log.read(self.topic, left, take)
+            # After a change of leader, the end of a partition may be before what was read once.
+            while left := _unread(left, self._log.ended):
+                if time.monotonic() > deadline:
+                    ends = ", ".join(f"{place[1]} at {each.start}" for place, each in left.items())
+                    raise TopicsRefusedError(
+                        f"topic {self.topic} ends before messages that were delivered (partition {ends}): was it made "
+                        "anew? Then take a fresh checkpoint and reset the group's offsets"
+                    )
+                self._log.read(self.topic, left, take)
+        except TopicsError as error:
+            raise TopicsRefusedError(f"source topic {self.topic} cannot be read: does it exist?") from error
+        except BrokerError as error:
+            raise TopicsRefusedError(str(error)) from error
+
+    def _check_stopped(self, *_progress: Any) -> None:
+        if self.is_stopped():
+            raise StoppedBetweenBatches(f"stopped while reading {self.topic}")
 
     def close(self) -> None:
         self._log.close()
+
+
+def _unread(ranges: Mapping[Place, range], ended: Mapping[Place, int]) -> dict[Place, range]:
+    """What is left of ranges where the end of a partition came before the end of its range."""
+    rests = {place: range(max(each.start, ended.get(place, each.stop)), each.stop) for place, each in ranges.items()}
+    return {place: rest for place, rest in rests.items() if rest}
 
 
 def ranges_of(positions: Positions) -> dict[int, range]:

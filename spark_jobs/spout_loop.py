@@ -21,7 +21,7 @@ from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.delivering import Delivered, SpoutBatch, together
 from spark_jobs.entries import dead_letter
-from spark_jobs.errors import SparkJobError, TopicsRefusedError
+from spark_jobs.errors import SparkJobError, StoppedBetweenBatches, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes, Prefix, Replays
 from spark_jobs.source_reader import Ranges, SourceReader
 from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, NOTICES, REFRESH_SECONDS, Commit, read_commit_metadata
@@ -200,6 +200,7 @@ class SpoutLoop:
         self._reader = reader
         self._rounds = 0
         self._stopping = threading.Event()
+        reader.is_stopped = self._stopping.is_set
         self._draining = threading.Event()
         name = component_group(batch.manifest.topology, batch.spout.name)
         self._thread, self._replaying = (
@@ -315,7 +316,6 @@ class SpoutLoop:
                     self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
             # The replays that run have to end before the last commit, which includes them.
             self._replaying.join()
-            self._reader.close()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
         finally:
             self._offsets.close()
@@ -323,9 +323,14 @@ class SpoutLoop:
                 self._landing.stop()
 
     def _replay(self) -> None:
-        while not self._is_over:
-            if replays := self._outcomes.take_due(_MOST, _REACH, _POLL_SECONDS):
-                self._deliver_again(replays)
+        try:
+            while not self._is_over:
+                if replays := self._outcomes.take_due(_MOST, _REACH, _POLL_SECONDS):
+                    self._deliver_again(replays)
+        except StoppedBetweenBatches:
+            pass  # what was not delivered again stays open, for the next start
+        finally:
+            self._reader.close()
 
     def _deliver_again(self, replays: Replays) -> None:
         """Delivers messages again, or writes their dead letters where no attempt is left.

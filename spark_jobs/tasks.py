@@ -53,7 +53,7 @@ class SideReports(Generic[Report]):
     def take(self, batch_id: int) -> dict[int, Report]:
         """Returns the reports of a micro-batch, and drops those of all others."""
         reports, self._reports.value = self._reports.value, {}
-        return {key: report for (batch, key), report in reports.items() if batch == batch_id}
+        return {key: report for (batch, key), report in list(reports.items()) if batch == batch_id}
 
 
 class _Merged(AccumulatorParam[dict[Any, Any]]):

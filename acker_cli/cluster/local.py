@@ -98,7 +98,7 @@ def source_topics(topology: Topology) -> dict[str, int]:
 
 
 def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_factor: int) -> None:
-    """Creates what is missing: its own topics, the sources of spouts, and the targets of `KafkaBolt`s."""
+    """Creates what is missing: its own topics, the sources of spouts, and the targets of `KafkaBolt`s and outcomes."""
     catalogue = Catalogue(kafka)
     catalogue.create_topics(topology.manifest, replication_factor)
     catalogue.publish(topology.manifest)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
+from confluent_kafka import KafkaError
+
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
@@ -27,6 +29,8 @@ Outcome = Literal["acked", "dead-letter", "skipped"]
 """
 
 _ANY_PARTITION: Final = -1
+_MOST_CHARACTERS: Final = 2_000
+"""Of the text of a failure."""
 
 
 def outcome_stream(codec: OutcomesCodec = "json") -> Stream:
@@ -96,13 +100,19 @@ class OutcomeWriter:
         if failure is not None:
             reason, text = reason or failure.reason.word, text or failure.message
         attempts = failures + 1 if outcome == "acked" else max(1, failures)
+        # A bolt's text may have half of a surrogate pair, which UTF-8 cannot encode.
+        text = text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
         values = (*each.at, offset, outcome, attempts, first_emit, now, reason, text)
         value = encode_tuples(self._codec, [values])
-        self._send(self._topic, _ANY_PARTITION, message_key, value, [], partial(self._delivered, key))
+        delivered = partial(self._delivered, key, message_key and value)
+        self._send(self._topic, _ANY_PARTITION, message_key, value, [], delivered)
 
-    def _delivered(self, key: int, error: Any, message: Any) -> None:
+    def _delivered(self, key: int, without_key: bytes | None, error: Any, message: Any) -> None:
+        """`without_key` is the value to be sent alone if the record is too large."""
         if error is None:
             self._done(key)
+        elif without_key and getattr(error, "code", lambda: None)() == KafkaError.MSG_SIZE_TOO_LARGE:
+            self._send(self._topic, _ANY_PARTITION, None, without_key, [], partial(self._delivered, key, None))
         else:
             partition = _ANY_PARTITION if message is None else message.partition()
             self._dead_letters.failure = DeliveryError("an outcome", self._topic, partition, error)

@@ -84,6 +84,7 @@ class SourceTask(SpoutAdapter):
             if spout.outcomes
             else None
         )
+        self.writes_outcomes = self._outcomes is not None
         self._messages = MessageEmitter(
             *(spout, task, task.collector.first_position),
             is_replayed=self.is_replayed,

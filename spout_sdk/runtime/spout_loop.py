@@ -213,18 +213,17 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._assigned(partitions)
 
     def _finish(self, tasks: Sequence[SpoutTask]) -> None:
-        """Executes the inputs that the chains of tasks have begun, and waits for their deliveries."""
+        """Executes the inputs that the chains of tasks have begun, and waits for what is to be committed."""
         chained = [task for task in tasks if task.chain]
-        if not chained:
-            return
-        deadline = self._clock() + max(task.stop_timeout for task in chained)
+        deadline = self._clock() + max((task.stop_timeout for task in chained), default=0.0)
         while any(task.chain.running_inputs for task in chained) and (now := self._clock()) < deadline:
             self._sink.poll()
             for task in chained:
                 task.tick(now)
                 task.chain.wait(_TICK_SECONDS)
-        if self._transactions is None:
-            flush_tasks(self._plain_sink, chained, self._component)
+        written = [task for task in tasks if task.chain or task.adapter.writes_outcomes]
+        if written and self._transactions is None:
+            flush_tasks(self._plain_sink, written, self._component)
 
     def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:

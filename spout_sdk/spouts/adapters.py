@@ -30,6 +30,7 @@ class SpoutAdapter:
     Attributes:
         calls: the largest number of calls of the spout before other tasks have a turn and outcomes are handled.
         waits: whether `wait` returns as soon as there is a message.
+        writes_outcomes: whether a message is done when its outcome is delivered.
         is_replayed: whether a message that was not acked is emitted again; otherwise its source forgets it.
 
     Args:
@@ -39,6 +40,7 @@ class SpoutAdapter:
 
     calls = 64
     waits = False
+    writes_outcomes = False
 
     def __init__(self, spout: Any, task: "SpoutTask") -> None:
         self._spout = spout

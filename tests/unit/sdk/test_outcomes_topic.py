@@ -1,9 +1,11 @@
 """The outcomes that a Kafka spout writes to a topic: one for each message that has ended, before its offset is done."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from spout_sdk import (
     BasicBolt,
@@ -17,6 +19,7 @@ from spout_sdk import (
     outcome_stream,
 )
 from spout_sdk.kafka_spout import OutcomesCodec
+from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tuple_tree.payloads import decode_tuples, payload_codec
@@ -84,6 +87,25 @@ def test_an_outcome_that_cannot_be_delivered_ends_the_task() -> None:
     with pytest.raises(DeliveryError, match=r"an outcome for done.* was not delivered \(no such topic"):
         rig.work(2)
     assert rig.topics.committed("source") == 0
+
+
+def test_a_text_that_no_encoding_takes_and_a_record_that_is_too_large_have_an_outcome() -> None:
+    topics = filled(0)
+    log = topics.logs[SourcePartition("source", 0)]
+    log[0] = replace(log[0], key_=b"a key that is too large")
+    rig = Rig(topics, outcomes="done", outcomes_codec="avro")
+    rig.work()
+    rig.notify(failed={0: "half of \ud83d"})
+    rig.work(1)
+    rig.bench.sink.holds_back = True
+    rig.notify(0)
+    (sent,) = rig.bench.sink.to("done")
+    assert b"half of \\ud83d" in (sent.value or b"")
+    rig.bench.sink.holds_back = False
+    sent.deliver(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+    assert [each.key for each in rig.bench.sink.to("done")] == [b"a key that is too large", None]
+    rig.work(2)
+    assert rig.topics.committed("source") == 1
 
 
 class Picky(BasicBolt):

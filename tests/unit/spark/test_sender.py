@@ -33,7 +33,9 @@ def test_records_that_are_not_delivered_are_an_error_and_the_next_ones_have_a_ne
 ) -> None:
     monkeypatch.setattr(entries, "_DELIVERY_SECONDS", 0.5)
     monkeypatch.setattr(entries, "_producers", {})
-    with pytest.raises(SparkJobError, match=r"records for t could not be delivered .*check that executors reach"):
+    with pytest.raises(
+        SparkJobError, match=r"records for t could not be delivered .*check that the driver and the executors reach"
+    ):
         KafkaSender({"bootstrap.servers": "127.0.0.1:1"})([("t", 0, None, b"", ())])
     assert not entries._producers
     too_large = [("t", 0, None, bytes(2_000_000), ())]
