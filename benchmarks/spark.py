@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -27,6 +28,7 @@ from benchmarks import harness
 from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics, broker
+from spark_jobs.delivering import SourceRoots
 from spark_jobs.entries import KafkaSender
 from spark_jobs.inbox import InputAcks, PartitionRead, unpack
 from spark_jobs.kafka_options import source_options
@@ -35,10 +37,10 @@ from spark_jobs.tasks import run_tasks
 from tuple_tree.anchors import AnchorColumns
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.edges import new_seed
-from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.positions import topic_key
 from tuple_tree.streams import declare
 
 PARTITIONS: Final = 4
@@ -116,12 +118,14 @@ class Bench:
 def fill(bench: Bench) -> None:
     bench.topics.create_for(bench.topology)
     codec = payload_codec(LINE)
+    # As those of a KafkaSpout, or of a spout in Spark.
+    roots = SourceRoots(0, topic_key(bench.topology.topology), bench.topology.ack_partitions)
 
     def packs() -> Iterator[tuple[bytes, int, list[Any]]]:
         for number, begin in enumerate(range(0, bench.rows, PACK)):
             numbers = range(begin, min(bench.rows, begin + PACK))
             headers = [
-                *AnchorColumns(random_column(len(numbers)), None, new_seed()).headers(),
+                *AnchorColumns(roots.roots(np.array(numbers), np.uint8(0)), None, new_seed()).headers(),
                 ("source", b"lines/default"),
             ]
             yield encode_tuples(codec, [(TEXT, each) for each in numbers]), number % PARTITIONS, headers
