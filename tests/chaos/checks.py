@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spout_sdk import Topology
 from tests.chaos.arena import PARTS, Arena
 from tests.chaos.stateful import steps_back, wrong_keys
-from tests.chaos.topologies import results_of
+from tests.chaos.topologies import number_of, outcomes_of, results_of
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
 from tuple_tree.anchors import SOURCE_HEADER
@@ -30,13 +30,14 @@ def findings(
 
     - `false_acks`: acks at whose moment an effect was missing, whatever came later; and messages whose parts were
       written by no attempt of which all records are there, though they were acked.
-    - `lost`: messages without an ack, without an effect, or without a result in the topic of a `KafkaBolt`, though they
-      are promised; with at most once, messages without an effect that no crash excuses.
+    - `lost`: messages without an ack, without an outcome in the topic of a spout that writes them, without an effect,
+      or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once, messages without
+      an effect that no crash excuses.
     - `wrong_keys`: keys of a state that do not have each message once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
-      exactly once; results of a chain that are there more often than once, and once more after each fail; effects that
-      happened more than once, with at most once. Of a state with exactly once, counts of a key that were emitted after
-      a greater one.
+      exactly once; results of a chain that are there more often than once, and once more after each fail, and second
+      outcomes of a message of such a chain; effects that happened more than once, with at most once. Of a state with
+      exactly once, counts of a key that were emitted after a greater one.
     """
     there = arena.emitted
     effects = arena.effects[:there]
@@ -48,6 +49,12 @@ def findings(
     lost = ~acked | (effects == 0).any(axis=1)
     false_acks = arena.false_acks[:there] != 0
     results = _results(topology, cluster) if publishes or writes else []
+    outcomes = np.zeros(there, int)
+    if "numbers" in topology.kafka_targets:
+        found = _outcomes(topology, cluster)
+        outcomes = np.array([found["acked", number] for number in range(there)])
+        false_acks |= (outcomes > 0) & lost
+        lost |= outcomes == 0
     if publishes:
         lost |= ~_found(there, ((each["number"], each["part"]) for each in results))
     if writes:
@@ -64,7 +71,9 @@ def findings(
         return {
             "false_acks": int(false_acks.sum()),
             "lost": int(lost.sum()),
-            "repeats": chain_repeats(counted, arena.fails) if guarantee == "exactly_once" else 0,
+            "repeats": chain_repeats(counted, arena.fails) + int(np.maximum(outcomes - 1, 0).sum())
+            if guarantee == "exactly_once"
+            else 0,
         }
     return {
         "false_acks": int(false_acks.sum()),
@@ -134,6 +143,12 @@ def _found(there: int, parts: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
             found[number, part] = True
     whole: NDArray[np.bool_] = np.logical_and.reduce(found, axis=1)
     return whole
+
+
+def _outcomes(topology: Topology, cluster: Cluster) -> Counter[tuple[str, int]]:
+    """How often the topic of outcomes names each message, by outcome."""
+    records = [json.loads(value(record)) for record in cluster.records(outcomes_of(topology.name))]
+    return Counter((each["outcome"], number_of(each["partition"], each["offset"])) for each in records)
 
 
 def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:

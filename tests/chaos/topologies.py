@@ -68,6 +68,11 @@ def results_of(topology: str) -> str:
     return f"{topology}.results"
 
 
+def outcomes_of(topology: str) -> str:
+    """The topic of the outcomes of a `Source`."""
+    return f"{topology}.outcomes"
+
+
 def records_of(partition: int, messages: int) -> int:
     """How many of the first messages are in a partition of the source."""
     return len(range(partition, messages, SOURCE_PARTITIONS))
@@ -242,7 +247,10 @@ def _topology(
 ) -> Topology:
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
-    source: Any = Source(source_of(name), translate=numbered, streams=Numbers.streams) if kafka_spout else Numbers
+    outcomes = None if guarantee == "at_most_once" else outcomes_of(name)
+    source: Any = Numbers
+    if kafka_spout:
+        source = Source(source_of(name), translate=numbered, streams=Numbers.streams, outcomes=outcomes)
     builder.set_spout("numbers", source)
     plain = SlowSplit if guarantee == "at_most_once" else Split
     builder.set_bolt("split", AsyncSplit if is_troubled else plain, tasks=2).shuffle_grouping("numbers")
@@ -272,7 +280,7 @@ def _chained(kind: str, guarantee: Guarantee) -> Topology:
     """A chain in the tasks of the spout, in which a tuple may wait for seconds."""
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
-    spout = Source(source_of(name), translate=numbered, streams=Numbers.streams)
+    spout = Source(source_of(name), translate=numbered, streams=Numbers.streams, outcomes=outcomes_of(name))
     builder.set_spout("numbers", spout, tasks=SOURCE_PARTITIONS)
     builder.set_bolt("split", AsyncSplit).local_grouping("numbers")
     builder.set_bolt("sink", partial(Publish, name)).local_grouping("split")
