@@ -30,7 +30,7 @@ from local_kafka.java import Java
 from local_kafka.process import keep_log
 from local_kafka.properties import broker_properties, render
 
-KAFKA_VERSION = "4.4.0"
+KAFKA_VERSION = "4.1.1"
 CACHE_VARIABLE = "ACKER_LOCAL_KAFKA__CACHE"
 IVY_SETTINGS_VARIABLE = "ACKER_LOCAL_KAFKA__IVY_SETTINGS"
 

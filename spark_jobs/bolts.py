@@ -1,7 +1,7 @@
 """A bolt as a Structured Streaming query, whose micro-batches write twice; see ADR 22.
 
     Kafka ── unpack ── transform ── pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
-               └─ reports ── ack_inputs ──▶ an ack entry (root, edge) for each input            write 2
+               └─ reports ── send_reported_acks ──▶ an ack entry (root, edge) for each input            write 2
 
 Write 2 begins when write 1 is delivered. A bolt without streams has a sink in place of write 1: `sink(rows, batch_id)`
 writes where it likes.
@@ -23,7 +23,7 @@ from spark_jobs.driver_stats import BatchResult
 from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import spark_fields
-from spark_jobs.inbox import InputAcks, PartitionRead, ack_inputs, input_acks, received, smaller, unpack
+from spark_jobs.inbox import InputAcks, PartitionRead, ack_unreported, received, send_reported_acks, smaller, unpack
 from spark_jobs.kafka_options import check_topics, executor_settings, source_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import pack
@@ -185,10 +185,10 @@ class BoltBatch:
         counted = earlier | reads
         executed, acked = sum(each.executed for each in counted.values()), 0
         if self._manifest.acking:
-            acked = ack_inputs(self._send, reads.values())
+            acked = send_reported_acks(self._send, reads.values())
             if len(reads) < records.rdd.getNumPartitions():
                 others = inputs.where(~F.col("partition").isin([*reads])).select("partition", "headers")
-                ack = partial(input_acks, acks, self._send)
+                ack = partial(ack_unreported, acks, self._send)
                 for again in run_tasks(others, ack, f"{name}: write 2, acks of inputs"):
                     acked += sum(again.values())
                     executed += sum(anchors for partition, anchors in again.items() if partition not in counted)

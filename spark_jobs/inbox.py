@@ -1,7 +1,7 @@
 """The records of a bolt's inbox: into the rows that `transform` receives or into dead letters, and their acks.
 
 `unpack` is the beginning of write 1, on executors. It reports the acks of what it has read, which the driver sends as
-write 2. What is not reported, such as records behind a `limit`, tasks read again, with `input_acks`. See ADR 22.
+write 2. What is not reported, such as records behind a `limit`, tasks read again, with `ack_unreported`. See ADR 22.
 """
 
 from collections import Counter, defaultdict
@@ -262,7 +262,7 @@ class _UnpackTask:
             self._letters = []
 
 
-def ack_inputs(send: Send, reads: Iterable[PartitionRead]) -> int:
+def send_reported_acks(send: Send, reads: Iterable[PartitionRead]) -> int:
     """Acks what was read, as write 2; returns how many anchors that are.
 
     What cannot be decoded is acked as well: `unpack` has failed its trees.
@@ -276,8 +276,8 @@ def ack_inputs(send: Send, reads: Iterable[PartitionRead]) -> int:
     return anchors
 
 
-def input_acks(acks: InputAcks, send: Send, batches: Iterable[Any]) -> dict[int, int]:
-    """Acks inputs that are read again, as `ack_inputs`, in a task that has whole partitions of the inbox.
+def ack_unreported(acks: InputAcks, send: Send, batches: Iterable[Any]) -> dict[int, int]:
+    """Acks inputs that are read again, as `send_reported_acks`, in a task that has whole partitions of the inbox.
 
     Batches have the columns `partition` and `headers`. Returns the number of anchors by partition.
     """

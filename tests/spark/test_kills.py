@@ -138,16 +138,16 @@ class CutOff:
         return self.whole(*(send if each is sender else each for each in given))
 
 
-@pytest.mark.parametrize("write", ["pack", "input_acks"])
+@pytest.mark.parametrize("write", ["pack", "ack_unreported"])
 def test_tasks_of_each_write_of_a_bolt_are_killed(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
     """Tasks read the inputs a second time, and ack them, where a `limit` has ended the first reading."""
-    whole: dict[str, Any] = {"pack": packing.pack, "input_acks": inbox.input_acks}
+    whole: dict[str, Any] = {"pack": packing.pack, "ack_unreported": inbox.ack_unreported}
     monkeypatch.setattr(bolts, write, CutOff(whole[write]))
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(10_000)])
-    if write == "input_acks":
+    if write == "ack_unreported":
         stage.drain(spark, limited)
         stage.ack_received()
         assert stage.outcome().acked == set(roots), "write 2 is the same in each attempt"
@@ -215,7 +215,7 @@ def bolt_alone(servers: str, checkpoints: str, killed: str) -> None:
     """A driver of a bolt, which may kill itself and its Java in its first micro-batch."""
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)
     module: Any = bolts
-    ack_inputs = module.ack_inputs
+    send_reported_acks = module.send_reported_acks
 
     def acking(*given: Any) -> int:
         send, reads = given
@@ -225,10 +225,10 @@ def bolt_alone(servers: str, checkpoints: str, killed: str) -> None:
                 send(records[: len(records) // 2])
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-        sent: int = ack_inputs(send if killed == "never" else half, reads)
+        sent: int = send_reported_acks(send if killed == "never" else half, reads)
         return sent
 
-    module.ack_inputs = acking
+    module.send_reported_acks = acking
     manifest = manifest_of(os.environ[submitted.NAME], ack_partitions=3)
     kafka, checkpoint = {"bootstrap.servers": servers}, f"{checkpoints}/split"
     trigger = {"availableNow": True}

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.fetch_jars import default_repository, fetch, listed
 from kafka_clients import supervision
+from local_kafka.distribution import KAFKA_VERSION
 from spark_jobs import submit
 from spark_jobs.packages import packages
 from tests.broker_container import IMAGE
@@ -92,6 +93,7 @@ def test_images_are_pinned_and_no_password_is_preset() -> None:
     assert used["KAFKA_IMAGE"].startswith(f"{IMAGE}@")
     base = f"ARG PYTHON_IMAGE={used['PYTHON_IMAGE']}\n"
     assert base in (ROOT / "Dockerfile").read_text()
+    assert KAFKA_VERSION in used["KAFKA_IMAGE"]
     assert f"{{KAFKA_IMAGE:-{used['KAFKA_IMAGE']}}}" in (ROOT / "tests" / "chaos" / "compose.yml").read_text()
     assert "PASSWORD" not in _COMPOSE
     assert 'GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION: "true"' in _SERVICES["grafana"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from spark_jobs.entries import Record
-from spark_jobs.inbox import InputAcks, PartitionRead, ack_inputs, input_acks, records_of, unpack
+from spark_jobs.inbox import InputAcks, PartitionRead, ack_unreported, records_of, send_reported_acks, unpack
 from spark_jobs.packing import LARGEST, pack
 from tests.manifests import manifest
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
@@ -93,7 +93,7 @@ def write_2(*batches: Any, batch_id: int = 0) -> list[dict[str, Any]]:
     reads: dict[int, PartitionRead] = {}
     sent: list[Record] = []
     list(unpack(*topology(), lambda _records: None, acks_of(batch_id), reads.__setitem__, iter(batches)))
-    ack_inputs(sent.extend, reads.values())
+    send_reported_acks(sent.extend, reads.values())
     return rows_of(sent)
 
 
@@ -284,7 +284,7 @@ def test_a_repeated_second_write_is_the_same() -> None:
     assert write_2(batch.slice(0, 1_000), batch.slice(1_000), batch_id=5) == first
     again: list[Record] = []
     inputs = batch.select(["partition", "headers"])
-    input_acks(acks_of(5), again.extend, iter([inputs.slice(0, 77), inputs.slice(77)]))
+    ack_unreported(acks_of(5), again.extend, iter([inputs.slice(0, 77), inputs.slice(77)]))
     assert rows_of(again) == first
 
 
