@@ -96,8 +96,8 @@ def roles(
 ) -> list[Role]:
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
-    Sources of spouts and targets of `KafkaBolt`s and of outcomes are given by component, where they are known. Chained
-    bolts have no role of their own. Brokers before 2.8 require a separate permission for idempotent producers.
+    Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Chained bolts have no
+    role of their own. Brokers before 2.8 require a separate permission for idempotent producers.
     """
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
@@ -172,8 +172,7 @@ def component_role(
         manifest: the manifest of the topology.
         name: the name of the component, which is not a chained bolt.
         source: the source topics of a spout.
-        targets: the topics to which it and its chained bolts write, of `KafkaBolt`s and of outcomes; `targets_of`
-            returns them.
+        targets: the topics to which it and its chained bolts write as `KafkaBolt`s; `targets_of` returns them.
         upstream: spout → its source topics. A bolt with a state reads the committed offsets of the spouts upstream.
     """
     sources = _names(source)
@@ -207,7 +206,8 @@ def component_role(
         uses[TOPOLOGIES_TOPIC] += _READS
     for topic in sources:
         uses[topic] += _READS
-    for topic in targets:
+    outcomes = component.outcomes if isinstance(component, SpoutManifest) else None
+    for topic in (*targets, *([] if outcomes is None else [outcomes.topic])):
         uses[topic] += _WRITES
     permissions = [Permission("topic", topic, tuple(dict.fromkeys(each))) for topic, each in uses.items()]
     shuffles = any(manifest.shuffled_to(each) for each in emitters) and not component.external

@@ -57,7 +57,7 @@ from spout_sdk.errors import (
     TopologyError,
     TupleAlreadyDoneError,
 )
-from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, outcome_stream
+from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
@@ -77,6 +77,7 @@ from spout_sdk.windows.specs import WindowSpec, session, sliding, tumbling
 from spout_sdk.windows.time_windows import TimeWindow
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
+from tuple_tree.outcomes import OutcomeRecord, outcome_stream
 from tuple_tree.routing import CustomGrouping
 from tuple_tree.streams import Stream, declare
 
@@ -112,6 +113,7 @@ __all__ = [
     "KafkaSpout",
     "KafkaTuple",
     "LatencyHistogram",
+    "OutcomeRecord",
     "OutputCollector",
     "ProcessError",
     "Record",

@@ -46,12 +46,28 @@ class Subscription(Frozen):
     fields: tuple[str, ...] = ()
 
 
+OutcomesCodec = Literal["json", "avro"]
+
+
+class OutcomesManifest(Frozen):
+    """Where a spout writes the outcomes of its messages.
+
+    Attributes:
+        topic: the topic of the user.
+        codec: of its records.
+    """
+
+    topic: str
+    codec: OutcomesCodec = "json"
+
+
 class SpoutManifest(Frozen):
     """A spout: where tuples enter.
 
     Attributes:
         timeout_ms: how long its trees may make no progress, in milliseconds.
         max_pending: how many trees a task may have open.
+        outcomes: where it writes the outcomes of its messages; None if it does not.
     """
 
     kind: Literal["spout"] = "spout"
@@ -61,6 +77,15 @@ class SpoutManifest(Frozen):
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1)
     max_pending: int = Field(default=10_000, ge=1)
     external: bool = False
+    outcomes: OutcomesManifest | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent_members(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Readers that do not support outcomes refuse a member that they do not know.
+        members: dict[str, Any] = dump(self)
+        if self.outcomes is None:
+            members.pop("outcomes", None)
+        return members
 
 
 WINDOW_START: Final = StreamField(name="window_start", type="long")

@@ -126,6 +126,20 @@ class Manifest(Frozen):
                 f"{bolt.tasks}: leave tasks out"
             )
 
+    def failed_in(self, by: str, message: str) -> tuple[str, str]:
+        """The bolt that failed a tree, and its text; the name is empty where the notice has none.
+
+        Args:
+            by: the task that wrote the fail, `component/task`. The head of a chain writes those of its chained bolts,
+                whose text begins with their own task.
+            message: of the fail.
+        """
+        begin, is_chained, text = message.partition(": ")
+        inner = begin.partition("/")[0]
+        if is_chained and any(bolt.name == inner and bolt.is_chained for bolt in self.bolts):
+            return inner, text
+        return by.partition("/")[0], message
+
     def head(self, component: str) -> Component:
         """The component in whose tasks a component runs: itself, or the head of its chain."""
         return self.component(self.chain(component)[0])
@@ -249,6 +263,13 @@ class Manifest(Frozen):
                 return component
         known = ", ".join(component.name for component in self.components)
         raise ValueError(f"topology {self.topology!r} has no component {name!r}: it has {known}")
+
+    def spout(self, name: str) -> SpoutManifest:
+        """The spout of that name. Raises `ValueError` if there is none."""
+        component = self.component(name)
+        if not isinstance(component, SpoutManifest):
+            raise ValueError(f"component {name!r} of topology {self.topology!r} is no spout")
+        return component
 
     def stream(self, component: str, stream: str) -> Stream:
         """A stream of a component.

@@ -104,7 +104,8 @@ def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_fact
     catalogue.publish(topology.manifest)
     existing = catalogue.topics()
     targets = {topic: topology.manifest.component(bolt).tasks for bolt, topic in topology.kafka_targets.items()}
-    needed = {**targets, **source_topics(topology)}
+    outcomes = {each.outcomes.topic: each.tasks for each in topology.manifest.spouts if each.outcomes is not None}
+    needed = {**targets, **outcomes, **source_topics(topology)}
     missing = {name: tasks for name, tasks in needed.items() if name not in existing}
     if missing:
         new = [NewTopic(name, tasks, 1) for name, tasks in missing.items()]

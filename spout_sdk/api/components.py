@@ -28,10 +28,12 @@ class Failure:
     Attributes:
         reason: failed by a bolt, timed out, too old, or lost.
         message: that of the bolt; empty for the other reasons.
+        component: the bolt that failed it, or the spout whose `translate` raised; empty for the other reasons.
     """
 
     reason: FailReason
     message: str = ""
+    component: str = ""
 
 
 class AnySpout:

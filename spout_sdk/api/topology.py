@@ -75,8 +75,7 @@ class Topology:
         groupings: the custom ones.
         hooks: what makes the hooks that every task has.
         kafka_sources: `KafkaSpout` → the topics that it reads.
-        kafka_targets: `KafkaBolt` → the topic that it writes to, unless a function of the tuple names it; `KafkaSpout`
-            → the topic of its outcomes.
+        kafka_targets: `KafkaBolt` → the topic that it writes to, unless a function of the tuple names it.
         pack_tuples: how many tuples a record carries at most.
         acks_ahead: whether a bolt sends the entries of children before that of their input.
         even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.

@@ -68,4 +68,7 @@ def _user(topology: Topology, component: str, topic: str) -> str:
     """The component that uses a topic outside of the topology, and how, for instance `'publish' writes to`."""
     names = (component, *(bolt.name for bolt in topology.manifest.chained_to(component)))
     writer = next((name for name in names if topology.kafka_targets.get(name) == topic), None)
+    outcomes = getattr(topology.manifest.component(component), "outcomes", None)
+    if outcomes is not None and outcomes.topic == topic:
+        return f"{component!r} writes its outcomes to"
     return f"{component!r} reads" if writer is None else f"{writer!r} writes to"

@@ -8,16 +8,13 @@
 
 import spout_sdk.kafka_spout.source_task  # noqa: F401 - registers itself
 from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.kafka_spout.outcomes import outcome_stream
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, OutcomesCodec, Translate
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, Translate
 
 __all__ = [
     "FirstPoll",
     "KafkaSpout",
     "KafkaTuple",
     "Mode",
-    "OutcomesCodec",
     "RetryPolicy",
     "Translate",
-    "outcome_stream",
 ]

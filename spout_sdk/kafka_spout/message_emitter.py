@@ -176,4 +176,4 @@ class MessageEmitter:
         self._counters.count_error(error)
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.error("%s: %s at %s; the message is retried", self._by, why, where, exc_info=error)
-        self._failed(key, Failure(FailReason.FAILED, why))
+        self._failed(key, Failure(FailReason.FAILED, why, self._context.component))

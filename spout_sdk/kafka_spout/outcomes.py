@@ -7,41 +7,20 @@ successor writes another one.
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
-from spout_sdk.kafka_spout.spout import OutcomesCodec
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_task import SpoutTask
+from tuple_tree.components import OutcomesManifest
+from tuple_tree.outcomes import Outcome, OutcomeRecord, failure_text, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
-from tuple_tree.streams import Stream, declare
-
-Outcome = Literal["acked", "dead-letter", "skipped"]
-"""What became of a message.
-
-- `acked`: its tree was fully processed.
-- `dead-letter`: it was given up, could not be read, or is no longer in its topic.
-- `skipped`: `translate` returned None.
-"""
 
 _ANY_PARTITION: Final = -1
-_MOST_CHARACTERS: Final = 2_000
-"""Of the text of a failure."""
-
-
-def outcome_stream(codec: OutcomesCodec = "json") -> Stream:
-    """The stream with whose codec outcomes are written; a `KafkaSpout` with this stream reads them.
-
-    Its fields are `topic`, `partition` and `offset` of the message; `outcome`; `attempts`; `first_emit` and `end`, in
-    milliseconds since the epoch; `reason` and `failure`, the kind and the text of the last failure, empty without one.
-    """
-    numbers = {"attempts": int, "first_emit": int, "end": int}
-    place = {"topic": str, "partition": int, "offset": int}
-    return declare({**place, "outcome": str, **numbers, "reason": str, "failure": str}, codec=codec)
 
 
 class _Open(NamedTuple):
@@ -54,8 +33,7 @@ class OutcomeWriter:
 
     Args:
         task: the task of the spout.
-        topic: where they go.
-        codec: of the records.
+        target: where they go.
         partitions: of the task.
         done: called with the key of a message when its outcome is delivered.
         clock: milliseconds since the epoch.
@@ -64,15 +42,15 @@ class OutcomeWriter:
     def __init__(
         self,
         task: SpoutTask,
-        topic: str,
-        codec: OutcomesCodec,
+        target: OutcomesManifest,
         partitions: OwnedPartitions,
         done: Callable[[int], None],
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._send, self._dead_letters = task.environment.sink.send_record, task.dead_letters
-        self._topic = topic
-        self._codec = payload_codec(outcome_stream(codec))
+        self._component = task.context.component
+        self._topic = target.topic
+        self._codec = payload_codec(outcome_stream(target.codec))
         self._partitions, self._done, self._clock = partitions, done, clock
         self._open: dict[int, _Open] = {}
         self._failures: dict[int, Failure] = {}
@@ -92,17 +70,19 @@ class OutcomeWriter:
                 self.ended(key, "acked")
 
     def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "") -> None:
-        """A message has ended; `reason` and `text` say why, where it is not acked."""
+        """A message has ended; `reason` and `text` say why the spout ended it, where it is not acked."""
         each, offset = self._partitions.at(key)
         now = self._clock()
         message_key, first_emit = self._open.pop(key, _Open(None, now))
         failure, failures = self._failures.pop(key, None), each.failures(offset)
+        component = self._component if reason else ""
         if failure is not None:
-            reason, text = reason or failure.reason.word, text or failure.message
+            reason, component = reason or failure.reason.word, failure.component
+            text = text or failure.message
         attempts = failures + 1 if outcome == "acked" else max(1, failures)
-        # A bolt's text may have half of a surrogate pair, which UTF-8 cannot encode.
-        text = text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
-        values = (*each.at, offset, outcome, attempts, first_emit, now, reason, text)
+        values = OutcomeRecord(
+            *(*each.at, offset, outcome, attempts, first_emit, now, reason, component, failure_text(text))
+        )
         value = encode_tuples(self._codec, [values])
         delivered = partial(self._delivered, key, message_key and value)
         self._send(self._topic, _ANY_PARTITION, message_key, value, [], delivered)

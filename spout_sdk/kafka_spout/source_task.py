@@ -80,9 +80,9 @@ class SourceTask(SpoutAdapter):
         task.collector.first_position = first_position(self._number)
         self._partitions = OwnedPartitions()
         self._outcomes = (
-            OutcomeWriter(task, spout.outcomes, spout.outcomes_codec, self._partitions, self._outcome_delivered)
-            if spout.outcomes
-            else None
+            None
+            if (target := context.manifest.spout(context.component).outcomes) is None
+            else OutcomeWriter(task, target, self._partitions, self._outcome_delivered)
         )
         self.writes_outcomes = self._outcomes is not None
         self._messages = MessageEmitter(

@@ -13,6 +13,7 @@ from spout_sdk.arguments import as_topology_error, check_choice, check_count
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
+from tuple_tree.components import OutcomesCodec
 from tuple_tree.errors import WireError
 from tuple_tree.names import check_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
@@ -39,9 +40,6 @@ Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 - `at_most_once`: what was read is committed before it is emitted; trees are not followed.
 - `no_guarantee`: what was emitted is committed now and then; trees are not followed.
 """
-
-
-OutcomesCodec = Literal["json", "avro"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +153,7 @@ class KafkaSpout(AnySpout):
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: the largest distance from the first open offset of a partition to a new one. None,
             the default, for no limit: one message that fails for ever holds up no other.
-        outcomes: a topic that gets a record for each message that has ended, with its key: what became of it, when, and
-            after how many attempts. It must exist. See `outcome_stream`.
-        outcomes_codec: of these records, `json` or `avro`.
+        outcomes, outcomes_codec: those of `set_spout`, unless given there.
 
     Attributes:
         topics, streams, translate, first_poll, mode, retry, max_uncommitted_offsets, outcomes, outcomes_codec: as
@@ -187,8 +183,6 @@ class KafkaSpout(AnySpout):
             check_choice("mode of a KafkaSpout", mode, Mode)
         if max_uncommitted_offsets is not None:
             check_count("max_uncommitted_offsets", max_uncommitted_offsets)
-        if outcomes is not None:
-            self._check_outcomes(outcomes, outcomes_codec, mode)
         self.streams = tuple(streams)
         self.translate = translate or default_translate(self.streams)
         self.first_poll = first_poll
@@ -196,18 +190,6 @@ class KafkaSpout(AnySpout):
         self.retry = retry or RetryPolicy()
         self.max_uncommitted_offsets = max_uncommitted_offsets
         self.outcomes, self.outcomes_codec = outcomes, outcomes_codec
-
-    def _check_outcomes(self, topic: str, codec: str, mode: str | None) -> None:
-        with as_topology_error(f"a KafkaSpout cannot write outcomes to {topic!r}: "):
-            check_topic(topic)
-        if topic in self.topics:
-            raise TopologyError(f"a KafkaSpout reads topic {topic} and writes its outcomes to it: name another topic")
-        check_choice("outcomes_codec", codec, OutcomesCodec)
-        if mode not in (None, "at_least_once"):
-            raise TopologyError(
-                f"a KafkaSpout with mode {mode} follows no trees, so it knows no outcomes: leave outcomes out, or set "
-                "mode to at_least_once"
-            )
 
     def __call__(self) -> "KafkaSpout":
         """A spout like this one, for a task."""

@@ -22,7 +22,7 @@ from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
 from tuple_tree.components import SpoutManifest
 from tuple_tree.errors import VersionError, WireError
-from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch
+from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch, failed_by_of
 from tuple_tree.names import notices_topic
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
@@ -133,12 +133,16 @@ class SpoutTask(HeadTask):
         counters.acked += len(trees)
         self._call("ack", self._acked, trees)
         self._limit.acked(len(trees))
-        reasons = zip(batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True)
-        for root, reason, message in reasons:
+        if not len(batch.failed_roots):
+            return
+        failed_by = failed_by_of(dict(record.headers() or ()), len(batch.failed_roots))
+        columns = batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, failed_by
+        for root, reason, message, by in zip(*columns, strict=True):
             if (tree := pop(root)) is None:
                 counters.ignored_notices += 1
             else:
-                self._failed(tree[0], Failure(FailReason(reason), message))
+                component, text = self.context.manifest.failed_in(by, message)
+                self._failed(tree[0], Failure(FailReason(reason), text, component))
 
     def _acked(self, trees: Sequence[tuple[Any, float]]) -> None:
         """Acks trees, each with its message id and the time of its emit."""

@@ -70,7 +70,9 @@ class SimulatedCluster(Readable):
         self.topology = replaced(topology, self._sources, bolts or {})
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
-        known = dict.fromkeys(chain(self.topology.kafka_targets.values(), *self.topology.kafka_sources.values()), 1)
+        outcomes = [each.outcomes.topic for each in manifest.spouts if each.outcomes is not None]
+        targets = self.topology.kafka_targets.values()
+        known = dict.fromkeys(chain(targets, outcomes, *self.topology.kafka_sources.values()), 1)
         own = topic_specs(manifest)
         # The results of windows are the source of a spout.
         others = [TopicSpec(name, partitions, {}) for name, partitions in {**known, **(topics or {})}.items()]

@@ -82,6 +82,7 @@ class JournalHook(TaskHook):
         self._clock = clock
 
     def prepare(self, context: TaskContext) -> None:
+        self._component = context.component
         self._journal = self._journals[context.component]
         self._task = context.task
 
@@ -112,7 +113,7 @@ class JournalHook(TaskHook):
         self._add_outcome(tuple_.values, None)
 
     def bolt_fail(self, tuple_: Tuple, message: str) -> None:
-        self._add_outcome(tuple_.values, Failure(FailReason.FAILED, message))
+        self._add_outcome(tuple_.values, Failure(FailReason.FAILED, message, self._component))
 
     def _add_outcome(self, what: Any, failure: Failure | None) -> None:
         self._journal.outcomes.append(Outcome(what, self._task, failure, self._clock()))

@@ -32,16 +32,16 @@ from spout_sdk.topologies.checks import (
     check_groupable,
     check_guarantee,
     check_kafka_spout,
+    check_outcomes,
     check_source,
     check_ticks,
     default_tick_ms,
-    outcome_topics,
 )
 from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.topologies.window_checks import check_windows
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.components import BoltManifest, OutcomesCodec, SpoutManifest
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.payloads import MAX_ROWS
@@ -144,6 +144,8 @@ class TopologyBuilder:
         *,
         external: bool = False,
         streams: Sequence[Stream] | None = None,
+        outcomes: str | None = None,
+        outcomes_codec: OutcomesCodec = "json",
     ) -> None:
         """Adds a spout.
 
@@ -156,6 +158,9 @@ class TopologyBuilder:
             external: whether something else than this SDK runs it, such as Spark. Then the factory is its source: the
                 name of a topic, or a function that is called there; in Spark, `source(spark)`.
             streams: what an external spout emits; one stream if its source is a topic.
+            outcomes: of a spout that reads topics, a topic that gets a record for each message that has ended, with its
+                key: what became of it, when, and after how many attempts. It must exist. See `outcome_stream`.
+            outcomes_codec: of these records, `json` or `avro`.
 
         Raises:
             TopologyError: if the spout is invalid.
@@ -176,6 +181,7 @@ class TopologyBuilder:
             timeout_ms=timeout_ms,
             max_pending=check_count("max_spout_pending", max_spout_pending),
             external=external,
+            outcomes=check_outcomes(name, factory if external else made, outcomes, outcomes_codec, self._guarantee),
         )
         self._spouts.append(spout)
 
@@ -298,7 +304,6 @@ class TopologyBuilder:
             check_retries(manifest, bolt.name, self._options[bolt.name])
         acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
         targets = {name: each.topic for name, each in made.items() if isinstance(each, KafkaBolt)}
-        targets |= outcome_topics(manifest, made)
         return Topology(
             manifest,
             {**self._factories, **results.made},

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kafka_clients.client_settings import SESSION_MS
 from spout_sdk.api.components import AnyBolt, AnySpout, ArrowBolt, BatchBolt
 from spout_sdk.api.signatures import check_signatures
-from spout_sdk.arguments import as_topology_error
+from spout_sdk.arguments import as_topology_error, check_choice
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
@@ -15,7 +15,7 @@ from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.windows.bolt import WindowedBolt
-from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.components import BoltManifest, OutcomesCodec, OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
@@ -150,15 +150,39 @@ _MARGIN_MS: Final = 7_000
 SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
 
 
-def outcome_topics(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, str]:
-    """Spout → the topic of its outcomes; raises `TopologyError` where none are known."""
-    found = {name: str(each.outcomes) for name, each in made.items() if isinstance(each, KafkaSpout) and each.outcomes}
-    if found and not manifest.acking:
+def check_outcomes(
+    spout: str, made: Any, given: str | None, codec: OutcomesCodec, guarantee: Guarantee
+) -> OutcomesManifest | None:
+    """Where a spout writes outcomes, as given to `set_spout` or to the `KafkaSpout`; None if it does not.
+
+    `made` is the spout, or the source of an external one. Raises `TopologyError` if it cannot write them.
+    """
+    if given is None and isinstance(made, KafkaSpout):
+        given, codec = made.outcomes, made.outcomes_codec
+    if given is None:
+        return None
+    with as_topology_error(f"spout {spout!r} cannot write outcomes to {given!r}: "):
+        check_topic(given)
+    check_choice("outcomes_codec", codec, OutcomesCodec)
+    mode = "at_least_once"
+    if isinstance(made, KafkaSpout):
+        sources: tuple[str, ...] = made.topics
+        mode = made.mode or mode
+    elif isinstance(made, str):
+        sources = (made,)
+    else:
         raise TopologyError(
-            f"spout {min(found)!r} writes outcomes, and at_most_once follows no trees: leave outcomes out, or build "
-            'the topology with guarantee="at_least_once" or "exactly_once"'
+            f"spout {spout!r} cannot write outcomes, because its messages are in no topic: write them from its ack and "
+            "fail, or read a topic with a KafkaSpout or an external spout"
         )
-    return found
+    if given in sources:
+        raise TopologyError(f"spout {spout!r} reads topic {given} and writes its outcomes to it: name another topic")
+    if guarantee == "at_most_once" or mode != "at_least_once":
+        raise TopologyError(
+            f"spout {spout!r} writes outcomes, and {guarantee if guarantee == 'at_most_once' else mode} follows no "
+            "trees: leave outcomes out, or choose at_least_once or exactly_once"
+        )
+    return OutcomesManifest(topic=given, codec=codec)
 
 
 def check_guarantee(manifest: Manifest) -> None:

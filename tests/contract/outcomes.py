@@ -62,7 +62,7 @@ class Outcomes:
         with world.run(builder.build()) as running:
             running.eventually(lambda: messages.acked, "the second replay acked")
             stats = running.stats("spout")
-        reasons = [Failure(FailReason.FAILED, text) for text in ("not yet", "KeyError: 'again'")]
+        reasons = [Failure(FailReason.FAILED, text, "two") for text in ("not yet", "KeyError: 'again'")]
         assert messages.failed == [(0, "again", reason) for reason in reasons]
         assert messages.acked == [(0, "again")]
         assert len(set(attempts)) == 3
@@ -95,7 +95,7 @@ class Outcomes:
             running.eventually(lambda: len(messages.acked) == 200, "every message acked")
             running.eventually(lambda: running.has_committed_all("columns"), "everything committed")
         assert sorted(messages.acked_ids) == list(range(200))
-        assert {failure for _, _, failure in messages.failed} == {Failure(FailReason.FAILED, "even ones later")}
+        assert {failure for _, _, failure in messages.failed} == {Failure(FailReason.FAILED, "even ones later", "columns")}
         assert {number for _, number, _ in messages.failed} <= set(range(0, 200, 2))
         assert {number for _, _, number in executed.seen} == {*range(200), *range(1_000, 1_200)}
         by_word = {(word, task) for task, word, _ in executed.seen}
@@ -138,7 +138,7 @@ class Outcomes:
             messages.add("e", 2)
             messages.add("f", 2)
             running.eventually(lambda: len(messages.acked) == 4, "the trees of the other pairs acked")
-        reason = Failure(FailReason.FAILED, "not this pair")
+        reason = Failure(FailReason.FAILED, "not this pair", "two")
         assert sorted(messages.failed, key=lambda failed: str(failed[1])) == [(0, "c", reason), (0, "d", reason)]
         assert sorted(messages.acked_ids) == ["a", "b", "e", "f"]
 
@@ -276,7 +276,7 @@ class KilledAckers:
             messages.add("failed", message_id="failed again")
             running.eventually(lambda: len(messages.acked) == 3 and len(messages.failed) == 3, "the other outcomes")
         assert sorted(messages.acked_ids) == ["acked", "held", "release"]
-        as_asked = Failure(FailReason.FAILED, "as asked")
+        as_asked = Failure(FailReason.FAILED, "as asked", "two")
         assert [(message_id, failure) for _, message_id, failure in messages.failed] == [
             ("failed", as_asked),
             ("failed again", as_asked),

@@ -7,21 +7,26 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_clients.access import Operation, component_role
 from spout_sdk import (
     BasicBolt,
     DeliveryError,
     FailReason,
     KafkaBolt,
     KafkaSpout,
+    OutcomeRecord,
     RetryPolicy,
+    Spout,
     TopologyBuilder,
     TopologyError,
+    declare,
     outcome_stream,
 )
-from spout_sdk.kafka_spout import OutcomesCodec
 from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
+from tuple_tree.components import OutcomesCodec, OutcomesManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import decode_tuples, payload_codec
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=1)
@@ -108,6 +113,13 @@ def test_a_text_that_no_encoding_takes_and_a_record_that_is_too_large_have_an_ou
     assert rig.topics.committed("source") == 1
 
 
+class Source(Spout):
+    streams = (declare({"value": str}),)
+
+    def next_tuple(self) -> None:
+        """Emits nothing."""
+
+
 class Picky(BasicBolt):
     def execute(self, tuple_: Any, _collector: Any) -> None:
         if tuple_["value"] == "bad":
@@ -125,29 +137,49 @@ def test_outcomes_of_a_topology_have_the_keys_of_its_messages(codec: OutcomesCod
         "orders"
     )
     topology = builder.build()
-    assert topology.kafka_targets == {"orders": "orders.outcomes", "out": "checked"}
+    assert topology.manifest.spout("orders").outcomes == OutcomesManifest(topic="orders.outcomes", codec=codec)
+    assert Manifest.from_json(topology.manifest.to_json()) == topology.manifest
     with SimulatedCluster(topology) as cluster:
         for number, value in enumerate(["good", "bad", "good"]):
             cluster.produce("orders", value, key=f"ORDER-{number}")
         cluster.run_until(lambda: len(cluster.records("orders.outcomes")) == 3)
         reader = payload_codec(outcome_stream(codec))
-        names = outcome_stream(codec).field_names
         found = {}
         for record in cluster.records("orders.outcomes"):
             (values,) = decode_tuples(reader, record.value() or b"")
-            found[record.key()] = dict(zip(names, values, strict=True))["outcome"]
-        assert found == {b"ORDER-0": "acked", b"ORDER-1": "dead-letter", b"ORDER-2": "acked"}
+            found[record.key()] = OutcomeRecord(*values)
+        assert {key: each.outcome for key, each in found.items()} == {
+            b"ORDER-0": "acked",
+            b"ORDER-1": "dead-letter",
+            b"ORDER-2": "acked",
+        }
+        bad = found[b"ORDER-1"]
+        assert (bad.component, bad.reason) == ("check", "retries-exhausted")
+        assert bad.failure == "all 2 attempts failed, the last one with reason failed: ValueError: never"
 
 
-def test_where_no_outcome_is_known_none_can_be_written() -> None:
-    with pytest.raises(TopologyError, match="mode at_most_once follows no trees"):
-        KafkaSpout("orders", outcomes="done", mode="at_most_once")
-    with pytest.raises(TopologyError, match="writes its outcomes to it: name another topic"):
-        KafkaSpout("orders", outcomes="orders")
-    with pytest.raises(TopologyError, match="cannot write outcomes to 'a b'"):
-        KafkaSpout("orders", outcomes="a b")
-    builder = TopologyBuilder("orders", guarantee="at_most_once")
-    builder.set_spout("orders", KafkaSpout("orders", outcomes="done"))
-    builder.set_bolt("check", Picky).shuffle_grouping("orders")
+@pytest.mark.parametrize(
+    ("spout", "options", "error"),
+    [
+        (KafkaSpout("orders", outcomes="done", mode="at_most_once"), {}, "at_most_once follows no trees"),
+        (KafkaSpout("orders"), {"outcomes": "orders"}, "writes its outcomes to it: name another topic"),
+        (KafkaSpout("orders", outcomes="a b"), {}, "cannot write outcomes to 'a b'"),
+        (KafkaSpout("orders", outcomes="a", outcomes_codec="xml"), {}, "outcomes_codec is 'xml'"),  # type: ignore[arg-type]
+        (Source, {"outcomes": "done"}, "its messages are in no topic"),
+    ],
+)
+def test_a_spout_that_knows_no_outcomes_cannot_write_them(spout: Any, options: Any, error: str) -> None:
+    with pytest.raises(TopologyError, match=error):
+        TopologyBuilder("orders").set_spout("orders", spout, **options)
     with pytest.raises(TopologyError, match="spout 'orders' writes outcomes, and at_most_once follows no trees"):
-        builder.build()
+        TopologyBuilder("orders", guarantee="at_most_once").set_spout("orders", KafkaSpout("orders", outcomes="done"))
+
+
+def test_an_external_spout_writes_outcomes() -> None:
+    builder = TopologyBuilder("orders")
+    streams = [declare({"value": str})]
+    builder.set_spout("orders", "orders", external=True, streams=streams, outcomes="done", outcomes_codec="avro")
+    builder.set_bolt("check", Picky).shuffle_grouping("orders")
+    topology = builder.build()
+    assert topology.manifest.spout("orders").outcomes == OutcomesManifest(topic="done", codec="avro")
+    assert component_role(topology.manifest, "orders", "orders").needed_topics["done"] == (Operation.WRITE,)

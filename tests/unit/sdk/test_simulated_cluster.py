@@ -38,7 +38,7 @@ def test_executed_acked_and_failed_are_shown() -> None:
         cluster.run_until_idle()
         assert sorted(cluster.executed("split")) == [("",), ("a",), ("a b",)]
         assert sorted(cluster.acked("split")) == [("a",), ("a b",)]
-        failure = Failure(FailReason.FAILED, "nothing to split")
+        failure = Failure(FailReason.FAILED, "nothing to split", "split")
         assert (cluster.failed("split"), cluster.failed("lines")) == ([(("",), failure)], [(1, failure)])
         assert (sorted(cluster.acked("lines")), cluster.pending("lines")) == ([0, 2], [])
         assert sorted(cluster.executed("count", 0) + cluster.executed("count", 1)) == [("a",), ("a",), ("b",)]
