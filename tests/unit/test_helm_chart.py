@@ -1,0 +1,182 @@
+"""The Helm chart renders manifests that Kubernetes and KEDA accept, with the helm and the schemas of `.ci/helm`."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inspection.dashboard.server import SHORTEST_TOKEN
+from kafka_clients import supervision
+from spout_sdk.api.topology import STOP_TIMEOUT
+from tests.pages import ROOT
+from tests.unit.cli.running import call_acker
+
+CHART = ROOT / "deploy" / "helm" / "kafka-acker"
+PAGE = (ROOT / "docs" / "deployment.md").read_text()
+(EXAMPLE,) = re.findall(r"^```yaml\n# values\.yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+SCALED = {"name": "parse", "autoscaling": {"maxReplicas": 2}}
+BROKERS = {"ACKER_KAFKA__BOOTSTRAP_SERVERS": "kafka:9092"}
+TOOLS = Path(sys.executable).parent
+
+pytestmark = pytest.mark.exhaustive
+
+
+def tool(name: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    found = shutil.which(name, path=f"{TOOLS}:{os.environ['PATH']}")
+    assert found, f"no {name}: run .ci/helm"
+    return subprocess.run([found, *arguments], input=given, capture_output=True, text=True, check=False, timeout=60)
+
+
+def helm(command: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    named = ["pipeline"] if command == "template" else ["--strict"]
+    return tool("helm", command, *named, str(CHART), "--values", "-", given=json.dumps(values))
+
+
+def rendered(**changes: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    """The resources of the page's example by kind and name; each is valid."""
+    values = yaml.safe_load(EXAMPLE) | changes
+    lint, run = helm("lint", values), helm("template", values)
+    assert lint.returncode == 0, lint.stdout
+    assert run.returncode == 0, run.stderr
+    schemas = TOOLS / "kubernetes-schemas" / "{{.ResourceKind}}.json"
+    checked = tool("kubeconform", "-strict", "-schema-location", str(schemas), given=run.stdout)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(run.stdout)}
+
+
+def pod(resource: dict[str, Any]) -> dict[str, Any]:
+    found = resource["spec"]["template"]["spec"]
+    assert isinstance(found, dict)
+    return found
+
+
+def settings(resource: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in pod(resource)["containers"][0]["env"]}
+
+
+def secrets(resource: dict[str, Any]) -> list[str]:
+    return [each["secretRef"]["name"] for each in pod(resource)["containers"][0]["envFrom"]]
+
+
+def test_the_example_of_the_page() -> None:
+    found = rendered()
+    components = {each["name"]: each for each in yaml.safe_load(EXAMPLE)["components"]}
+    deployments = {name for kind, name in found if kind == "Deployment"}
+    assert deployments == {f"pipeline-{name}" for name in (*components, "acker", "acker-dashboard")}
+    assert {name for kind, name in found if kind == "PodDisruptionBudget"} == deployments - {"pipeline-acker-dashboard"}
+    assert found["Deployment", "pipeline-acker"]["spec"]["replicas"] == 2
+
+    for (kind, _), each in found.items():
+        if kind in ("Deployment", "Job"):
+            (container,) = pod(each)["containers"]
+            assert call_acker(*container["args"], "--help").returncode == 0
+            assert call_acker("config", "show", environment=settings(each)).returncode == 0
+            assert "kafka" in secrets(each)
+            assert pod(each)["terminationGracePeriodSeconds"] == supervision.STOP_SECONDS + 10
+        if kind == "Deployment":
+            labels = each["spec"]["template"]["metadata"]["labels"]
+            assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+    # The job runs before pods are changed, and its failure ends an upgrade.
+    hook = found["Job", "pipeline-acker-topics"]["metadata"]["annotations"]["helm.sh/hook"]
+    assert hook == "pre-install,pre-upgrade"
+
+
+def test_the_dashboard_has_a_service_a_token_and_the_probe_of_compose() -> None:
+    found = rendered(dashboard={"names": "acker.example.com"})
+    deployment, service = found["Deployment", "pipeline-acker-dashboard"], found["Service", "pipeline-acker-dashboard"]
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    (container,) = pod(deployment)["containers"]
+    (served,), (port,) = service["spec"]["ports"], container["ports"]
+    assert (served["targetPort"], str(port["containerPort"])) == (port["name"], container["args"][-1])
+    assert settings(deployment)["ACKER_DASHBOARD__NAMES"] == "acker.example.com"
+    assert secrets(deployment) == ["kafka", "acker-dashboard"]
+    ((setting, size),) = re.findall(r"acker-dashboard .*--from-literal=(\w+)=\"\$\(openssl rand -hex (\d+)\)", PAGE)
+    assert 2 * int(size) >= SHORTEST_TOKEN
+    assert call_acker("config", "show", environment={setting: "x" * SHORTEST_TOKEN}).returncode == 0
+
+    # It asks for a token, so an answer is all that a probe can see.
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["dashboard"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert ["CMD", *container[probe]["exec"]["command"]] == compose["healthcheck"]["test"]
+    assert not any("dashboard" in name for _, name in rendered(dashboard={"enabled": False}))
+
+
+def test_the_options_of_a_component() -> None:
+    component = {
+        "name": "Parse_it",
+        "replicas": 3,
+        "stopTimeout": 60,
+        "settings": {"ACKER_STATE__DIRECTORY": "/tmp/states"},
+        "secret": "parse",
+    }
+    pods = {"tolerations": [{"key": "spot", "operator": "Exists"}]}
+    found = rendered(components=[component], certificates="tls", pod=pods, workers={"replicas": 0})
+    deployment = found["Deployment", "pipeline-parse-it"]
+    assert deployment["spec"]["replicas"] == 3
+    assert pod(deployment)["containers"][0]["args"][-1] == "Parse_it"
+    assert pod(deployment)["terminationGracePeriodSeconds"] > supervision.STOP_SECONDS + 60 - STOP_TIMEOUT
+    assert settings(deployment)["ACKER_STATE__DIRECTORY"] == "/tmp/states"
+    assert secrets(deployment) == ["parse"]
+    assert pod(deployment)["tolerations"] == pods["tolerations"]
+    assert {"name": "certificates", "secret": {"secretName": "tls"}} in pod(deployment)["volumes"]
+    assert ("Deployment", "pipeline-acker") not in found
+
+
+def test_keda_reads_the_lag_of_the_components_group() -> None:
+    spout = {"topic": "readings", "maxReplicas": 2, "minReplicas": 0, "lagThreshold": 20_000_000}
+    bolt = {"maxReplicas": 4, "excludePersistentLag": True}
+    scaled = [{"name": "thermometers", "autoscaling": spout}, {"name": "parse", "autoscaling": bolt, "secret": "parse"}]
+    found = rendered(components=scaled, certificates="tls")
+    assert "replicas" not in found["Deployment", "pipeline-parse"]["spec"]
+    of_spout, of_bolt = (found["ScaledObject", f"pipeline-{name}"]["spec"] for name in ("thermometers", "parse"))
+    assert (of_spout["minReplicaCount"], of_spout["maxReplicaCount"]) == (0, 2)
+    assert (of_bolt["minReplicaCount"], of_bolt["maxReplicaCount"]) == (1, 4)
+    secured = {"sasl": "scram_sha512", "tls": "enable", "bootstrapServers": "kafka-1:9093,kafka-2:9093"}
+    assert of_spout["triggers"][0]["metadata"] == secured | {
+        "consumerGroup": "pipeline.thermometers",
+        "topic": "readings",
+        "lagThreshold": "20000000",
+    }
+    assert of_bolt["triggers"][0]["metadata"] == secured | {
+        "consumerGroup": "pipeline.parse",
+        "topic": "pipeline.tuples.parse",
+        "lagThreshold": "1000",
+        "excludePersistentLag": "true",
+    }
+    authentication = found["TriggerAuthentication", "pipeline-parse"]["spec"]["secretTargetRef"]
+    assert {each["parameter"]: (each["name"], each["key"]) for each in authentication} == {
+        "username": ("parse", "ACKER_KAFKA__SASL_USERNAME"),
+        "password": ("parse", "ACKER_KAFKA__SASL_PASSWORD"),
+        "ca": ("tls", "ca.crt"),
+    }
+    plain = rendered(components=scaled, settings=BROKERS)
+    assert not any(kind == "TriggerAuthentication" for kind, _ in plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"image": ""}, "/image"),
+        ({"imagge": "x"}, "imagge"),
+        ({"settings": {}}, "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
+        ({"settings": BROKERS | {"ACKER_KAFKA__SASL_PASSWORD": "x"}}, "SASL_PASSWORD"),
+        ({"settings": BROKERS | {"ACKER_DASHBOARD__TOKEN": "x"}}, "DASHBOARD__TOKEN"),
+        ({"components": [SCALED | {"replicas": 2}]}, "/components/0"),
+        ({"components": [{"name": "a_b"}, {"name": "A-B"}]}, "two components have the name pipeline-a-b"),
+        ({"components": [{"name": "a" * 60}]}, "more than 63 characters"),
+        ({"components": [SCALED], "topology": {"code": "pipeline:topology"}}, "topology.name"),
+        ({"components": [SCALED], "secret": ""}, "ACKER_KAFKA__SASL_USERNAME"),
+    ],
+)
+def test_wrong_values_are_an_error_with_the_reason(changes: dict[str, Any], reason: str) -> None:
+    run = helm("template", yaml.safe_load(EXAMPLE) | changes)
+    assert run.returncode != 0
+    assert reason in run.stderr
