@@ -23,6 +23,7 @@ from acker_cli.commands import (
     run,
     spark,
     state,
+    status,
     top,
     topics,
     topologies,
@@ -47,8 +48,8 @@ _EXIT_ERROR: Final = 1
 _EXIT_INTERRUPTED: Final = 130
 
 _COMMANDS: Final = (
-    *(demo.demo, run.run, worker.worker, top.top, trace.trace, doctor.doctor, otel.otel),
-    *(dashboard.dashboard, kafka.kafka),
+    *(demo.demo, run.run, worker.worker, top.top, trace.trace, status.status),
+    *(doctor.doctor, otel.otel, dashboard.dashboard, kafka.kafka),
 )
 _GROUPS: Final = {
     "spark": ("Run components of a topology in Apache Spark.", (spark.submit, spark.prepare)),

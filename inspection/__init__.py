@@ -5,6 +5,7 @@
 - `view`: the figures of a topology, from its statistics; `tracks`: rates of each process, and the last hour;
   `state_figures`: states; `state_search`: a key of a state.
 - `trace`: tuple trees, pure; `trace_reader`: their records in Kafka; `otel`: trees as traces of OpenTelemetry.
+- `message_status`: whether a message of a spout's source is done, open, or waits for a retry.
 - `doctor`: problems and what to do; `doctor_gathering`: its facts; `doctor_process`: a process of its own for it.
 - `dead_letters`: read and decoded; `replay`: writes them to their original topics.
 - `notation`: times, roots and positions as text; `previews`: payloads as text.

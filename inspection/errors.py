@@ -4,6 +4,8 @@ InspectionError
 ├── SilenceError, MomentError, DashboardError, DeadLettersError, SpansError, SearchLimitError
 ├── StateKeyError
 │   └── StateKeyNotFoundError
+├── StatusError
+│   └── MessageNotFoundError
 └── TraceError
     └── RootFormError, RootNotFoundError
 """
@@ -51,6 +53,14 @@ class StateKeyError(InspectionError):
 
 class StateKeyNotFoundError(StateKeyError):
     """A state has no such key."""
+
+
+class StatusError(InspectionError):
+    """The status of a message cannot be read: a text is no position, or the topology has no such source."""
+
+
+class MessageNotFoundError(StatusError):
+    """The sources of a topology have no such message."""
 
 
 class SearchLimitError(InspectionError):

@@ -60,7 +60,7 @@ class PartitionStatus:
         """Of a partition whose group continues at a position; None where that is not known."""
         if commit is None or position is None:
             return cls(partition, begin, end, None, None if position is None else max(0, end - position))
-        done = _done(commit)
+        done = done_of(commit)
         behind = sum(stop - start for start, stop in done.runs)
         reached = max((stop for _, stop in done.runs), default=position)
         return cls(
@@ -327,8 +327,8 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
     return found
 
 
-def _done(commit: TopicPartition) -> DoneSet:
-    """The done set of a commit; empty if another program or version has committed."""
+def done_of(commit: TopicPartition) -> DoneSet:
+    """The done set of a commit; nothing behind its offset if another program or version has committed."""
     offset = commit.offset
     with suppress(CommitError):
         texts = read_commit_metadata(offset, commit.metadata) or {}

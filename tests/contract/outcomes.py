@@ -95,7 +95,9 @@ class Outcomes:
             running.eventually(lambda: len(messages.acked) == 200, "every message acked")
             running.eventually(lambda: running.has_committed_all("columns"), "everything committed")
         assert sorted(messages.acked_ids) == list(range(200))
-        assert {failure for _, _, failure in messages.failed} == {Failure(FailReason.FAILED, "even ones later", "columns")}
+        assert {failure for _, _, failure in messages.failed} == {
+            Failure(FailReason.FAILED, "even ones later", "columns")
+        }
         assert {number for _, number, _ in messages.failed} <= set(range(0, 200, 2))
         assert {number for _, _, number in executed.seen} == {*range(200), *range(1_000, 1_200)}
         by_word = {(word, task) for task, word, _ in executed.seen}

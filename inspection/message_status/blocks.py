@@ -1,0 +1,74 @@
+"""Reads partitions in blocks of offsets, from their end or their beginning, until enough is found.
+
+The first blocks are small, so what is near is found soon. All partitions are read at the same time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Self
+
+from confluent_kafka import Message
+
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.log_reader import LogReader, Place, Progress
+
+FIRST_BLOCK: Final = 5_000
+"""Offsets of a partition."""
+_LARGEST_BLOCK: Final = 320_000
+_GROWTH: Final = 4
+
+
+def blocks(
+    stretches: Mapping[Place, range], *, from_end: bool, first: int = FIRST_BLOCK
+) -> Iterator[dict[Place, range]]:
+    """Divides stretches into blocks of growing size, a block of each partition at a time."""
+    left, size = {place: stretch for place, stretch in stretches.items() if len(stretch)}, first
+    while left:
+        yield {place: stretch[-size:] if from_end else stretch[:size] for place, stretch in left.items()}
+        left = {place: stretch[:-size] if from_end else stretch[size:] for place, stretch in left.items()}
+        left = {place: stretch for place, stretch in left.items() if len(stretch)}
+        size = min(size * _GROWTH, _LARGEST_BLOCK)
+
+
+class BlockReader:
+    """One consumer; not for several threads. Its `progress` has what is read, and how many offsets of how many."""
+
+    def __init__(self, kafka: KafkaSettings, progress: Progress | None = None) -> None:
+        self._progress = progress or (lambda _what, _done, _total: None)
+        self._before = self._total = 0
+        self._log = LogReader(kafka, self._show)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._log.close()
+
+    def stretches(self, places: Iterable[Place], since_ms: int | None = None) -> dict[Place, range]:
+        """As of `LogReader`."""
+        return self._log.stretches(places, since_ms)
+
+    def read(
+        self,
+        what: str,
+        stretches: Mapping[Place, range],
+        take: Callable[[Message], None],
+        enough: Callable[[], bool] = lambda: False,
+        *,
+        from_end: bool = True,
+    ) -> None:
+        """Calls `take` with records until `enough` is true after a block; errors as of `LogReader.read`.
+
+        The records of a block come in the order of their offsets.
+        """
+        self._before, self._total = 0, sum(map(len, stretches.values()))
+        for block in blocks(stretches, from_end=from_end):
+            self._log.read(what, block, take)
+            if enough():
+                return
+            self._before += sum(map(len, block.values()))
+
+    def _show(self, what: str, done: int, _total: int) -> None:
+        self._progress(what, self._before + done, self._total)

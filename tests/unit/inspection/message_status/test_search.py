@@ -1,0 +1,148 @@
+"""Where a key is searched, in which order, and what is found."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspection.message_status.blocks import FIRST_BLOCK, blocks
+from inspection.message_status.key_search import KeySearch
+from inspection.message_status.outcome_topics import OutcomeTopic
+from inspection.message_status.partitioners import likely_partitions, murmur2
+from inspection.message_status.spouts import source_numbers
+from kafka_clients.log_reader import Place
+from spout_sdk.kafka_spout.partitions import owned_numbers
+from spout_sdk.records import MadeRecord
+from tuple_tree.components import OutcomesManifest
+from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.payloads import encode_tuples, payload_codec
+
+KEY = b"ORDER-4711"
+
+
+def test_murmur2_is_that_of_kafka() -> None:
+    """The numbers of UtilsTest in Kafka's sources."""
+    for data, expected in (
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ):
+        assert murmur2(data) == expected % 2**32
+
+
+@given(st.binary(max_size=20), st.integers(1, 200))
+def test_likely_partitions_exist(key: bytes, partitions: int) -> None:
+    assert 1 <= len(found := likely_partitions(key, partitions)) <= 2
+    assert all(0 <= each < partitions for each in found)
+
+
+@pytest.mark.parametrize("from_end", [True, False])
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 200)), max_size=4), st.integers(1, 20))
+def test_blocks_have_each_offset_once(from_end: bool, sizes: list[tuple[int, int]], first: int) -> None:
+    stretches = {("t", number): range(start, start + size) for number, (start, size) in enumerate(sizes)}
+    seen: dict[Place, list[range]] = {}
+    for block in blocks(stretches, from_end=from_end, first=first):
+        for place, stretch in block.items():
+            assert len(stretch)
+            seen.setdefault(place, []).append(stretch)
+    for place, of_place in seen.items():
+        in_order = of_place[::-1] if from_end else of_place
+        assert [at for stretch in in_order for at in stretch] == [*stretches[place]]
+    assert {*seen} == {place for place, stretch in stretches.items() if len(stretch)}
+
+
+class Logs:
+    """Partitions of records by offset, in place of a `BlockReader`.
+
+    Attributes:
+        read_of: partition → how many offsets were read.
+    """
+
+    def __init__(self, keys: Mapping[Place, Mapping[int, bytes]], ends: Mapping[Place, int]) -> None:
+        self._keys, self._ends = keys, ends
+        self.values: dict[tuple[Place, int], bytes] = {}
+        self.read_of: Counter[Place] = Counter()
+
+    def stretches(self, places: Any, since_ms: int | None = None) -> dict[Place, range]:
+        return {place: range(since_ms or 0, self._ends[place]) for place in places}
+
+    def read(
+        self, what: str, stretches: Mapping[Place, range], take: Callable[[Any], None], enough: Callable[[], bool]
+    ) -> None:
+        for block in blocks(stretches, from_end=True):
+            for place, stretch in block.items():
+                self.read_of[place] += len(stretch)
+                for offset, key in self._keys.get(place, {}).items():
+                    if offset in stretch:
+                        value = self.values.get((place, offset))
+                        take(MadeRecord(*place, offset, value, None, key, (1, offset)))
+            if enough():
+                return
+
+
+def _places(partitions: int, end: int) -> dict[Place, int]:
+    return {("orders", number): end for number in range(partitions)}
+
+
+def _search(logs: Logs, *, every: bool = False) -> KeySearch:
+    return KeySearch(logs, KEY, every=every)  # type: ignore[arg-type]
+
+
+def test_a_recent_key_is_found_in_the_first_block_whatever_its_partition() -> None:
+    likely = likely_partitions(KEY, 8)
+    other = next(number for number in range(8) if number not in likely)
+    logs = Logs({("orders", other): {1_000_000 - 5: KEY}}, _places(8, 1_000_000))
+    (found,) = _search(logs).messages({"orders": 8}, None)
+    assert (found.partition, found.offset, found.key, found.at_ms) == (other, 999_995, KEY, 999_995)
+    assert set(logs.read_of.values()) == {FIRST_BLOCK}
+
+
+def test_an_old_key_is_found_without_reading_the_partitions_where_it_is_not_likely() -> None:
+    likely = likely_partitions(KEY, 8)
+    logs = Logs({("orders", likely[0]): {7: KEY, 9: KEY}}, _places(8, 1_000_000))
+    assert [each.offset for each in _search(logs).messages({"orders": 8}, None)] == [9, 7]
+    read = {number: logs.read_of["orders", number] for number in range(8)}
+    assert all(read[number] == FIRST_BLOCK for number in range(8) if number not in likely)
+
+
+def test_a_key_is_found_wherever_a_producer_has_written_it_and_everywhere_if_all_are_wanted() -> None:
+    for number in range(5):
+        logs = Logs(
+            {("orders", number): {3: KEY}, ("orders", 0): {4: b"other"} | ({3: KEY} if not number else {})},
+            _places(5, 50_000),
+        )
+        (found,) = _search(logs).messages({"orders": 5}, None)
+        assert (found.partition, found.offset) == (number, 3)
+    logs = Logs({("orders", number): {number: KEY} for number in range(5)}, _places(5, 50_000))
+    every = _search(logs, every=True).messages({"orders": 5}, None)
+    assert [each.offset for each in every] == [4, 3, 2, 1, 0]
+    assert not _search(Logs({}, _places(5, 100))).messages({"orders": 5}, None)
+
+
+def test_a_message_that_retention_has_deleted_is_found_by_its_outcome() -> None:
+    topic = OutcomeTopic(OutcomesManifest(topic="outcomes"), 2)
+    values = OutcomeRecord("orders", 3, 120_311, "acked", 1, 10, 20)
+    logs = Logs({("outcomes", 0): {5: KEY, 6: KEY, 7: KEY}}, {("outcomes", 0): 9, ("outcomes", 1): 9})
+    codec = payload_codec(outcome_stream("json"))
+    logs.values = {
+        (("outcomes", 0), 5): encode_tuples(codec, [values]),
+        (("outcomes", 0), 6): encode_tuples(codec, [values._replace(topic="returns")]),
+        (("outcomes", 0), 7): b"another program's",
+    }
+    (found,) = _search(logs).by_outcomes(topic, ["orders"], None)
+    assert (found.topic, found.partition, found.offset, found.at_ms) == ("orders", 3, 120_311, None)
+
+
+def test_the_numbers_of_a_source_partition_have_that_of_the_spout() -> None:
+    """Whatever the order of its topics, and if it has read another one before."""
+    for read in (["a"], ["a", "b"], ["b", "a"], ["a", "b", "c"]):
+        numbers = owned_numbers(dict.fromkeys(read, 4), 0, 1)
+        for at, number in numbers.items():
+            assert number in source_numbers(["a", "b", "c"], at.partition)
+    assert source_numbers(["a"], 7) == [7]
