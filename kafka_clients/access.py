@@ -10,13 +10,14 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tuple_tree.components import SpoutManifest
+from tuple_tree.components import BoltManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     CATALOGUE_GROUP,
     TOPOLOGIES_TOPIC,
     acker_group,
     acks_topic,
+    answers_topic,
     component_group,
     dead_letters_topic,
     notices_topic,
@@ -30,6 +31,7 @@ from tuple_tree.names import (
 ACKER: Final = "acker"  # the role of the acker workers; no component may be called that
 OPERATOR: Final = "operator"  # the role of a user that runs `acker topics create`
 VIEWER: Final = "viewer"  # the role of a user that inspects the topology
+CLIENT: Final = "client"  # the role of a user that sends messages, and waits for their outcomes
 
 
 class Operation(Enum):
@@ -142,6 +144,30 @@ def viewer_role(manifest: Manifest) -> Role:
     )
 
 
+def client_role(manifest: Manifest, sources: Mapping[str, Source] | None = None) -> Role:
+    """A user of `Client` or `acker gateway`, who sends messages of spouts, and reads their outcomes and answers."""
+    reads, writes = list[str](), list[str]()
+    for spout in manifest.spouts:
+        if spout in manifest.answered_spouts and not spout.external:
+            reads.append(answers_topic(manifest.topology))
+        elif spout.outcomes is not None:
+            reads.append(spout.outcomes.topic)
+        else:
+            continue
+        writes += _names((sources or {}).get(spout.name))
+    return Role(
+        CLIENT,
+        "a user of Client or acker gateway",
+        (
+            Permission("topic", TOPOLOGIES_TOPIC, _READS),
+            *[Permission("topic", topic, _READS) for topic in dict.fromkeys(reads)],
+            *[Permission("topic", topic, _WRITES) for topic in dict.fromkeys(writes)],
+            Permission("group", CATALOGUE_GROUP, _READS),
+        ),
+        note="it reads the outcomes and answers of all messages of these spouts",
+    )
+
+
 def acker_role(manifest: Manifest) -> Role:
     """The acker workers: alone in reading acks and in writing notices."""
     topology = manifest.topology
@@ -196,6 +222,10 @@ def component_role(
         uses[state_topic(topology, name)] += (*_READS, *_WRITES)
         if state.windows == "close":
             uses[results_topic(topology, name)] += _WRITES
+    if any(bolt.answers for bolt in (component, *manifest.chained_to(name)) if isinstance(bolt, BoltManifest)) or (
+        component in manifest.answered_spouts and not component.external
+    ):
+        uses[answers_topic(topology)] += _WRITES
     if component.external and is_spout and not sources:
         # Where its messages land that do not come from a topic.
         uses[f"{topology}.replay.{name}"] += (*_READS, *_WRITES, Operation.CREATE)

@@ -21,6 +21,7 @@ Folders, in the order in which a tuple passes through them:
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.
 - `state`: keyed state of bolts: which tuples it has applied.
+- `client`: sends messages to the topic of a spout, and waits for their outcomes.
 - `statistics`: counters, their snapshots, metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 
@@ -38,20 +39,27 @@ from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
+from spout_sdk.client.client import Client, MessageOutcome
 from spout_sdk.errors import (
     AccessError,
     BrokerError,
     BrokerUnreachableError,
+    ClientClosedError,
+    ClientError,
     ComponentError,
+    DeadLetterError,
     DeliveryError,
     EmitError,
     FailTupleError,
     HeldBackError,
     InvalidMessageError,
+    NotDeliveredError,
+    OutcomePendingError,
     ProcessError,
     RetryTupleError,
     SpoutSdkError,
     StateError,
+    TooManyCallsError,
     TooManyFailuresError,
     TopicsError,
     TopologyError,
@@ -96,10 +104,14 @@ __all__ = [
     "BoltDeclarer",
     "BrokerError",
     "BrokerUnreachableError",
+    "Client",
+    "ClientClosedError",
+    "ClientError",
     "ComponentError",
     "ComponentRunner",
     "Counters",
     "CustomGrouping",
+    "DeadLetterError",
     "DeliveryError",
     "EmitError",
     "EmitInfo",
@@ -113,6 +125,9 @@ __all__ = [
     "KafkaSpout",
     "KafkaTuple",
     "LatencyHistogram",
+    "MessageOutcome",
+    "NotDeliveredError",
+    "OutcomePendingError",
     "OutcomeRecord",
     "OutputCollector",
     "ProcessError",
@@ -135,6 +150,7 @@ __all__ = [
     "TaskHook",
     "TaskId",
     "TimeWindow",
+    "TooManyCallsError",
     "TooManyFailuresError",
     "TopicsError",
     "Topology",

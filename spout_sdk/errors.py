@@ -13,11 +13,18 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
 ├── StateError               a state that cannot be restored or written, or a value or key that does not fit it
 ├── RolledBackError          within the SDK: what was not committed is read again
+├── ClientError              a client that cannot begin: no such spout, or no outcomes to wait for
+│   ├── DeadLetterError          the message has become a dead letter
+│   ├── OutcomePendingError      the timeout has passed, and the message is still being processed
+│   ├── TooManyCallsError        the timeout has passed before the message could be sent
+│   ├── NotDeliveredError        the message was not delivered to its topic
+│   └── ClientClosedError        the client has ended, and the message may still be processed
 ├── ProcessError             a process of a component could not be started
 └── BrokerError, UnsupportedVersionError and theirs: see `kafka_clients.errors`
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kafka_clients.errors import AccessError as AccessError
 from kafka_clients.errors import AckerError
@@ -27,6 +34,9 @@ from kafka_clients.errors import DeliveryError as DeliveryError
 from kafka_clients.errors import TopicsError as TopicsError
 from kafka_clients.errors import UnsupportedVersionError as UnsupportedVersionError
 from kafka_clients.errors import is_refused as is_refused
+
+if TYPE_CHECKING:
+    from spout_sdk.client.client import MessageOutcome
 
 SpoutSdkError = AckerError
 """Base of all errors raised by `spout_sdk`."""
@@ -140,6 +150,66 @@ class StateError(SpoutSdkError):
 
 class RolledBackError(SpoutSdkError):
     """All records since the last commit have to be read again, by new tasks."""
+
+
+class ClientError(SpoutSdkError):
+    """A `Client` that cannot begin, or a message that it has sent and that was not acked."""
+
+
+class DeadLetterError(ClientError):
+    """The message has become a dead letter, or is no longer in its topic.
+
+    Attributes:
+        outcome: of the message, with the reason and the text of its failure.
+    """
+
+    def __init__(self, outcome: "MessageOutcome") -> None:
+        by = f" in {outcome.component}" if outcome.component else ""
+        super().__init__(
+            f"the message at {outcome.topic}[{outcome.partition}] offset {outcome.offset} has become a dead letter "
+            f"after {outcome.attempts} attempts, {outcome.reason}{by}: {outcome.failure}"
+        )
+        self.outcome = outcome
+
+
+class OutcomePendingError(ClientError, TimeoutError):
+    """The timeout of a call has passed, and its message has no outcome: it is still being processed.
+
+    Attributes:
+        topic, partition, offset: of the message; partition and offset are None if it is not known to be delivered.
+    """
+
+    def __init__(self, topic: str, partition: int | None, offset: int | None, seconds: float) -> None:
+        where = "is not known to be delivered" if offset is None else f"at {topic}[{partition}] offset {offset}"
+        super().__init__(
+            f"the message {where} has no outcome after {seconds:g} s, and is still being processed: look for its "
+            "outcome later, and do not send it again unless the topology can process it twice"
+        )
+        self.topic, self.partition, self.offset = topic, partition, offset
+
+
+class TooManyCallsError(ClientError, TimeoutError):
+    """As many calls as a client may have open did not end within the timeout, so nothing was sent."""
+
+    def __init__(self, max_open: int, seconds: float) -> None:
+        super().__init__(
+            f"{max_open} calls are open, and none ended within {seconds:g} s, so the message was not sent: try again "
+            "later, or raise max_open of the Client"
+        )
+
+
+class NotDeliveredError(ClientError):
+    """A message was not delivered to `topic`."""
+
+    def __init__(self, topic: str, failure: object) -> None:
+        super().__init__(
+            f"the message was not delivered to topic {topic}: {failure}. After a time-out it may be there all the same"
+        )
+        self.topic = topic
+
+
+class ClientClosedError(ClientError):
+    """A client has ended while a call was open; the message may still be processed."""
 
 
 class ProcessError(SpoutSdkError):

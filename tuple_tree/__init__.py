@@ -11,6 +11,7 @@
 - `names`: what topologies, components and topics may be called.
 - `manifest`: what a topology is, as published in `acker.topologies`; `components`: its spouts and bolts; `topics`: its
   topics.
+- `answers`: the records of `{topology}.answers`, for clients that wait for the outcomes of messages.
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `state_records`: keys and values of the changelog of a state; `state_zeros`: initial
   values; `state_fields`: the fields of values; `state_guarantees`: how often a message changes a state, in words.

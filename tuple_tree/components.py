@@ -136,6 +136,7 @@ class BoltManifest(Frozen):
         state: its keyed state; None if it has none.
         recognises_replays: whether it needs the identities of its inputs though it has no state: it holds tuples, and a
             replayed tuple takes the place of the one that it holds.
+        answers: whether it answers the messages of spouts, in `{topology}.answers`.
     """
 
     kind: Literal["bolt"] = "bolt"
@@ -146,6 +147,7 @@ class BoltManifest(Frozen):
     external: bool = False
     state: StateManifest | None = None
     recognises_replays: bool = False
+    answers: bool = False
 
     @property
     def is_chained(self) -> bool:
@@ -160,6 +162,8 @@ class BoltManifest(Frozen):
             members.pop("state", None)
         if not self.recognises_replays:
             members.pop("recognises_replays", None)
+        if not self.answers:
+            members.pop("answers", None)
         return members
 
 

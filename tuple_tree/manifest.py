@@ -218,6 +218,12 @@ class Manifest(Frozen):
         """The spouts whose trees can reach a bolt."""
         return [each for each in self.upstream(bolt) if isinstance(each, SpoutManifest)]
 
+    @property
+    def answered_spouts(self) -> tuple[SpoutManifest, ...]:
+        """The spouts whose messages bolts answer: their trees can reach a bolt that does."""
+        names = {spout.name for bolt in self.bolts if bolt.answers for spout in self.spouts_upstream(bolt.name)}
+        return tuple(spout for spout in self.spouts if spout.name in names)
+
     def is_identified(self, component: str) -> bool:
         """Whether a component needs the identities of its inputs.
 

@@ -72,6 +72,11 @@ def results_topic(topology: str, bolt: str) -> str:
     return f"{topology}.results.{bolt}"
 
 
+def answers_topic(topology: str) -> str:
+    """The answers of bolts, and the outcomes of the messages that they answer; one partition for each of the acks."""
+    return f"{topology}.answers"
+
+
 def stats_topic(topology: str) -> str:
     return f"{topology}.stats"
 

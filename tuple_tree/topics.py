@@ -8,6 +8,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
     acks_topic,
+    answers_topic,
     dead_letters_topic,
     notices_topic,
     results_topic,
@@ -102,6 +103,9 @@ def topic_specs(manifest: Manifest) -> list[TopicSpec]:
         for bolt in manifest.bolts
         if bolt.state is not None and bolt.state.windows == "close"
     ]
+    if manifest.answered_spouts:
+        # Clients read from its end, and find an older outcome nowhere else than in a topic of outcomes.
+        specs.append(TopicSpec(answers_topic(topology), manifest.ack_partitions, short, delete))
     specs.append(TopicSpec(dead_letters_topic(topology), 1, delete, delete))
     specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _BROKER_TIME, optional=True))
     return specs

@@ -109,7 +109,7 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
 def acls(
     loaded: LoadedSettings,
     reference: str = REFERENCE,
-    role: list[str] | None = option("NAME", "Only this component, or operator, acker or viewer; repeatable."),
+    role: list[str] | None = option("NAME", "Only this component, or operator, acker, viewer or client; repeatable."),
     principal: str = option("TEMPLATE", "Who each role is.", default="User:{topology}.{role}"),
     operator: str | None = option("PRINCIPAL", "Who creates the topics; by the template unless given."),
     command_config: Path = option(
@@ -121,17 +121,19 @@ def acls(
     """Print the ACLs that each role of a topology needs, as kafka-acls commands.
 
     The roles are the operator, who creates the topics, the acker workers, and each spout and bolt; and, if it is named
-    by --role, the viewer, who may look into the topology. Nothing is changed, and no broker is asked: look at the
+    by --role, the viewer, who may look into the topology, and the client, who sends messages and waits for their
+    outcomes. Nothing is changed, and no broker is asked: look at the
     commands, and run them as a user that may alter ACLs.
     """
     from acker_cli.cluster.acls import Principals, as_json, chosen_roles, commands
-    from kafka_clients.access import VIEWER, roles, viewer_role
+    from kafka_clients.access import client_role, roles, viewer_role
 
     topology = load_from_here(reference)
     every = roles(topology.manifest, topology.sources, topology.kafka_targets, before_2_8=before_2_8)
-    # A component may be called that, and then is what is meant.
-    if VIEWER in (role or ()) and all(each.name != VIEWER for each in every):
-        every.append(viewer_role(topology.manifest))
+    # A component may have such a name, and then is what is meant.
+    known = {each.name for each in every}
+    others = (viewer_role(topology.manifest), client_role(topology.manifest, topology.sources))
+    every += [each for each in others if each.name in (role or ()) and each.name not in known]
     principals = Principals(topology.name, principal, operator).checked(every)
     chosen = chosen_roles(every, role or ())
     if json_:

@@ -87,9 +87,11 @@ class Bolt(AnyBolt, ABC):
         streams: what it emits, made with `declare`.
         tick_interval: seconds between tick tuples, with which `execute` is called, too; None for none. May be set by
             the instance, and overridden in `set_bolt`.
+        answers: whether it calls `collector.answer`; then the topology has a topic of answers.
     """
 
     tick_interval: float | None = None
+    answers: ClassVar[bool] = False
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
@@ -114,7 +116,10 @@ class BatchBolt(AnyBolt, ABC):
 
     Attributes:
         streams: what it emits, made with `declare`.
+        answers: as in `Bolt`.
     """
+
+    answers: ClassVar[bool] = False
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
@@ -164,9 +169,11 @@ class BasicBolt(AnyBolt, ABC):
     Attributes:
         streams: what it emits, made with `declare`.
         tick_interval: as in `Bolt`.
+        answers: as in `Bolt`.
     """
 
     tick_interval: float | None = None
+    answers: ClassVar[bool] = False
 
     def prepare(self, context: "TaskContext") -> None:
         """Called once, before anything else."""

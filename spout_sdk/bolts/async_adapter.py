@@ -44,6 +44,7 @@ class RunningInput:
         key: its values of the fields by which the bolt is ordered.
         since: when it was started, by the clock of the task.
         emits: values and stream of each emit.
+        answers: the value of each answer.
         error: by which it has ended; None if it has returned.
         is_done: whether it has ended.
         is_cancelled: whether its time limit has passed.
@@ -55,6 +56,7 @@ class RunningInput:
     __slots__ = (
         *(
             "_resets",
+            "answers",
             "coroutine",
             "emits",
             "error",
@@ -71,18 +73,26 @@ class RunningInput:
     def __init__(self, input_: Tuple, key: Key, since: float, resets: deque[Tuple]) -> None:
         self.input, self.key, self.since = input_, key, since
         self.emits: list[tuple[Sequence[Any], str]] = []
+        self.answers: list[Any] = []
         self.error: Exception | None = None
         self.is_done = self.is_cancelled = self.is_overdue = self.is_settled = False
         self.coroutine: asyncio.Future[None] | None = None
         self._resets = resets
 
     def emit(self, values: Sequence[Any], stream: str) -> None:
+        self._check_open()
+        # A copy, as the values may be changed before they are sent.
+        self.emits.append((deepcopy(values), stream))
+
+    def answer(self, value: Any) -> None:
+        self._check_open()
+        self.answers.append(deepcopy(value))
+
+    def _check_open(self) -> None:
         if self.is_settled and self.is_overdue:
             raise RuntimeError("execute_async() exceeded its time_limit, and its input has failed: nothing is sent")
         if self.is_done:
             raise RuntimeError("execute_async() has ended, and its input is acked: await what emits before it returns")
-        # A copy, as the values may be changed before they are sent.
-        self.emits.append((deepcopy(values), stream))
 
     def reset_timeout(self) -> None:
         self._resets.append(self.input)
@@ -349,6 +359,8 @@ class AsyncAdapter(BoltAdapter):
             try:
                 for values, stream in ended.emits:
                     self._collector.emit(values, anchors=input_, stream=stream)
+                for value in ended.answers:
+                    self._collector.answer(input_, value)
             except Exception as refused:  # noqa: BLE001 - what does not fit
                 error = refused
         if error is None:

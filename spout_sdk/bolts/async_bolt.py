@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
@@ -36,6 +36,19 @@ class AsyncCollector:
             RuntimeError: if `execute_async` has ended.
         """
         self._running.emit(values, stream)
+
+    def answer(self, value: Any) -> None:
+        """Answers the message that the input comes from, if `execute_async` ends without an exception.
+
+        The input is acked when the answer is delivered. A value that is not JSON fails the input.
+
+        Args:
+            value: anything that `json.dumps` takes.
+
+        Raises:
+            RuntimeError: if `execute_async` has ended.
+        """
+        self._running.answer(value)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees now. The task does so regularly, as long as the input is open."""
@@ -75,12 +88,14 @@ class AsyncBolt(AnyBolt, ABC):
         ordered_by: fields of all streams that it receives. Inputs with equal values in them are executed one after
             another, in the order of their arrival, and others at the same time. One that fails holds up none: the next
             is executed, and it arrives again later.
+        answers: whether it calls `collector.answer`; then the topology has a topic of answers.
     """
 
     concurrency: int = 100
     time_limit: float | None = None
     stop_timeout: float = STOP_TIMEOUT
     ordered_by: Sequence[str] | str = ()
+    answers: ClassVar[bool] = False
 
     async def prepare_async(self, context: TaskContext) -> None:
         """Called once, in the event loop, before anything else."""

@@ -76,6 +76,19 @@ class BasicCollector(Emitter):
             self._emitted(values, stream, tasks)
         return tasks
 
+    def answer(self, value: Any) -> None:
+        """Answers the message that the input comes from; the input is acked when the answer is delivered.
+
+        Args:
+            value: anything that `json.dumps` takes.
+
+        Raises:
+            TopologyError: if the class of the bolt does not have `answers = True`.
+            TypeError: if the value is not JSON; nothing was sent then. `ValueError` for NaN and infinity.
+        """
+        if self.input is not None and not self.input.is_tick:
+            self._outcomes.answer(self.input, value)
+
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
         if self.input is not None:

@@ -125,6 +125,23 @@ class OutputCollector(Emitter):
         """
         self._outcomes.write(tuple_, topic, value, key, headers, partition)
 
+    def answer(self, tuple_: Tuple, value: Any) -> None:
+        """Answers the message that the tuple comes from, and acks the tuple when the answer is delivered.
+
+        A `Client` that waits for the message gets the last answer of the tree that was acked. A tuple of several trees
+        answers the message of each; an untracked tuple answers none.
+
+        Args:
+            tuple_: an input.
+            value: anything that `json.dumps` takes.
+
+        Raises:
+            TopologyError: if the class of the bolt does not have `answers = True`.
+            TypeError: if the value is not JSON; nothing was sent then. `ValueError` for NaN and infinity.
+            TupleAlreadyDoneError: as for `write`.
+        """
+        self._outcomes.answer(tuple_, value)
+
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.
 

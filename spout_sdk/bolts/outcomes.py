@@ -1,5 +1,6 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -9,12 +10,14 @@ from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.pending_writes import PendingWrites, Report, WriteGroup
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from spout_sdk.errors import DeliveryError, TopologyError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import Rows
+from tuple_tree.answers import answer_partition, kind_header, tree_key
 from tuple_tree.errors import WireError
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.messages import FailReason
+from tuple_tree.names import answers_topic
 
 if TYPE_CHECKING:
     from spout_sdk.bolts.arrow_collector import ArrowInput
@@ -47,7 +50,8 @@ class Outcomes:
         self._acked = task.outbox.acked
         self._inputs = inputs
         self._dead_letters = task.dead_letters
-        self._is_tracked = task.topology.manifest.acking
+        self._manifest = task.topology.manifest
+        self._is_tracked = self._manifest.acking
         self._timed: dict[Tuple, float] = {}
         self._writes = PendingWrites(self._ack_written, self._not_written, self._ack_group)
         self._unwritten = self._writes.undelivered
@@ -230,6 +234,26 @@ class Outcomes:
         if not tracked:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
             writes.report(tuple_, topic)
+
+    def answer(self, tuple_: Tuple, value: Any) -> None:
+        """Writes an answer for each tree of a tuple, as `write` does.
+
+        Raises:
+            TopologyError: if the bolt does not declare that it answers.
+            TypeError: if the value is not JSON.
+            ValueError: if the value has a float that JSON has not.
+            TupleAlreadyDoneError: if the tuple was acked or failed before.
+        """
+        manifest = self._manifest
+        if not getattr(manifest.component(self._component), "answers", False):
+            raise TopologyError(
+                f"bolt {self._component!r} answers, but does not declare it: set answers = True in its class, and run "
+                "acker topics create"
+            )
+        payload = json.dumps(value, allow_nan=False).encode()
+        topic, headers = answers_topic(manifest.topology), [kind_header("answer")]
+        for root in tuple_.roots:
+            self.write(tuple_, topic, payload, tree_key(root), headers, answer_partition(root, manifest.ack_partitions))
 
     def write_all(
         self,

@@ -1,12 +1,13 @@
 """Outcomes of the messages of a `KafkaSpout` in a topic: what became of each, when, and after how many attempts.
 
 An offset is done when its outcome is delivered, so each message that is done has one. If a process dies in between, its
-successor writes another one.
+successor writes another one. If bolts answer the messages, the outcome is also written behind the answers.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
@@ -14,11 +15,14 @@ from confluent_kafka import KafkaError
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
-from spout_sdk.records import Record
+from spout_sdk.records import Headers, Record
 from spout_sdk.spouts.spout_task import SpoutTask
+from tuple_tree.answers import answer_partition, kind_header, spout_header, tree_key
 from tuple_tree.components import OutcomesManifest
+from tuple_tree.names import answers_topic
 from tuple_tree.outcomes import Outcome, OutcomeRecord, failure_text, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.positions import roots_of_words
 
 _ANY_PARTITION: Final = -1
 
@@ -33,7 +37,7 @@ class OutcomeWriter:
 
     Args:
         task: the task of the spout.
-        target: where they go.
+        target: the topic of the user where they go; None if there is none.
         partitions: of the task.
         done: called with the key of a message when its outcome is delivered.
         clock: milliseconds since the epoch.
@@ -42,15 +46,20 @@ class OutcomeWriter:
     def __init__(
         self,
         task: SpoutTask,
-        target: OutcomesManifest,
+        target: OutcomesManifest | None,
         partitions: OwnedPartitions,
         done: Callable[[int], None],
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        manifest = task.context.manifest
         self._send, self._dead_letters = task.environment.sink.send_record, task.dead_letters
         self._component = task.context.component
-        self._topic = target.topic
-        self._codec = payload_codec(outcome_stream(target.codec))
+        self._target = None if target is None else (target.topic, payload_codec(outcome_stream(target.codec)))
+        is_answered = any(spout.name == self._component for spout in manifest.answered_spouts)
+        self._answers = answers_topic(manifest.topology) if is_answered else None
+        self._json = payload_codec(outcome_stream())
+        self._ack_partitions = manifest.ack_partitions
+        self._undelivered: dict[int, int] = {}  # records of messages that have ended
         self._partitions, self._done, self._clock = partitions, done, clock
         self._open: dict[int, _Open] = {}
         self._failures: dict[int, Failure] = {}
@@ -65,12 +74,20 @@ class OutcomeWriter:
 
     def acked(self, keys: Sequence[int]) -> None:
         """Messages are acked; those that a transaction has ended before are left out."""
-        for key in keys:
-            if key in self._open:
-                self.ended(key, "acked")
+        ended = [key for key in keys if key in self._open]
+        for key, root in zip(ended, self._roots(ended), strict=True):
+            self.ended(key, "acked", root=root)
 
-    def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "") -> None:
-        """A message has ended; `reason` and `text` say why the spout ended it, where it is not acked."""
+    def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "", *, root: int | None = None) -> None:
+        """A message has ended.
+
+        Args:
+            key: of the message.
+            outcome: what became of it.
+            reason: why the spout ended it, where it is not acked; `text` says more.
+            text: of the failure.
+            root: of the tree that was acked.
+        """
         each, offset = self._partitions.at(key)
         now = self._clock()
         message_key, first_emit = self._open.pop(key, _Open(None, now))
@@ -83,16 +100,37 @@ class OutcomeWriter:
         values = OutcomeRecord(
             *(*each.at, offset, outcome, attempts, first_emit, now, reason, component, failure_text(text))
         )
-        value = encode_tuples(self._codec, [values])
-        delivered = partial(self._delivered, key, message_key and value)
-        self._send(self._topic, _ANY_PARTITION, message_key, value, [], delivered)
+        self._undelivered[key] = (self._target is not None) + (self._answers is not None)
+        if self._target is not None:
+            topic, codec = self._target
+            value = encode_tuples(codec, [values])
+            delivered = partial(self._delivered, key, topic, message_key and value)
+            self._send(topic, _ANY_PARTITION, message_key, value, [], delivered)
+        if self._answers is not None:
+            # Behind the answers of the tree, in their partition.
+            partition = _ANY_PARTITION if root is None else answer_partition(root, self._ack_partitions)
+            tree = None if root is None else tree_key(root)
+            headers: Headers = [kind_header("outcome"), spout_header(self._component)]
+            delivered = partial(self._delivered, key, self._answers, None)
+            self._send(self._answers, partition, tree, encode_tuples(self._json, [values]), headers, delivered)
 
-    def _delivered(self, key: int, without_key: bytes | None, error: Any, message: Any) -> None:
+    def _roots(self, keys: Sequence[int]) -> Iterator[int | None]:
+        """The roots of the last deliveries of messages; None if bolts do not answer them."""
+        if self._answers is None or not keys:
+            return repeat(None, len(keys))
+        at = [self._partitions.at(key) for key in keys]
+        words = [each.word(offset, each.own_failures(offset)) for each, offset in at]
+        return iter(roots_of_words(words, [each.topic_key for each, _ in at], self._ack_partitions).tolist())
+
+    def _delivered(self, key: int, topic: str, without_key: bytes | None, error: Any, message: Any) -> None:
         """`without_key` is the value to be sent alone if the record is too large."""
         if error is None:
-            self._done(key)
+            self._undelivered[key] -= 1
+            if not self._undelivered[key]:
+                del self._undelivered[key]
+                self._done(key)
         elif without_key and getattr(error, "code", lambda: None)() == KafkaError.MSG_SIZE_TOO_LARGE:
-            self._send(self._topic, _ANY_PARTITION, None, without_key, [], partial(self._delivered, key, None))
+            self._send(topic, _ANY_PARTITION, None, without_key, [], partial(self._delivered, key, topic, None))
         else:
             partition = _ANY_PARTITION if message is None else message.partition()
-            self._dead_letters.failure = DeliveryError("an outcome", self._topic, partition, error)
+            self._dead_letters.failure = DeliveryError("an outcome", topic, partition, error)

@@ -79,10 +79,10 @@ class SourceTask(SpoutAdapter):
         self._context = context
         task.collector.first_position = first_position(self._number)
         self._partitions = OwnedPartitions()
+        target = (declared := context.manifest.spout(context.component)).outcomes
+        has_outcomes = self.is_replayed and (target is not None or declared in context.manifest.answered_spouts)
         self._outcomes = (
-            None
-            if (target := context.manifest.spout(context.component).outcomes) is None
-            else OutcomeWriter(task, target, self._partitions, self._outcome_delivered)
+            OutcomeWriter(task, target, self._partitions, self._outcome_delivered) if has_outcomes else None
         )
         self.writes_outcomes = self._outcomes is not None
         self._messages = MessageEmitter(

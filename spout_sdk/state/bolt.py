@@ -1,7 +1,7 @@
 """Bolts with a state: a value for each key, changed once for each message; their tasks call them through adapters."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
@@ -49,7 +49,12 @@ class StatefulBolt(AnyStatefulBolt, ABC):
 
     A tuple that is replayed calls `emit` again, but not `update`. That a message makes the same tuples in the same
     order each time is up to the bolts before.
+
+    Attributes:
+        answers: whether `emit` calls `collector.answer`; then the topology has a topic of answers.
     """
+
+    answers: ClassVar[bool] = False
 
     @abstractmethod
     def update(self, value: Any, tuple_: Tuple) -> Any:

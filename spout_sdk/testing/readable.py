@@ -9,6 +9,10 @@ from spout_sdk.api.components import Failure
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
 from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
+from spout_sdk.client.calls import Call, Calls
+from spout_sdk.client.client import MessageOutcome
+from spout_sdk.client.records import RecordReader
+from spout_sdk.client.target import Target
 from spout_sdk.records import Clock
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Stats
@@ -230,6 +234,25 @@ class Readable:
     def dead_letters(self) -> list[DeadLetter]:
         """The records that could not be used, in order."""
         return [_dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
+
+    def message_outcome(self, topic: str, offset: int, partition: int = 0) -> MessageOutcome | None:
+        """The outcome of a message of a `KafkaSpout`, with the answer of a bolt, as a `Client` reads it; None if none.
+
+        Raises:
+            SimulationError: if no spout reads the topic.
+            ClientError: if the spout writes no outcomes, and no bolt answers its messages.
+        """
+        spout = next((name for name, topics in self.topology.kafka_sources.items() if topic in topics), None)
+        if spout is None:
+            raise SimulationError(f"no KafkaSpout of topology {self.topology.name!r} reads topic {topic!r}")
+        target = Target.of(self.topology.manifest, spout, topic, topic)
+        found: list[MessageOutcome] = []
+        calls, call = Calls(), Call(lambda *outcome: found.append(MessageOutcome.of(*outcome)))
+        calls.begin(call)
+        calls.reported(call, partition, offset)
+        for record in RecordReader(target).decode(self.records(target.reads)):
+            calls.read(record)
+        return found[0] if found else None
 
     def records(self, topic: str) -> list[MemoryRecord]:
         """The records of a topic: of a source, or what a `KafkaBolt` has written, which may be nothing."""

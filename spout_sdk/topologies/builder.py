@@ -22,6 +22,7 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
 from spout_sdk.topologies.aggregate_checks import ResultsSpouts, check_aggregate_bolt, check_sources
+from spout_sdk.topologies.answer_checks import check_answers
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries
@@ -251,6 +252,7 @@ class TopologyBuilder:
             subscriptions=(),
             external=external,
             recognises_replays=isinstance(made, WindowedBolt),
+            answers=getattr(made, "answers", False),
         )
         self._bolts.append((bolt, declarer := BoltDeclarer(name)))
         return declarer
@@ -299,6 +301,7 @@ class TopologyBuilder:
         manifest = with_states(manifest, made)
         check_sources(manifest, made)
         check_guarantee(manifest)
+        check_answers(manifest, made)
         for bolt in bolts:
             check_groupable(manifest, bolt)
             check_retries(manifest, bolt.name, self._options[bolt.name])

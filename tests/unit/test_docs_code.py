@@ -36,6 +36,7 @@ PAGES = (
     "docs/how-to/running-totals.md",
     "docs/how-to/scale-out.md",
     "docs/how-to/schema-registry.md",
+    "docs/how-to/send-and-wait.md",
     "docs/how-to/timeouts.md",
     "docs/how-to/write-to-kafka.md",
     "docs/coming-from/storm.md",

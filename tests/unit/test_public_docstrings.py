@@ -53,21 +53,21 @@ _OF_A_BOLT = {"streams", "prepare", "cleanup"}
 OF_USERS: dict[type, set[str]] = {
     Spout: {"streams", "open", "next_tuple", "ack", "fail", "close"},
     KafkaSpout: {"streams", "open", "ack", "fail", "close"},
-    Bolt: {*_OF_A_BOLT, "tick_interval", "execute"},
-    BasicBolt: {*_OF_A_BOLT, "tick_interval", "execute"},
+    Bolt: {*_OF_A_BOLT, "answers", "tick_interval", "execute"},
+    BasicBolt: {*_OF_A_BOLT, "answers", "tick_interval", "execute"},
     KafkaBolt: {"streams"},
-    BatchBolt: {*_OF_A_BOLT, "execute_batch"},
+    BatchBolt: {*_OF_A_BOLT, "answers", "execute_batch"},
     ArrowBolt: {*_OF_A_BOLT, "execute_batch"},
     WindowedBolt: {*_OF_A_BOLT, "execute_window"},
     AsyncBolt: {
-        *("streams", "concurrency", "time_limit", "stop_timeout", "ordered_by"),
+        *("answers", "streams", "concurrency", "time_limit", "stop_timeout", "ordered_by"),
         *("prepare_async", "execute_async", "cleanup_async"),
     },
     SpoutCollector: {*_EMITS, "emit_direct"},
-    OutputCollector: {*_EMITS, "emit_direct", "ack", "ack_all", "fail", "retry", "write", "reset_timeout"},
-    BasicCollector: {*_EMITS, "emit_direct", "input", "reset_timeout"},
+    OutputCollector: {*_EMITS, "emit_direct", "ack", "ack_all", "answer", "fail", "retry", "write", "reset_timeout"},
+    BasicCollector: {*_EMITS, "answer", "emit_direct", "input", "reset_timeout"},
     ArrowCollector: {*_EMITS, "ack", "fail", "retry", "reset_timeout"},
-    AsyncCollector: {"emit", "input", "reset_timeout"},
+    AsyncCollector: {"answer", "emit", "input", "reset_timeout"},
     WindowCollector: {"emit", "reset_timeout"},
 }
 """The names that users call, override or read, of the classes that they derive and of their collectors."""

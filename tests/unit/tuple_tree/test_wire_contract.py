@@ -165,6 +165,10 @@ def test_topics() -> None:
     described = manifest(
         spout("S", tasks=2), counting("B", "S", tasks=3, windows="close"), topology="T", ack_partitions=5
     )
+    (answering,) = described.bolts
+    described = described.model_copy(
+        update={"components": (*described.spouts, answering.model_copy(update={"answers": True}))}
+    )
     partitions = {"P": 5, "tasks of the spout": 2, "tasks of the bolt": 3, "1": 1}
     documented = {
         row[0].partition(",")[0].strip("`").format(topology="T", spout="S", bolt="B"): (

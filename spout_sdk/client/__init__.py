@@ -1,0 +1,11 @@
+"""`Client`: sends messages to the topic of a spout, and waits for their outcomes and answers.
+
+- `client`: the API, on an event loop.
+- `calls`: which open call a record belongs to; no I/O.
+- `target`: the topics of a client; `records`: what it reads.
+- `sending`, `reading`: the threads of its producer and its consumer.
+"""
+
+from spout_sdk.client.client import Client, MessageOutcome
+
+__all__ = ["Client", "MessageOutcome"]

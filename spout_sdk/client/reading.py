@@ -1,0 +1,131 @@
+"""The thread of a client that reads answers and outcomes, from the end that their topic has when the client starts."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Message
+
+from kafka_clients.access import CLIENT
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import BrokerError, TopicsError
+from kafka_clients.librdkafka_bugs import BrokerMonitor
+from kafka_clients.log_reader import LogReader, Place
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.client.calls import Answered, Ended
+from spout_sdk.client.records import RecordReader
+from spout_sdk.client.target import Target
+
+logger = get_logger("spout_sdk.client")
+
+_POLL_SECONDS: Final = 0.1
+_GROWTH_SECONDS: Final = 10.0
+
+Batch = Sequence[Answered | Ended]
+
+
+class Reading:
+    """Reads in a thread, from `start` to `close`, without a consumer group.
+
+    Args:
+        kafka: librdkafka properties.
+        target: what is read.
+        take: called in the thread with each batch, and with what is to be called when the next one may come.
+        failed: called in the thread with the error that ends it.
+    """
+
+    def __init__(
+        self,
+        kafka: Mapping[str, Any],
+        target: Target,
+        take: Callable[[Batch, Callable[[], None]], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._kafka, self._target, self._take, self._failed = kafka, target, take, failed
+        self._records = RecordReader(target)
+        self._catalogue = Catalogue(kafka)
+        self._next: dict[Place, int] = {}
+        self._may_take = threading.Event()
+        self._may_take.set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="client reading", daemon=True)
+        self._grown_at = 0.0
+
+    def start(self) -> None:
+        """Finds the end of the topic, so that no outcome of a message that is sent after this is missed.
+
+        Raises:
+            BrokerError: if the brokers do not answer, or the topic may not be read or does not exist.
+        """
+        topic = self._target.reads
+        partitions = self._catalogue.topics().get(topic)
+        if partitions is None:
+            raise TopicsError(
+                topic, "does not exist, and the client reads outcomes from it: create it", is_missing=True
+            )
+        self._open()
+        try:
+            places = [(topic, partition) for partition in range(partitions)]
+            self._next = {place: found.stop for place, found in self._reader.stretches(places).items()}
+            self._reader.assign(self._next)
+        except BaseException:
+            self._reader.close()
+            raise
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread; called once, after `start`."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+        except Exception as error:  # noqa: BLE001 - raised in the calls that wait
+            self._failed(error)
+        finally:
+            self._reader.close()
+
+    def _turn(self) -> None:
+        messages = self._reader.poll(_POLL_SECONDS)
+        if messages:
+            for message in messages:
+                self._next[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
+            self._hand_over(messages)
+        elif self._monitor.lost:
+            logger.warning("the client has lost all brokers, and reads %s with another one", self._target.reads)
+            self._reader.close()
+            self._open()
+            self._reader.assign(self._next)
+        if not self._target.has_answers and time.monotonic() >= self._grown_at:
+            self._look_for_partitions()
+
+    def _hand_over(self, messages: Sequence[Message]) -> None:
+        batch = self._records.decode(messages)
+        if not batch:
+            return
+        # One batch at a time: a slow event loop, and calls whose reports are missing, hold up reading.
+        while not self._may_take.wait(_POLL_SECONDS):
+            if self._stopping.is_set():
+                return
+        self._may_take.clear()
+        self._take(batch, self._may_take.set)
+
+    def _look_for_partitions(self) -> None:
+        """Reads partitions that were added to a topic of outcomes from their beginning."""
+        self._grown_at = time.monotonic() + _GROWTH_SECONDS
+        topic = self._target.reads
+        try:
+            count = self._catalogue.topics().get(topic, 0)
+        except BrokerError as error:
+            logger.warning("the client does not know whether topic %s has grown: %s", topic, error)
+            return
+        if added := [(topic, number) for number in range(count) if (topic, number) not in self._next]:
+            self._next |= dict.fromkeys(added, 0)
+            self._reader.assign(self._next)
+
+    def _open(self) -> None:
+        self._monitor = BrokerMonitor()
+        self._reader = LogReader({**self._kafka, **self._monitor.settings}, role=CLIENT)
