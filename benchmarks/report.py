@@ -27,6 +27,7 @@ _TITLES: Final = {
     "uneven_work": "Uneven work in an AsyncBolt",
     "sdk": "A tuple in the SDK, by stage",
     "state": "The restore of a state",
+    "message_status": "The status of a message among 10 million",
     "spark": "A Spark bolt",
 }
 _HEAD: Final = """# Benchmarks

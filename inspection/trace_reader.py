@@ -6,8 +6,6 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Message, TopicPartition
 
-from acker_worker.fold import LogRecord, PartitionFold
-from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
@@ -66,6 +64,10 @@ class TraceReader:
         The ledger is folded as a new owner of the partition would do it: from the `rebuild_from` of its commit
         on, or, where there is none, from `since_ms` on.
         """
+        # Here, because it loads numba, which takes longer than most searches.
+        from acker_worker.fold import LogRecord, PartitionFold
+        from acker_worker.ledger import LedgerSettings
+
         topology, whole_log = self._topology, range(self._manifest.ack_partitions)
         chosen = [*(whole_log if partitions is None else partitions)]
         if missing := [each for each in chosen if each not in whole_log]:

@@ -175,14 +175,18 @@ class LogReader:
                         f"{self._silence_s:g} s: try again when the brokers are available"
                     )
                 for message in messages:
-                    # `take` may work for long.
-                    active_at = time.monotonic()
-                    stretch, offset = left.get(place_of(message)), message.offset() or 0
-                    if stretch is not None and offset < stretch.stop:
+                    stretch = left.get(place_of(message))
+                    if stretch is None:
+                        continue
+                    offset = message.offset() or 0
+                    if offset < stretch.stop:
                         done += 1
                         take(message)
-                    if stretch is not None and offset >= stretch.stop - 1:
+                    if offset >= stretch.stop - 1:
                         self._finish(left, place_of(message))
+                if messages:
+                    # Again: `take` may have worked for long.
+                    active_at = time.monotonic()
                 for place in self.ended.keys() & left.keys():
                     self._finish(left, place)
                 self._progress(what, done, total)

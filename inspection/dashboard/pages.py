@@ -20,7 +20,15 @@ from starlette.staticfiles import StaticFiles
 
 from inspection.dashboard.recent import Shown
 from inspection.dashboard.source import STOPPING, Source
-from inspection.errors import RootNotFoundError, SearchLimitError, StateKeyError, StateKeyNotFoundError, TraceError
+from inspection.errors import (
+    MessageNotFoundError,
+    RootNotFoundError,
+    SearchLimitError,
+    StateKeyError,
+    StateKeyNotFoundError,
+    StatusError,
+    TraceError,
+)
 from inspection.notation import parse_root
 from kafka_clients.errors import BrokerError, UnknownTopologyError
 
@@ -43,6 +51,8 @@ _STATUS: Final[dict[type[Exception], int]] = {
     TraceError: 400,
     StateKeyNotFoundError: 404,
     StateKeyError: 400,
+    MessageNotFoundError: 404,
+    StatusError: 400,
     BrokerError: 503,
 }
 
@@ -72,6 +82,7 @@ class Pages:
                 Route("/api/dead-letters", shown(lambda name, _: {"dead_letters": [*source.dead_letters(name)]})),
                 Route("/api/trace", shown(self._trace)),
                 Route("/api/state", shown(self._state)),
+                Route("/api/message", shown(self._message)),
                 Route("/api/events", self._events),
                 Route("/trace/{root}", _file("trace.html")),
                 Mount("/static", StaticFiles(directory=STATIC)),
@@ -98,6 +109,9 @@ class Pages:
         if not (bolt := query.get("bolt")):
             raise HTTPException(400, "name the bolt and the key, as in /api/state?bolt=NAME&key=VALUE")
         return self._source.state(name, bolt, query.getlist("key"))
+
+    def _message(self, name: str, query: QueryParams) -> Shown:
+        return self._source.message(name, query.get("key"), query.get("offset"))
 
     def _name(self, request: Request) -> str:
         """The topology of a request; this may block."""

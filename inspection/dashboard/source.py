@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from shlex import join
 from typing import Final
 
+from inspection.dashboard.message_search import command_of, search_message
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, Shown, SourceMessages
 from inspection.doctor_process import Findings
 from inspection.errors import RootNotFoundError, SearchLimitError
@@ -55,7 +56,8 @@ class Source:
 
     Each but `topologies` raises `UnknownTopologyError` if there is no such topology, another `BrokerError` if the
     cluster does not answer; `trace` and `oldest` raise a `TraceError` if there is no tree, `state` a `StateKeyError` if
-    there is no key, and all of these a `SearchLimitError` if the search is too large.
+    there is no key, `message` a `StatusError` if there is no message, and all of these a `SearchLimitError` if the
+    search is too large.
     """
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,6 +129,11 @@ class Source:
         # Scripts round large numbers.
         text = json.dumps(entry.value, ensure_ascii=False, indent=2, default=as_text)
         return {"topology": topology, "bolt": bolt, **plain(entry_as_json(fields, entry)), "text": text}
+
+    def message(self, topology: str, key: str | None, position: str | None) -> Shown:
+        """The status of the newest message with a key, or of that at a position, as `acker status --json` prints it."""
+        with self._searching(command_of(topology, key, position)) as check:
+            return search_message(topology, self._kafka, key, position, check)
 
     def close(self) -> None:
         with self._lock:

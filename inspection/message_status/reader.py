@@ -116,6 +116,8 @@ class StatusReader:
                 "position: --offset TOPIC/PARTITION/OFFSET"
             )
         chosen = found if every else found[:1]
+        # Again: the search may have taken long.
+        spouts = self._spouts.read()
         return [each for message in chosen for each in self._statuses(spouts, message, since_ms)]
 
     def of_position(self, text: str, since_ms: int | None = None) -> list[MessageStatus]:

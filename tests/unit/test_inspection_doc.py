@@ -35,7 +35,7 @@ def test_the_options_of_trace_exist() -> None:
 
 def test_every_path_member_and_setting_is_explained() -> None:
     served = set(re.findall(r'Route\(\s*"(/api/[a-z-]+)"', SOURCE))
-    assert len(served) == 9
+    assert len(served) == 10
     assert set(re.findall(r"^\| `(/api/[a-z-]+)`", DASHBOARD, re.MULTILINE)) == served
     for path, example in (("/api/failures", FAILURES[0]), ("/api/dead-letters", DEAD_LETTERS[0])):
         assert set(example) <= set(re.findall(r"`([a-z_]+)`", row(f"`{path}`")))

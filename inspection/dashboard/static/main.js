@@ -4,6 +4,7 @@ import { Component, showFindings } from "./component.js";
 import { find, html, keyed, setAttribute, setState, setText, showFigures } from "./elements.js";
 import { count, milliseconds, rate, time } from "./format.js";
 import { Graph } from "./graph.js";
+import { MessageSearch } from "./message.js";
 import { Plot } from "./plot.js";
 import { isLimited, tables } from "./tables.js";
 
@@ -16,6 +17,7 @@ const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum +
 
 const shown = tables(find);
 const component = new Component(shown.loads, ask);
+const message = new MessageSearch(ask);
 const graph = new Graph(find("drawing"));
 const plots = [
   new Plot(
@@ -240,6 +242,7 @@ function reasons() {
 
 function follow(name) {
   topology = name;
+  message.clear();
   snapshot = null;
   points = [];
   failures = [];

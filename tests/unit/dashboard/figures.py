@@ -6,7 +6,16 @@ from typing import Any
 
 from inspection.dashboard.recent import Shown
 from inspection.dashboard.source import Source
-from inspection.errors import RootNotFoundError, SearchLimitError, StateKeyError, StateKeyNotFoundError
+from inspection.errors import (
+    MessageNotFoundError,
+    RootNotFoundError,
+    SearchLimitError,
+    StateKeyError,
+    StateKeyNotFoundError,
+    StatusError,
+)
+from inspection.message_status import LastFailure, MessageStatus, SourceMessage, State
+from inspection.message_status.output import status_as_json
 from inspection.notation import show_root
 from inspection.trace.output import tree_as_json
 from inspection.trace.tree import build_tree
@@ -101,6 +110,14 @@ FAILURES = [
     failure("00000000000000ff", "failed", "no <b>disk</b>", by="split/1"),
     failure("8000000000000001", "timeout", source="orders[3] offset 42"),
 ]
+MESSAGE = status_as_json(
+    MessageStatus(
+        *("words", "lines", SourceMessage("orders", 3, 42, b"<b>7</b>", AT), State.WAITING, None, 2, AT),
+        failure=LastFailure("failed", "split", "no <i>disk</i>", AT),
+        root=0xFF,
+    ),
+    AT,
+)
 FINDINGS: list[dict[str, Any]] = [
     {
         "severity": "warning", "check": "lag", "subject": "words.split", "component": "split",
@@ -196,6 +213,14 @@ class Figures(Source):
         value = {"text": "<b>x</b>", "id": 2**53 + 1}
         entry = {"key": named, "value": value, "task": 1, "changed_ms": AT, "text": json.dumps(value)}
         return {"topology": topology, "bolt": bolt, **entry}
+
+    def message(self, topology: str, key: str | None, position: str | None) -> Shown:
+        self._check(topology)
+        if key == "gone":
+            raise MessageNotFoundError("orders has no message with key gone: check the key")
+        if not key and not position:
+            raise StatusError("name the message by one of key= and offset=")
+        return {"topology": topology, "messages": [MESSAGE]}
 
     def close(self) -> None:
         self.closed = True

@@ -108,6 +108,28 @@ def test_a_bolt_shows_its_state_and_searches_for_a_key(context: BrowserContext, 
     page.wait_for_selector("#state-search", state="hidden")
 
 
+def test_a_message_is_searched_by_its_key_and_links_to_its_tree(
+    context: BrowserContext, served: DashboardServer, figures: Figures
+) -> None:
+    page = context.new_page()
+    page.goto(served.address)
+    state(page, "live")
+    text = page.get_by_role("textbox", name="Key or position of the message")
+    text.fill("gone")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#message-note:has-text('has no message with key gone')")
+    page.locator("#message-search select").select_option("offset")
+    text.fill("3/42")
+    page.get_by_role("button", name="Is it done?").click()
+    found = page.locator("#message-found li")
+    found.wait_for()
+    assert found.inner_text().startswith("waiting for a retry: attempt 2 failed")
+    assert "orders[3] offset 42, key <b>7</b>, read by lines" in found.inner_text()
+    assert page.evaluate(OVERHANGS) == []
+    found.get_by_role("link").click()
+    page.wait_for_url("**/trace/00000000000000ff?topology=words")
+
+
 def test_a_partition_leads_to_its_oldest_tree(
     context: BrowserContext, served: DashboardServer, figures: Figures
 ) -> None:

@@ -27,6 +27,7 @@ def test_the_figures_as_json(served: DashboardServer, figures: Figures) -> None:
         ("history?topology=words", figures.history("words")),
         ("history?component=split", figures.history("words", "split")),
         ("findings", figures.findings("words")),
+        ("message?key=ORDER-4711", figures.message("words", "ORDER-4711", None)),
         ("state?bolt=count&key=the&key=a+b", figures.state("words", "count", ["the", "a b"])),
     ):
         assert request(served.port, f"/api/{path}").json == shown, path
@@ -71,6 +72,9 @@ def test_errors_have_a_remedy(served: DashboardServer, figures: Figures) -> None
         ("trace?oldest=", 400, "give its number"),
         ("state?bolt=count&key=gone&key=a", 404, "has no key gone a"),
         ("state?bolt=count&key=gone", 400, "a key is one value for each field"),
+        ("message?key=gone", 404, "has no message with key gone"),
+        ("message?", 400, "one of key= and offset="),
+        ("message?key=a&topology=other", 404, "acker topics create"),
         ("state?key=gone", 400, "name the bolt and the key"),
         ("state?bolt=count&topology=other", 404, "acker topics create"),
         ("snapshot?topology=other", 404, "acker topics create"),
