@@ -1,0 +1,130 @@
+"""A client sends messages, and waits for their outcomes, on a real broker."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from spout_sdk import (
+    Client,
+    ClientClosedError,
+    ClientError,
+    DeadLetterError,
+    OutcomePendingError,
+    TooManyCallsError,
+    TopologyRunner,
+    load_topology,
+)
+from tests.kafka.client_topologies import DIRECTORY
+from tests.kafka.sdk_rig import Cluster, Use, acking, records
+from tests.waiting import eventually
+
+MODULE = "tests.kafka.client_topologies"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(DIRECTORY, str(tmp_path))
+    return tmp_path
+
+
+def ready(use: Use, topology: str) -> tuple[Cluster, str]:
+    """A topology with its topics, and the source topic."""
+    cluster = use(topology, MODULE)
+    source = f"{cluster.manifest.topology}-orders"
+    admin = AdminClient(cluster.bootstrap)
+    wanted = [NewTopic(source, 2, 1), NewTopic(f"{source}.outcomes", 1, 1)]
+    for created in admin.create_topics(wanted).values():
+        created.result(60)
+
+    def described() -> bool:
+        asked = admin.describe_topics(TopicCollection([each.topic for each in wanted]))
+        return all(answer.exception() is None for answer in asked.values())
+
+    eventually(described, "both topics")
+    return cluster, source
+
+
+@contextmanager
+def running(cluster: Cluster, topology: str) -> Iterator[TopologyRunner]:
+    with acking(cluster), TopologyRunner(f"{MODULE}:{topology}", cluster.kafka) as runner:
+        yield runner
+        runner.stop()
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    await asyncio.to_thread(eventually, condition, what)
+
+
+@pytest.mark.parametrize("topology", ["answered", pytest.param("answered_once", marks=pytest.mark.exhaustive)])
+def test_each_message_gets_its_answer_although_the_bolt_is_killed(use: Use, directory: Path, topology: str) -> None:
+    cluster, source = ready(use, topology)
+
+    async def scenario(runner: TopologyRunner) -> None:
+        async with Client(load_topology(f"{MODULE}:{topology}"), cluster.kafka, max_open=50) as client:
+            outcomes = await asyncio.gather(*(client.process(f"a{n}", key=f"{n}", timeout=60) for n in range(200)))
+            assert [each.answer[0] for each in outcomes] == [f"A{n}" for n in range(200)]
+            assert {each.outcome for each in outcomes} == {"acked"}
+            held = asyncio.create_task(client.process("held", timeout=120))
+            (killed,) = runner.pids()["upper"]
+            await until(lambda: (directory / f"held-{killed}").exists(), "the first execute")
+            other = asyncio.create_task(client.process("bad", timeout=120))
+            os.kill(killed, signal.SIGKILL)
+            await until(lambda: len(list(directory.glob("held-*"))) == 2, "the second execute")
+            assert not held.done()
+            (directory / "release-held").touch()
+            with pytest.raises(DeadLetterError, match="it is bad") as raised:
+                await other
+            assert (raised.value.outcome.attempts, raised.value.outcome.component) == (2, "upper")
+            text, pid = (await held).answer
+            assert (text, pid) == ("HELD", runner.pids()["upper"][0])
+            assert client.open_calls == 0
+
+    with running(cluster, topology) as runner:
+        asyncio.run(scenario(runner))
+    assert len(records(cluster.bootstrap, f"{source}.outcomes")) == 202
+
+
+def test_a_call_that_ends_early_leaves_its_message_in_process(use: Use, directory: Path) -> None:
+    cluster, source = ready(use, "answered")
+
+    async def scenario() -> None:
+        topology = load_topology(f"{MODULE}:answered")
+        async with Client(cluster.manifest.topology, cluster.kafka, topic=source, max_open=1) as client:
+            assert (await client.process("first", timeout=60)).answer[0] == "FIRST"
+            with pytest.raises(OutcomePendingError, match="still being processed") as pending:
+                await client.process("held", timeout=1)
+            assert (pending.value.topic, pending.value.partition in (0, 1)) == (source, True)
+            blocked = asyncio.create_task(client.process("later", timeout=60))
+            await until(lambda: client.is_full, "the only slot")
+            with pytest.raises(TooManyCallsError):
+                await client.process("not sent", timeout=0.1)
+            (directory / "release-held").touch()
+            assert (await blocked).answer[0] == "LATER"
+            held = asyncio.create_task(client.process("silent", timeout=60))
+            await until(lambda: client.open_calls, "an open call")
+        with pytest.raises(ClientClosedError):
+            await held
+        with pytest.raises(ClientClosedError):
+            await client.process("closed")
+        for wrong in (
+            Client(topology, cluster.kafka, spout="no"),
+            Client(topology, cluster.kafka, topic="other"),
+            Client(cluster.manifest.topology, cluster.kafka),
+        ):
+            with pytest.raises(ClientError):
+                await wrong.__aenter__()
+
+    with running(cluster, "answered"):
+        asyncio.run(scenario())
+        (directory / "release-silent").touch()
+        values = [record.value() for record in records(cluster.bootstrap, source)]
+        assert b"not sent" not in values
+        done = lambda: len(records(cluster.bootstrap, f"{source}.outcomes")) == 4  # noqa: E731
+        eventually(done, "the outcome of each message that was sent")
