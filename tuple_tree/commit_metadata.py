@@ -77,6 +77,6 @@ def read_commit_metadata(offset: int, metadata: str | None) -> Mapping[str, str]
     if version != _VERSION:
         raise CommitError(
             f"the commit at offset {offset} has metadata of version {version}, and this program reads version "
-            f"{_VERSION}: run the version that committed it, or reset the offsets of its group"
+            f"{_VERSION}: run the version that committed it, or reset the offsets of its group, see docs/upgrading.md"
         )
     return texts
