@@ -170,8 +170,8 @@ class SingleObjectCodec:
                 return WireError("wrong-schema", f"a {other.name} lies where a {self.name} is expected")
         return VersionError(
             f"the {self.name} has schema fingerprint {fingerprint.hex()}, which this version does not know "
-            f"({self.name} is {self.fingerprint.hex()}): upgrade the reader before its writers; if a version before 0.2 "
-            "wrote it, see docs/upgrading.md"
+            f"({self.name} is {self.fingerprint.hex()}): upgrade the reader before its writers; if a version "
+            "before 0.2 wrote it, see docs/upgrading.md"
         )
 
 
