@@ -14,6 +14,7 @@ import typer
 
 from acker_cli.commands import (
     config,
+    control,
     dashboard,
     dead_letters,
     demo,
@@ -55,8 +56,11 @@ _GROUPS: Final = {
     "spark": ("Run components of a topology in Apache Spark.", (spark.submit, spark.prepare)),
     "topics": ("Create and check a topology's topics.", (topics.create, topics.show, topics.acls)),
     "topologies": (
-        "List, show and delete the topologies of a cluster.",
-        (topologies.list_, topologies.show, topologies.delete),
+        "List, show, pause, drain, stop and delete the topologies of a cluster.",
+        (
+            *(topologies.list_, topologies.show, control.pause, control.resume, control.drain, control.stop),
+            topologies.delete,
+        ),
     ),
     "dead-letters": (
         "List and show the records that could not be used, and replay them.",

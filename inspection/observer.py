@@ -75,7 +75,7 @@ class Observer:
     def open(self) -> None:
         """Reads to the end of the statistics, and the lags."""
         self.read_statistics()
-        self._read_lags()
+        self.read_lags()
 
     def read_statistics(self) -> None:
         """Reads to their end; `follow` continues there. Raises `BrokerUnreachableError` if no record comes."""
@@ -89,7 +89,7 @@ class Observer:
         while not stopping() and (left := deadline - time.monotonic()) > 0:
             self._poll(min(_POLL_SECONDS, left))
         if not stopping() and self._lags_due.due():
-            self._read_lags()
+            self.read_lags()
 
     def await_processes(self, seconds: float) -> None:
         """Waits until a process reports; raises `SilenceError` if none does within `seconds`."""
@@ -130,7 +130,8 @@ class Observer:
                 logger.warning("%s offset %s is skipped: %s", message.topic(), message.offset(), error)
             self.view.unreadable += 1
 
-    def _read_lags(self) -> None:
+    def read_lags(self) -> None:
+        """Requests the lags; `problem` is why they are not known."""
         try:
             lags, letters, of_tasks, done = self._status.waiting(self._manifest, self.view.sources())
             dead_letters = None if letters is None else self._dead_letters.between(*letters)

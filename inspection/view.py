@@ -59,7 +59,8 @@ class ComponentView(TypedDict):
     stalled_by: str  # what that is; empty where all is done
     paused_seconds: float  # of a bolt, for how long a task has paused, because its calls raise; 0 if none has
     paused_by: str  # which task, why, and when it tries again; empty if none has
-    retrying: int  # tuples of a bolt that wait to be executed again
+    retrying: int  # tuples of a bolt that wait to be executed again; failed messages that a `KafkaSpout` has to emit
+    control: list[str]  # the requested states that the processes of a spout have read
     failing: bool  # whether a bolt acks nothing, and fails
     max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
     lag: int | None  # of a bolt's inbox, or of the topics of a `KafkaSpout`; None if unknown, or for other components
@@ -114,6 +115,7 @@ class Snapshot(TypedDict):
     """A topology at a moment; `docs/inspection.md` describes it."""
 
     topology: str
+    control: str  # the requested state that its spouts have read; several, with commas, after a change
     at: int
     window_seconds: float
     components: list[ComponentView]
@@ -177,6 +179,7 @@ class TopologyView:
         workers = [track for track in self._workers.known(now_ms) if track.is_alive(now_ms)]
         return {
             "topology": self._manifest.topology,
+            "control": ", ".join(sorted({state for each in components for state in each["control"]})),
             "at": now_ms,
             "window_seconds": WINDOW_MS / 1000,
             "components": components,
@@ -247,6 +250,7 @@ class TopologyView:
             "paused_seconds": round(held.paused_seconds, 1),
             "paused_by": held.paused_by,
             "retrying": held.retrying,
+            "control": list(held.control),
             "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),

@@ -233,6 +233,7 @@ def component_role(
     if not component.external:
         for operations in uses.values():
             operations.append(Operation.DESCRIBE_CONFIGS)
+    if not component.external or is_spout:
         uses[TOPOLOGIES_TOPIC] += _READS
     for topic in sources:
         uses[topic] += _READS

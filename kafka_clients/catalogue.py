@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
@@ -19,7 +19,8 @@ from kafka_clients.client_settings import for_admin, for_producer, new_client
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicsError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader
-from tuple_tree.errors import ManifestError
+from tuple_tree.control import Control, control_key, controlled_topology
+from tuple_tree.errors import ControlRecordError, ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
 from tuple_tree.topics import TopicSpec, short_retention, topic_specs
@@ -198,15 +199,25 @@ class Catalogue:
         self._write(manifest.topology, manifest.to_json())
 
     def withdraw(self, topology: str) -> None:
-        """Writes a tombstone for a topology into `acker.topologies`, whether it has a manifest or not."""
+        """Writes tombstones for a topology into `acker.topologies`, whether it has a manifest or not."""
         self._write(topology, None)
+        if topology in self.controls():
+            self._write(topology, None, control_key(topology))
 
-    def _write(self, topology: str, value: bytes | None) -> None:
+    def set_control(self, topology: str, control: Control) -> None:
+        """Requests a state of a topology."""
+        self._write(topology, control.to_json(), control_key(topology))
+
+    def controls(self) -> dict[str, Control]:
+        """By topology, the last control record; nothing of a topology without one."""
+        return self._read_topologies()[1] if TOPOLOGIES_TOPIC in self.topics() else {}
+
+    def _write(self, topology: str, value: bytes | None, key: bytes | None = None) -> None:
         failures: list[KafkaError] = []
         producer = Producer({**for_producer({**QUIET, **self._kafka}), "acks": "all"})
         producer.produce(
             TOPOLOGIES_TOPIC,
-            key=topology.encode(),
+            key=key or topology.encode(),
             value=value,
             partition=0,
             on_delivery=lambda error, _message: failures.append(error) if error else None,
@@ -216,8 +227,9 @@ class Catalogue:
             raise TopicsError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
         if left or failures:
             why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
+            what = "manifest" if key is None else "control record"
             done = "withdrawn" if value is None else "published"
-            raise BrokerUnreachableError(f"the manifest of {topology} could not be {done}: {why}")
+            raise BrokerUnreachableError(f"the {what} of {topology} could not be {done}: {why}")
 
     def manifest(self, topology: str) -> Manifest:
         """The manifest of a topology. Raises `UnknownTopologyError`, or `ManifestError` if it cannot be read."""
@@ -245,16 +257,28 @@ class Catalogue:
 
     def published(self) -> dict[str, tuple[int, bytes | None]]:
         """Offset and value of the last record of each topology in `acker.topologies`; None if it was withdrawn."""
+        return self._read_topologies()[0]
+
+    def _read_topologies(self) -> tuple[dict[str, tuple[int, bytes | None]], dict[str, Control]]:
+        """By topology, the last record of its manifest, and its last control record."""
         records: dict[str, tuple[int, bytes | None]] = {}
+        controls: dict[str, Control] = {}
 
         def take(message: Message) -> None:
-            if (key := message.key()) is not None:
+            if (key := message.key()) is None:
+                return
+            if (topology := controlled_topology(key)) is None:
                 records[key.decode(errors="replace")] = message.offset() or 0, message.value()
+            elif (value := message.value()) is None:
+                controls.pop(topology, None)
+            else:
+                with suppress(ControlRecordError):  # of a later version
+                    controls[topology] = Control.of(value, message.timestamp()[1])
 
         kafka = {**QUIET, **self._kafka}
         with LogReader(kafka, group=self._group, role=None, silence_s=self._contact_s) as reader:
             reader.read("manifests", reader.stretches([(TOPOLOGIES_TOPIC, 0)]), take)
-        return records
+        return records, controls
 
     def published_up_to(self) -> tuple[str, int] | None:
         """The id of `acker.topologies`, and the offset after its last record; None if there is no such topic."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.delivering import NOTHING, Delivered, Positions, SourceRoots
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
+from tuple_tree.control import ControlState
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
@@ -82,8 +83,10 @@ class Outcomes:
     """Which messages are open, and whether there is room for more; thread-safe. Times are of `clock`, in seconds.
 
     At most `limit` trees are open. A failed message is delivered again `retry_limit` times. A pending one without an
-    outcome for `lost_after` seconds has failed; that is noticed after a sixteenth of this time at most. `acked` and
-    `ignored` count outcomes, `most` is how many trees were ever open at once, those of an earlier process apart.
+    outcome for `lost_after` seconds has failed; that is noticed after a sixteenth of this time at most. `control` is
+    the requested state, None while it is not known: new messages are delivered in `running`, and what is due in `draining`
+    as well. `acked` and `ignored` count outcomes, `most` is how many trees were ever open at once, those of an earlier
+    process apart.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Outcomes:
         self._positions: Positions = np.empty(0, np.int64)
         self._columns = {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
         self._counts = np.zeros(3, np.int64)  # by state
+        self.control: ControlState | None = "running"
         self._messages: dict[int, str] = {}  # of the last attempt's failure, by position
         self._started = np.full(MAX_PARTITIONS, -1)  # the last position of each partition that was delivered
         self._turn = 0  # where the next round of replays begins
@@ -136,9 +140,10 @@ class Outcomes:
         `StoppedBetweenBatches` when `stopping` returns true.
         """
         with self._changed:
-            while self.outstanding and self.outstanding + rows > self._limit:
+            while self.control != "running" or (self.outstanding and self.outstanding + rows > self._limit):
                 if stopping():
-                    raise StoppedBetweenBatches("stopped while waiting for trees to complete")
+                    why = "trees to complete" if self.control == "running" else f"{self.control} to end"
+                    raise StoppedBetweenBatches(f"stopped while waiting for {why}")
                 self._changed.wait(_LOOK_SECONDS)
             began, start = self._clock(), mark()
             self._written_from = start
@@ -193,10 +198,10 @@ class Outcomes:
         in one go. They are pending then.
         """
         with self._changed:
-            if not self.due and seconds:
+            if not (room := self._room_for_due(most)) and seconds:
                 self._changed.wait(seconds)
-            room = min(most, self._limit - self.outstanding)
-            if not self.due or room <= 0:
+                room = self._room_for_due(most)
+            if not room:
                 return None
             places = np.flatnonzero(self._columns["state"] == _DUE)
             # Behind the partition that was the last one before, so that no other one starves.
@@ -213,6 +218,11 @@ class Outcomes:
             self._columns["is_timed"][places] = True
             self.most = max(self.most, self.outstanding)
             return replays
+
+    def _room_for_due(self, most: int) -> int:
+        """How many messages may be delivered again now; 0 if none is due."""
+        is_allowed = self.due and self.control in ("running", "draining")
+        return max(0, min(most, self._limit - self.outstanding)) if is_allowed else 0
 
     def prefixes(self, mark: int) -> dict[int, Prefix]:
         """How far each partition of the source is done; the notices before `mark` were read."""
@@ -249,6 +259,8 @@ class Outcomes:
                 "failed": dict(self._reasons),
                 "ignored_notices": self.ignored,
                 "pending": self.outstanding,
+                "retrying": self.due,
+                "control": [self.control or "unknown"],
                 "complete_latency": dict(self._complete_latency.counts),
             }
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_clients.client_settings import for_consumer
+from kafka_clients.control_reader import ControlReader
 from kafka_clients.librdkafka_bugs import LOST, BrokerMonitor
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
@@ -191,13 +192,21 @@ class SpoutLoop:
     """
 
     def __init__(
-        self, spark: SparkSession, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, reader: SourceReader
+        self,
+        spark: SparkSession,
+        batch: SpoutBatch,
+        offsets: SpoutOffsets,
+        outcomes: Outcomes,
+        reader: SourceReader,
+        control: ControlReader,
     ) -> None:
         self._spark = spark
         self._batch = batch
         self._offsets = offsets
         self._outcomes = outcomes
         self._reader = reader
+        self._control = control
+        outcomes.control = None
         self._rounds = 0
         self._stopping = threading.Event()
         reader.is_stopped = self._stopping.is_set
@@ -311,7 +320,9 @@ class SpoutLoop:
                     raise error
                 self._read()
                 self._outcomes.tick()
-                if (now := time.monotonic()) >= commit_at:
+                self._control.look(now := time.monotonic())
+                self._outcomes.control = self._control.state
+                if now >= commit_at:
                     commit_at = now + _COMMIT_SECONDS
                     self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
             # The replays that run have to end before the last commit, which includes them.
@@ -319,6 +330,7 @@ class SpoutLoop:
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
         finally:
             self._offsets.close()
+            self._control.close()
             if self._landing is not None:
                 self._landing.stop()
 

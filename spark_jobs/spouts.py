@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from kafka_clients.control_reader import ControlReader
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import HasManifest, Source, component_of, topics_of
@@ -163,7 +164,8 @@ def spout(
         lost_after = (manifest.max_tree_age_ms + component.timeout_ms) / 1000
         outcomes = Outcomes(batch.roots, component.max_pending, given.retry_limit, lost_after)
         # A session of its own: settings of the user's queries must not change how replays are delivered.
-        loop = SpoutLoop(spark.newSession(), batch, offsets, outcomes, reader)
+        control = ControlReader(manifest.topology, name, kafka)
+        loop = SpoutLoop(spark.newSession(), batch, offsets, outcomes, reader, control)
         starts = loop.recover(bounds, planned_offsets(spark, checkpoint, topic), given.starting_offsets)
         most = min(max_rows, room)
 

@@ -66,3 +66,7 @@ class PositionError(TupleTreeError):
 
 class StatsRecordError(TupleTreeError):
     pass
+
+
+class ControlRecordError(TupleTreeError):
+    pass

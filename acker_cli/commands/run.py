@@ -29,7 +29,7 @@ def run(
         "--dashboard", "Serve the dashboard as well, at the address in the settings of [bold]acker dashboard[/]."
     ),
 ) -> None:
-    """Run a topology until Ctrl-C.
+    """Run a topology until Ctrl-C, or acker topologies stop.
 
     Each component runs in processes of its own, which are started again if they end. Modules are found from the
     working directory. With --local the topics that the spouts read are created.
@@ -41,6 +41,7 @@ def run(
     from acker_cli.console import log_to_stderr, standard_output
     from acker_cli.errors import SettingsError
     from acker_cli.interruption import interruptible
+    from acker_cli.processes.control_watch import ControlWatch
     from acker_cli.processes.metrics_server import check_port
     from acker_cli.processes.running import (
         RunPlan,
@@ -83,5 +84,10 @@ def run(
             view.note(f"dashboard at {served.address}")
         if plan.needs_ackers:
             cleaning.enter_context(warned_without_ackers(kafka, topology.manifest))
+        first = component or next(each.name for each in topology.manifest.heads if not each.external)
+        control = cleaning.enter_context(ControlWatch(topology.name, first, kafka))
+        control.await_start(view.note)
         run_plan = run_topology if component is None else run_component
-        run_plan(plan, kafka, loaded.settings, view)
+        run_plan(plan, kafka, loaded.settings, view, control)
+        if control.is_stopped:
+            view.note(f"{topology.name} is stopped")

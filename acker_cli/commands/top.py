@@ -115,6 +115,8 @@ def _drawn(observer: "Observer", width: int) -> RenderableType:
 def screen(snapshot: "Snapshot", width: int, notes: Iterable[str] = ()) -> RenderableType:
     """The snapshot as tables that fit `width` columns, with lines below them about what is wrong, and notes."""
     words = Text.assemble("topology ", (snapshot["topology"], "bold"), f", rates over {snapshot['window_seconds']:g} s")
+    if snapshot["control"] not in ("", "running"):
+        words.append(f", {snapshot['control']}", "yellow")
     if dead_letters := snapshot["dead_letters"]:
         words.append(f", {dead_letters:,} dead letter{'' if dead_letters == 1 else 's'}", "yellow")
     parts: list[RenderableType] = [words, "", _components(snapshot["components"], width)]
@@ -221,7 +223,9 @@ def _troubles(components: "list[ComponentView]") -> list[Text]:
         if component["stalled_seconds"] >= _OLD_INPUT_SECONDS and component["stalled_by"]:
             words.append(f"{component['stalled_by']} for {component['stalled_seconds']:.0f} s")
         if component["retrying"]:
-            words.append(f"{component['retrying']:,} to be executed again")
+            words.append(
+                f"{component['retrying']:,} to be {'emitted' if component['kind'] == 'spout' else 'executed'} again"
+            )
         if component["paused_by"]:
             words.append(f"paused for {component['paused_seconds']:.0f} s, {component['paused_by']}")
         if component["last_error"]:

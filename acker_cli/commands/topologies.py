@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inspection.state_figures import StateFigures
     from inspection.topology_status import TopicStatus, TopologyStatus
     from tuple_tree.components import Component
+    from tuple_tree.control import Control
     from tuple_tree.manifest import Manifest
 
 _NAME = argument("NAME", "The topology's name in acker.topologies.")
@@ -33,8 +34,9 @@ _STATS_SECONDS: Final = 10.0
 def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     """List the topologies that are published in acker.topologies.
 
-    Of each, how many of its topics are there, how many acker workers serve it, how many ack batches they have not
-    committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
+    Of each, its requested state, how many of its topics are there, how many acker workers serve it, how many ack
+    batches they have not committed yet, and how many tuples wait for its bolts. A dash stands for what is not
+    known.
     """
     from inspection.topology_status import ClusterStatus
     from tuple_tree.manifest import Manifest
@@ -44,11 +46,13 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
         published = dict(sorted(cluster.catalogue.manifests().items()))
         readable = [manifest for manifest in published.values() if isinstance(manifest, Manifest)]
         known = {status.manifest.topology: status for status in cluster.of(readable, cluster.catalogue.topics())}
+        controls = cluster.catalogue.controls()
     statuses = {name: known.get(name) or str(what) for name, what in published.items()}
+    states = {name: controls[name].state if name in controls else "running" for name in statuses}
     if json_:
-        print_json({"topologies": [_listed(name, status) for name, status in statuses.items()]})
+        print_json({"topologies": [_listed(name, states[name], status) for name, status in statuses.items()]})
     else:
-        _print_list(statuses)
+        _print_list(statuses, states)
 
 
 @command(
@@ -62,6 +66,7 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
     from inspection.topology_status import ClusterStatus
+    from tuple_tree.control import Control
 
     cluster = ClusterStatus(loaded.cluster())
     with standard_error().status("asking the cluster …"):
@@ -69,10 +74,11 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
         (status,) = cluster.of([manifest], cluster.catalogue.topics())
         sources = cluster.sources(manifest)
         states = _states(loaded, manifest)
+        control = cluster.catalogue.controls().get(name, Control())
     if json_:
-        print_json(_as_json(status, sources, states))
+        print_json(_as_json(status, sources, states, control))
     else:
-        _print_status(status, sources, states)
+        _print_status(status, sources, states, control)
     if any(topic.problem for topic in status.topics):
         raise typer.Exit(1)
 
@@ -133,7 +139,7 @@ def delete(
         standard_error().print(f"not deleted: {one}")
 
 
-def _print_list(statuses: "Mapping[str, TopologyStatus | str]") -> None:
+def _print_list(statuses: "Mapping[str, TopologyStatus | str]", states: Mapping[str, str]) -> None:
     """Prints each topology with its status, or why its manifest cannot be read."""
     from tuple_tree.names import TOPOLOGIES_TOPIC
 
@@ -143,15 +149,26 @@ def _print_list(statuses: "Mapping[str, TopologyStatus | str]") -> None:
         return
     print_table(
         output,
-        ("topology", "guarantee", "spouts", "bolts", "ack partitions", "topics", "ackers", "unread acks", "waiting"),
-        [_row(name, status) for name, status in statuses.items()],
+        (
+            "topology",
+            "state",
+            "guarantee",
+            "spouts",
+            "bolts",
+            "ack partitions",
+            "topics",
+            "ackers",
+            "unread acks",
+            "waiting",
+        ),
+        [_row(name, states[name], status) for name, status in statuses.items()],
     )
     for name, status in statuses.items():
         if isinstance(status, str):
             output.print(f"{name}: {status}", style="red")
 
 
-def _row(name: str, status: "TopologyStatus | str") -> "tuple[str | Text, ...]":
+def _row(name: str, state: str, status: "TopologyStatus | str") -> "tuple[str | Text, ...]":
     from rich.text import Text
 
     if isinstance(status, str):
@@ -160,6 +177,7 @@ def _row(name: str, status: "TopologyStatus | str") -> "tuple[str | Text, ...]":
     wrong = sum(bool(topic.problem) for topic in status.topics)
     return (
         name,
+        Text(state, "" if state == "running" else "yellow"),
         manifest.guarantee,
         str(len(manifest.spouts)),
         str(len(manifest.bolts)),
@@ -171,12 +189,13 @@ def _row(name: str, status: "TopologyStatus | str") -> "tuple[str | Text, ...]":
     )
 
 
-def _listed(name: str, status: "TopologyStatus | str") -> dict[str, Any]:
+def _listed(name: str, state: str, status: "TopologyStatus | str") -> dict[str, Any]:
     if isinstance(status, str):
         return {"topology": name, "problem": status}
     manifest = status.manifest
     return {
         "topology": name,
+        "state": state,
         "guarantee": manifest.guarantee,
         "spouts": [spout.name for spout in manifest.spouts],
         "bolts": [bolt.name for bolt in manifest.bolts],
@@ -200,11 +219,15 @@ def _states(loaded: LoadedSettings, manifest: "Manifest") -> "dict[str, StateFig
 
 
 def _print_status(
-    status: "TopologyStatus", sources: "Iterable[TopicStatus]", states: "Mapping[str, StateFigures]"
+    status: "TopologyStatus",
+    sources: "Iterable[TopicStatus]",
+    states: "Mapping[str, StateFigures]",
+    control: "Control",
 ) -> None:
     from rich.text import Text
 
     from acker_cli.views.states import state_line
+    from inspection.notation import show_time
 
     output, manifest = standard_output(), status.manifest
     about = [f"topology {manifest.topology}", manifest.guarantee]
@@ -216,6 +239,9 @@ def _print_status(
             f"{_known(status.ackers)} acker{'' if status.ackers == 1 else 's'}",
         ]
     output.print(", ".join(about))
+    if control.state != "running":
+        since = f"{control.state} since {show_time(control.since_ms)}, by {control.by}"
+        output.print(f"{since}: acker topologies resume {manifest.topology}", style="yellow")
     output.print()
     components = [
         (
@@ -250,11 +276,17 @@ def _print_status(
 
 
 def _as_json(
-    status: "TopologyStatus", sources: "Iterable[TopicStatus]", states: "Mapping[str, StateFigures]"
+    status: "TopologyStatus",
+    sources: "Iterable[TopicStatus]",
+    states: "Mapping[str, StateFigures]",
+    control: "Control",
 ) -> dict[str, Any]:
     manifest = status.manifest
     return {
         "topology": manifest.topology,
+        "state": control.state,
+        "state_since": control.since_ms or None,
+        "state_by": control.by or None,
         "manifest": manifest.model_dump(mode="json"),
         "ackers": status.ackers,
         "components": [

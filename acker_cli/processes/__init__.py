@@ -1,1 +1,1 @@
-"""Processes: components and acker workers as processes, and their health."""
+"""Processes: components and acker workers as processes, and their health; `control_watch`: whether to stop them."""

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes.acker_pool import ACKER_LOOP, ARGUMENTS, AckerPool
+from acker_cli.processes.control_watch import ControlWatch
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
 from acker_cli.settings.sections import Settings
 from acker_cli.views.live import TopologySnapshot, View
@@ -231,18 +232,23 @@ class TopologyProcesses:
             time.sleep(LOOK_SECONDS)
 
 
-def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:
-    """Runs all components, each in processes of its own, until a signal unwinds it."""
+def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View, control: ControlWatch) -> None:
+    """Runs all components, each in processes of its own, until the topology is stopped, or a signal unwinds it."""
     worker, stores = settings.worker.model_dump(), settings.state.directory
     processes = TopologyProcesses(plan, kafka, worker, settings.log_level, stores)
     components = processes.components
     with _metrics_served(plan, settings, components.stats, components.heartbeat_ages, processes.ackers), processes:
         for snapshot in processes.checked_snapshots():
             view.show(snapshot)
+            if control.is_stopped:
+                break
 
 
-def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View) -> None:
-    """Runs one component with its chained bolts in this process until a signal; raises `Interrupted` then."""
+def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View, control: ControlWatch) -> None:
+    """Runs one component with its chained bolts in this process until the topology is stopped.
+
+    A signal ends it as well; then it raises `Interrupted`.
+    """
     assert plan.component is not None  # noqa: S101 - for the type checker
     manifest = plan.topology.manifest
     loop = Loop(plan.component)
@@ -263,6 +269,7 @@ def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view:
             plan.topology, plan.component, kafka, on_stats=on_stats, state_directory=settings.state.directory
         )
         # A component stops between two tuples, never amid one.
+        control.when_stopped(runner.stop)
         with stopped_by_signals(runner.stop) as received:
             collect_rarely()
             runner.run()

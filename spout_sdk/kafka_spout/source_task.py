@@ -120,7 +120,7 @@ class SourceTask(SpoutAdapter):
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """
         buffer, replays = self._buffer, self._replays
-        most = min(calls, limit - len(self._task.open_trees))
+        most = self._room(calls, limit)
         has_new = bool(buffer) or (most > 0 and self._read_ahead())
         most -= self._emit_all_again(replays.ready, most)
         if replays.poison:
@@ -134,6 +134,17 @@ class SourceTask(SpoutAdapter):
             run = buffer.take(left if left > 0 else most)
             left -= len(run.records)
             emitted += self._messages.emit_run(run)
+
+    def emit_failed(self, calls: int, limit: int) -> None:
+        for messages in (self._replays.ready, self._replays.poison):
+            self._emit_all_again(messages, self._room(calls, limit))
+
+    def _room(self, calls: int, limit: int) -> int:
+        return min(calls, limit - len(self._task.open_trees))
+
+    @property
+    def retrying(self) -> int:
+        return len(self._replays)
 
     def tick(self, now: float) -> None:
         """Begins, commits, and reads again what is due."""

@@ -4,11 +4,13 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Producer
 
+from kafka_clients.control_reader import ControlReader
 from kafka_clients.loop_runner import LoopRunner, broker_errors
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
@@ -117,10 +119,13 @@ class ComponentRunner:
                 StatsPublisher(topology.name, "component", name, producer, admin, process.clock())
                 for name in (component, *process.chained)
             ]
-            loop = component_loop(process, self._slot)
+            control = None
+            if isinstance(topology.manifest.component(component), SpoutManifest):
+                control = ControlReader(topology.name, component, kafka)
+            loop = component_loop(replace(process, control=control), self._slot)
             self._shares = ShareWatch(topology, component, kafka, loop.set_shares)
             logger.info("%s of %s started", component, topology.name)
-            with closing(self._shares), self._watched(loop):
+            with closing(self._shares), closing(control) if control else nullcontext(), self._watched(loop):
                 self._runner.run(loop, TopicWatch(admin, list(uses)), *publishers)
 
     def stop(self) -> None:

@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from kafka_clients.control_reader import ControlReader
+from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.chains.head_task import open_sessions
 from spout_sdk.delivery.delivery_guarantees import flush_tasks
@@ -16,7 +18,9 @@ from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.statistics.stats import Stats
 from tuple_tree.components import SpoutManifest
+from tuple_tree.control import ControlState
 from tuple_tree.names import notices_topic
 from tuple_tree.timing import Stall
 
@@ -57,6 +61,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._undone = "no outcome of its open trees has come"
         self._worked_at = 0.0
         self._is_replayed = True
+        self._control = process.control
 
     @property
     def pending(self) -> int:
@@ -65,6 +70,14 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     @property
     def has_work(self) -> bool:
         return self.pending > 0
+
+    @property
+    def _control_state(self) -> ControlState | None:
+        return "running" if self._control is None else self._control.state
+
+    def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
+        retrying = sum(task.retrying for task in self.tasks.values())
+        return replace(super().stats(stalled), control=(self._control_state or "unknown",), retrying=retrying)
 
     @property
     def _plain_sink(self) -> KafkaSink:
@@ -117,7 +130,8 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             return self._handle_notices(0 if waited else _SHORTEST_IDLE)
         throttled = all(task.is_throttled for task in self.tasks.values())
         idle = min(_LONGEST_IDLE, max(_SHORTEST_IDLE, _IDLE_SHARE * (now - self._worked_at)))
-        if self.tasks and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
+        is_running = self._control_state == "running"
+        if self.tasks and is_running and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
             # No outcome can arrive, but a message may.
             found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]
             return self._handle_notices(0) or any(found)
@@ -132,6 +146,13 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             task.flush()
         self._sink.send_lingering()
 
+    def _look_at_control(self, reader: ControlReader, now: float) -> None:
+        before = reader.state
+        reader.look(now)
+        if (control := reader.control) is not None and control.state != (before or "running"):
+            by = f", requested by {control.by}" if control.by else ""
+            logger.info("%s of %s is %s%s", self._component, self._topology.name, control.state, by)
+
     def _handle_notices(self, seconds: float) -> bool:
         """Handles the outcomes that are available, or that come within `seconds`."""
         records = self._reader.read(1 if seconds else _LARGEST_READ, seconds)
@@ -144,7 +165,10 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
         self._sink.poll()
+        if self._control is not None:
+            self._look_at_control(self._control, now)
         for task in tuple(self.tasks.values()):
+            task.control = self._control_state
             task.tick(now)
         if self._transactions is not None:
             self._transactions.tick(now)
@@ -159,6 +183,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         else:
             open_sessions(self._sink, list(opened.values()))
         for partition, task in opened.items():
+            task.control = self._control_state
             task.open()
             self.tasks[partition] = task
             self._is_replayed = task.is_replayed

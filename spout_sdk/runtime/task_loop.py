@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from kafka_clients.client_settings import CLIENT_CLASSES
+from kafka_clients.control_reader import ControlReader
 from kafka_clients.loop_runner import NOT_STALLED, Loop, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
@@ -48,6 +49,7 @@ class ComponentProcess:
     state_directory: Path | None = None  # of stores on disk; states are in memory unless given
     instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
     is_new_instance: bool = False  # whether no process has had that name before
+    control: ControlReader | None = None  # of a spout; without it, it emits
     chained: dict[str, Counters] = field(init=False)  # of the bolts that run in its tasks
 
     def __post_init__(self) -> None:

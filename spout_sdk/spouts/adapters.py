@@ -64,6 +64,9 @@ class SpoutAdapter:
                 return
             emitted = counters.emitted
 
+    def emit_failed(self, calls: int, limit: int) -> None:
+        """As `emit`, of failed messages alone; a `Spout` emits those in `next_tuple`, with new ones."""
+
     def wait(self, seconds: float) -> bool:  # noqa: ARG002 - of other kinds
         """Waits for a message, at most `seconds`; returns whether there is one."""
         return False
@@ -92,6 +95,11 @@ class SpoutAdapter:
     def failed(self, message_id: Any, failure: Failure) -> None:
         """The tree of a message was not fully processed."""
         self._spout.fail(message_id, failure)
+
+    @property
+    def retrying(self) -> int:
+        """Messages that wait to be emitted again, of a spout that the SDK knows it of."""
+        return 0
 
     def tick(self, now: float) -> None:
         """Does the work that is due at a time of the task's clock."""

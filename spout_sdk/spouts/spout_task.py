@@ -21,6 +21,7 @@ from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
 from tuple_tree.components import SpoutManifest
+from tuple_tree.control import ControlState
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch, failed_by_of
 from tuple_tree.names import notices_topic
@@ -41,6 +42,7 @@ class SpoutTask(HeadTask):
         batches: the input batches of its trees.
         ended_trees: how many trees have ended in the chain, with transactions.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
+        control: the requested state of the topology; None while it is not known.
     """
 
     _logger = get_logger("spout_sdk.spout")
@@ -58,6 +60,7 @@ class SpoutTask(HeadTask):
         self.open_trees = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
         self.untracked: list[Any] = []
+        self.control: ControlState | None = "running"
         self.batches = TreeBatches(self.outbox, is_identified=manifest.is_identified(component))
         self.collector = SpoutCollector(self, self.open_trees, self.untracked, self.batches)
         self.spout = self._make()
@@ -97,7 +100,10 @@ class SpoutTask(HeadTask):
         self._count_throttled()
         try:
             if len(trees) < limit:
-                self.adapter.emit(calls, limit)
+                if self.control == "running":
+                    self.adapter.emit(calls, limit)
+                elif self.control == "draining":
+                    self.adapter.emit_failed(calls, limit)
         except (ComponentError, BrokerError):
             raise
         except Exception as error:
@@ -261,7 +267,12 @@ class SpoutTask(HeadTask):
 
     def is_due(self, now: float) -> bool:
         """Whether it is known that there is a message to emit now, and it may be emitted."""
-        return not self.is_throttled and self.adapter.is_due(now)
+        return self.control == "running" and not self.is_throttled and self.adapter.is_due(now)
+
+    @property
+    def retrying(self) -> int:
+        """Messages that wait to be emitted again."""
+        return self.adapter.retrying
 
     @property
     def is_throttled(self) -> bool:

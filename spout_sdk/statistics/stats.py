@@ -126,7 +126,9 @@ class Stats(Counts):
             is known: records that are not read count as those before. Shuffle groupings follow it.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
-        retrying: of a bolt, tuples that wait to be executed again; they are part of `pending`.
+        retrying: of a bolt, tuples that wait to be executed again; they are part of `pending`. Of a `KafkaSpout`,
+            failed messages that wait to be emitted again, which are not.
+        control: of a spout, the requested states that its processes have read; empty for bolts.
         paused_seconds: of a bolt, for how long a task has paused, because its calls raise; 0 if none has.
         paused_by: which task, the exception, and when it tries again; empty if none has.
         unread: of a bolt, records of its inbox that it has not read, as the client knew up to a second ago. Records
@@ -153,7 +155,12 @@ class Stats(Counts):
     pending: int = shown(
         f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
     )
-    retrying: int = shown(f"{PREFIX}retrying", "Tuples of a bolt that wait to be executed again.", default=0)
+    retrying: int = shown(
+        f"{PREFIX}retrying",
+        "Tuples of a bolt that wait to be executed again; failed messages of a spout.",
+        default=0,
+    )
+    control: tuple[str, ...] = ()
     # Its calls raise: what waits for it is kept, and nothing of it is executed but one call now and then.
     paused_seconds: float = shown(
         f"{PREFIX}paused_seconds",
@@ -199,6 +206,7 @@ class Stats(Counts):
             pids=self.pids + other.pids,
             tasks=tuple(sorted({*self.tasks, *other.tasks})),
             sources=other.sources or self.sources,
+            control=tuple(sorted({*self.control, *other.control})),
             oldest_input=oldest.oldest_input,
             oldest_input_seconds=oldest.oldest_input_seconds,
             paused_seconds=paused.paused_seconds,
@@ -212,7 +220,7 @@ class Stats(Counts):
     def retired(self) -> "Stats":
         """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
-        ended = replace(ended, retrying=0, paused_seconds=0.0, paused_by="", state=None)
+        ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from spark_jobs.errors import StoppedBetweenBatches
 from spark_jobs.outcomes import Outcomes, Prefix
 from tests.seeds import each_seed
 from tests.waiting import eventually
+from tuple_tree.control import ControlState
 from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.positions import MAX_OFFSET, Position, positional_root, topic_key
 
@@ -302,3 +303,23 @@ def check_against_a_model(seed: int) -> None:
 
 def test_against_a_model() -> None:
     each_seed(check_against_a_model)
+
+
+@pytest.mark.parametrize(
+    ("state", "delivers", "replays"),
+    [("running", True, True), ("draining", False, True), ("paused", False, False), (None, False, False)],
+)
+def test_messages_are_delivered_as_the_requested_state_allows(
+    outcomes: Outcomes, state: ControlState | None, delivers: bool, replays: bool
+) -> None:
+    deliver(outcomes, 0, [0])
+    fail(outcomes, Position(3, 0, 0))
+    outcomes.control = state
+    if delivers:
+        deliver(outcomes, 0, [1])
+    else:
+        with pytest.raises(StoppedBetweenBatches):
+            outcomes.deliver(1, lambda: 0, lambda: True, lambda: NOTHING)
+    assert bool(taken(outcomes)) == replays
+    stats = outcomes.stats()
+    assert (stats["control"], stats["retrying"]) == ([state or "unknown"], 0 if replays else 1)

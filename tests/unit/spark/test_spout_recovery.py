@@ -49,7 +49,8 @@ def restarted(offsets: Offsets, planned: dict[int, int]) -> Outcomes:
     batch: Any = SimpleNamespace(manifest=manifest(spout("lines"), bolt("split", "lines")), spout=spout("lines"))
     reader: Any = SimpleNamespace(topic="source", positions=positions_of)
     spark: Any = None  # it delivers nothing
-    loop = SpoutLoop(spark, batch, offsets, outcomes, reader)  # type: ignore[arg-type]
+    control: Any = None  # and is not started
+    loop = SpoutLoop(spark, batch, offsets, outcomes, reader, control)  # type: ignore[arg-type]
     loop.recover({number: range(MESSAGES) for number in range(PARTITIONS)}, planned, "earliest")
     return outcomes
 

@@ -1,0 +1,67 @@
+"""Whether a topology has reached the state that was requested, by the figures of its processes. Pure."""
+
+from inspection.view import ComponentView, Snapshot
+from tuple_tree.control import ControlState
+
+
+def left_in_spouts(snapshot: Snapshot, state: ControlState) -> list[str]:
+    """What spouts still have to do, a line each; empty if they emit nothing and their trees have ended.
+
+    A spout without a process emits nothing. What its last process had open is emitted again when it is started.
+    """
+    lines: list[str] = []
+    for spout in _of_kind(snapshot, "spout"):
+        name, running = spout["name"], spout["processes"]
+        if not running:
+            continue
+        if spout["control"] != [state]:
+            known = ", ".join(spout["control"]) or "nothing: it runs an earlier version"
+            lines.append(f"spout {name}: its {_count(running, 'process', 'processes')} know {known}")
+            continue
+        if spout["pending"]:
+            lines.append(f"spout {name}: {_count(spout['pending'], 'tree')} open")
+        if state == "draining" and spout["retrying"]:
+            lines.append(f"spout {name}: {_count(spout['retrying'], 'failed message')} to be emitted again")
+    return lines
+
+
+def holding_up(snapshot: Snapshot) -> list[str]:
+    """The bolts that keep trees open because they make no progress, a line each."""
+    lines: list[str] = []
+    for bolt in _of_kind(snapshot, "bolt"):
+        if bolt["paused_by"]:
+            lines.append(f"bolt {bolt['name']} pauses since {bolt['paused_seconds']:.0f} s: {bolt['paused_by']}")
+        elif bolt["stalled_by"]:
+            lines.append(f"bolt {bolt['name']}: no progress for {bolt['stalled_seconds']:.0f} s, {bolt['stalled_by']}")
+        elif bolt["lag"] and not bolt["processes"] and not bolt["external"]:
+            lines.append(f"bolt {bolt['name']}: none of its processes runs, and {_count(bolt['lag'], 'record')} wait")
+    return lines
+
+
+def left_in_bolts(snapshot: Snapshot) -> list[str]:
+    """What bolts still have to do, a line each; the lags have to be newer than the end of the spouts' trees."""
+    lines: list[str] = []
+    for bolt in _of_kind(snapshot, "bolt"):
+        name = bolt["name"]
+        if bolt["lag"]:
+            lines.append(f"bolt {name}: {_count(bolt['lag'], 'record')} not executed or not committed")
+        elif bolt["pending"]:
+            lines.append(f"bolt {name}: {_count(bolt['pending'], 'input')} open")
+    return lines
+
+
+def running(snapshot: Snapshot) -> list[str]:
+    """The components whose processes run, a line each."""
+    return [
+        f"{each['name']}: {_count(each['processes'], 'process', 'processes')}"
+        for each in snapshot["components"]
+        if each["processes"] and each["head"] == each["name"] and not each["external"]
+    ]
+
+
+def _of_kind(snapshot: Snapshot, kind: str) -> list[ComponentView]:
+    return [each for each in snapshot["components"] if each["kind"] == kind]
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,104 @@
+"""A topology that is paused, drained and stopped while `acker run` runs it; its state outlives its processes."""
+
+import os
+import signal
+import uuid
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_clients.catalogue import Catalogue
+from tests.kafka.sdk_rig import progress
+from tests.kafka.sdk_topologies import NAME
+from tests.kafka.source_rig import MODULE, Source
+from tests.kafka.source_topologies import SOURCE
+from tests.unit.cli.running import RunningAcker, call_acker, descendants, json_of, running_acker
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def source(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Source:
+    name = f"requested-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv(NAME, name)
+    monkeypatch.setenv(SOURCE, f"{name}-lines")
+    source = Source(bootstrap_servers, "two_tasks", {f"{name}-lines": 2})
+    Catalogue(source.bootstrap).publish(source.manifest)
+    return source
+
+
+@pytest.mark.exhaustive
+def test_a_topology_pauses_across_a_kill_drains_and_stops(source: Source, tmp_path: Path) -> None:
+    name, servers = source.manifest.topology, source.bootstrap["bootstrap.servers"]
+    acker = partial(call_acker, "topologies", servers=servers)
+    arguments = ("run", f"{MODULE}:two_tasks", "--ackers", "1", "--bootstrap-servers", servers)
+    source.feed([f"line {number}" for number in range(200_000)])
+    environment = {"PYTHONPATH": os.getcwd()}
+
+    with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
+        command.wait_until(lambda: acked(source) > 0, "an ack")
+        paused = json_of(acker("pause", name, "--wait", "--json"))
+        assert paused["is_done"], paused
+        top = figures(servers, name)
+        assert (top["control"], top["components"][0]["pending"]) == ("paused", 0)
+        before, emitted = acked(source), top["components"][0]["totals"]["emitted"]
+        assert any(source.lag()), "the pause came while there was work"
+        kill_spout(command, source)
+        command.wait_until(lambda: command.output.count("lines/1 reads ") == 2, "its successor to read the source")
+        command.wait_until(lambda: command.output.count(f"lines of {name} is paused") == 2, "its requested state")
+        after = figures(servers, name)["components"][0]
+        assert (after["control"], after["totals"]["emitted"]) == (["paused"], emitted)
+        (row,) = (each for each in json_of(acker("list", "--json"))["topologies"] if each["topology"] == name)
+        assert row["state"] == "paused"
+        assert "acker topologies resume" in acker("show", name).stdout
+        assert acked(source) == before
+
+        assert json_of(acker("resume", name, "--json"))["state"] == "running"
+        command.wait_until(lambda: acked(source) > before, "more acks")
+        drained = json_of(acker("drain", name, "--wait", "--json"))
+        assert drained["is_done"], drained
+        in_between = acked(source)
+        stopped = json_of(acker("stop", name, "--wait", "--json"))
+        assert stopped["is_done"], stopped
+        assert command.ended() == 0
+        assert f"{name} is stopped" in command.output
+        assert acked(source) == in_between
+
+    with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
+        command.wait_for("waiting for acker topologies resume")
+        assert not descendants(command.process.pid)
+        acker("resume", name)
+        command.wait_until(lambda: acked(source) > in_between, "acks of what was left")
+        assert command.end(signal.SIGTERM) == 0
+
+
+def test_a_topology_without_processes_is_drained_and_its_record_goes_with_it(source: Source) -> None:
+    name, servers = source.manifest.topology, source.bootstrap["bootstrap.servers"]
+    late = call_acker("topologies", "pause", "none", servers=servers)
+    assert "none" in late.stderr
+    assert late.returncode == 1
+    # No process runs, so nothing is emitted; and nothing has been.
+    assert json_of(call_acker("topologies", "drain", name, "--wait", "--json", servers=servers))["is_done"]
+    Catalogue(source.bootstrap).withdraw(name)
+    assert name not in Catalogue(source.bootstrap).controls()
+
+
+def figures(servers: str, name: str) -> Any:
+    return json_of(call_acker("top", name, "--once", "--json", servers=servers))
+
+
+def acked(source: Source) -> int:
+    """Messages before the committed offsets."""
+    topics = (progress(source.bootstrap, source.group, topic) for topic in source.topics)
+    return sum(committed for each in topics for committed, _ in each.values())
+
+
+def kill_spout(command: RunningAcker, source: Source) -> None:
+    (pid,) = (
+        pid
+        for pid in descendants(command.process.pid)
+        if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2:-1] == [b"lines"]
+    )
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the spout's process to be gone")
