@@ -6,7 +6,10 @@
 import re
 import shlex
 
+import pytest
+
 from acker_cli.processes.metrics_server import HEALTH_PATH, LIVE_PATH
+from acker_cli.settings.layers import is_secret
 from kafka_clients import supervision
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
@@ -47,3 +50,18 @@ def test_an_outage_of_kafka_restarts_no_pod() -> None:
     """It makes `/health` answer 503 in all of them, and `/live` in none."""
     probes = dict(re.findall(r"^(\w+Probe): \{httpGet: \{path: (\S+), port: metrics\}", TEMPLATES, re.MULTILINE))
     assert probes == {"startupProbe": LIVE_PATH, "livenessProbe": LIVE_PATH, "readinessProbe": HEALTH_PATH}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("kafka.sasl.password", "kafka.ssl.key.password", "kafka.ssl.key.pem", "kafka.ssl.keystore.key"),
+        *("kafka.sasl.jaas.config", "kafka.sasl.oauthbearer.config", "kafka.sasl.oauthbearer.client.secret"),
+        *("kafka.sasl.oauthbearer.assertion.private.key.file", "kafka.ssl.pin", "dashboard.token"),
+        *("kafka.bootstrap.servers", "kafka.sasl.username", "kafka.ssl.key.location", "metrics.port"),
+        *("kafka.ssl.certificate.pem", "kafka.ssl.keystore.location", "kafka.sasl.oauthbearer.scope"),
+    ],
+)
+def test_the_chart_knows_the_names_of_secrets(name: str) -> None:
+    (pattern,) = re.findall(r'regexMatch "(.*)" \$name', TEMPLATES)
+    assert (re.search(pattern, name.replace(".", "_").upper()) is not None) == is_secret(name)

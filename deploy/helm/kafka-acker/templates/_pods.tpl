@@ -84,6 +84,9 @@ image: {{ .Values.image | quote }}
 args: {{ toJson .args }}
 env:
   {{- range $name, $value := merge (dict) (.env | default dict) (.of.settings | default dict) .Values.settings }}
+  {{- if regexMatch "PASSW|SECRET|TOKEN|CREDENTIAL|PRIVATE|KEY_PEM|KEYSTORE_KEY$|JAAS|OAUTHBEARER_(CONFIG|ASSERTION)|_PIN$" $name }}
+  {{- fail (printf "%s is a secret: put it into a secret of Kubernetes, and name that as `secret`" $name) }}
+  {{- end }}
   - {name: {{ $name }}, value: {{ quote $value }}}
   {{- end }}
 {{- with compact (list (.of.secret | default .Values.secret) .of.tokenSecret) }}
