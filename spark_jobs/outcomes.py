@@ -84,9 +84,9 @@ class Outcomes:
 
     At most `limit` trees are open. A failed message is delivered again `retry_limit` times. A pending one without an
     outcome for `lost_after` seconds has failed; that is noticed after a sixteenth of this time at most. `control` is
-    the requested state, None while it is not known: new messages are delivered in `running`, and what is due in `draining`
-    as well. `acked` and `ignored` count outcomes, `most` is how many trees were ever open at once, those of an earlier
-    process apart.
+    the requested state, None while it is not known: new messages are delivered in `running`, what is due also in
+    `draining`. `acked` and `ignored` count outcomes, `most` is how many trees were ever open at once, those of an
+    earlier process apart.
     """
 
     def __init__(
