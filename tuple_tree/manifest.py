@@ -201,6 +201,11 @@ class Manifest(Frozen):
         return tuple(component for component in self.components if isinstance(component, SpoutManifest))
 
     @property
+    def outcome_topics(self) -> dict[str, str]:
+        """Spout → the topic to which it writes the outcomes of its messages, of spouts that do."""
+        return {each.name: each.outcomes.topic for each in self.spouts if each.outcomes is not None}
+
+    @property
     def bolts(self) -> tuple[BoltManifest, ...]:
         return tuple(component for component in self.components if isinstance(component, BoltManifest))
 

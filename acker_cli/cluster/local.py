@@ -103,9 +103,9 @@ def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_fact
     catalogue.create_topics(topology.manifest, replication_factor)
     catalogue.publish(topology.manifest)
     existing = catalogue.topics()
-    targets = {topic: topology.manifest.component(bolt).tasks for bolt, topic in topology.kafka_targets.items()}
-    outcomes = {each.outcomes.topic: each.tasks for each in topology.manifest.spouts if each.outcomes is not None}
-    needed = {**targets, **outcomes, **source_topics(topology)}
+    writers = {**topology.kafka_targets, **topology.manifest.outcome_topics}
+    targets = {topic: topology.manifest.component(name).tasks for name, topic in writers.items()}
+    needed = {**targets, **source_topics(topology)}
     missing = {name: tasks for name, tasks in needed.items() if name not in existing}
     if missing:
         new = [NewTopic(name, tasks, 1) for name, tasks in missing.items()]

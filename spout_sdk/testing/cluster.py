@@ -70,9 +70,8 @@ class SimulatedCluster(Readable):
         self.topology = replaced(topology, self._sources, bolts or {})
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
-        outcomes = [each.outcomes.topic for each in manifest.spouts if each.outcomes is not None]
-        targets = self.topology.kafka_targets.values()
-        known = dict.fromkeys(chain(targets, outcomes, *self.topology.kafka_sources.values()), 1)
+        targets = chain(self.topology.kafka_targets.values(), manifest.outcome_topics.values())
+        known = dict.fromkeys(chain(targets, *self.topology.kafka_sources.values()), 1)
         own = topic_specs(manifest)
         # The results of windows are the source of a spout.
         others = [TopicSpec(name, partitions, {}) for name, partitions in {**known, **(topics or {})}.items()]

@@ -30,9 +30,9 @@ def findings(
 
     - `false_acks`: acks at whose moment an effect was missing, whatever came later; and messages whose parts were
       written by no attempt of which all records are there, though they were acked.
-    - `lost`: messages without an ack, without an outcome in the topic of a spout that writes them, without an effect,
-      or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once, messages without
-      an effect that no crash excuses.
+    - `lost`: messages without an ack, without an effect, whose last outcome is another than acked where the spout
+      writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
+      messages without an effect that no crash excuses.
     - `wrong_keys`: keys of a state that do not have each message once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
       exactly once; results of a chain that are there more often than once, and once more after each fail, and second
@@ -50,11 +50,11 @@ def findings(
     false_acks = arena.false_acks[:there] != 0
     results = _results(topology, cluster) if publishes or writes else []
     outcomes = np.zeros(there, int)
-    if "numbers" in topology.kafka_targets:
-        found = _outcomes(topology, cluster)
+    if "numbers" in topology.manifest.outcome_topics:
+        found, last = _outcomes(topology, cluster)
         outcomes = np.array([found["acked", number] for number in range(there)])
         false_acks |= (outcomes > 0) & lost
-        lost |= outcomes == 0
+        lost |= np.array([last.get(number) != "acked" for number in range(there)])
     if publishes:
         lost |= ~_found(there, ((each["number"], each["part"]) for each in results))
     if writes:
@@ -145,10 +145,11 @@ def _found(there: int, parts: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
     return whole
 
 
-def _outcomes(topology: Topology, cluster: Cluster) -> Counter[tuple[str, int]]:
-    """How often the topic of outcomes names each message, by outcome."""
+def _outcomes(topology: Topology, cluster: Cluster) -> tuple[Counter[tuple[str, int]], dict[int, str]]:
+    """How often the topic of outcomes names each message, by outcome; and the last outcome of each message."""
     records = [json.loads(value(record)) for record in cluster.records(outcomes_of(topology.name))]
-    return Counter((each["outcome"], number_of(each["partition"], each["offset"])) for each in records)
+    ended = [(each["end"], each["outcome"], number_of(each["partition"], each["offset"])) for each in records]
+    return Counter(each[1:] for each in ended), {number: outcome for _, outcome, number in sorted(ended)}
 
 
 def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:

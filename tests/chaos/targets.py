@@ -112,7 +112,7 @@ class Target:
         kafka = self.cluster.bootstrap
         if self.has_source:
             create_topics(kafka, [NewTopic(self.source, topologies.SOURCE_PARTITIONS, brokers.replication)])
-        if "numbers" in self.topology.kafka_targets:
+        if "numbers" in manifest.outcome_topics:
             create_topics(kafka, [NewTopic(topologies.outcomes_of(name), 2, brokers.replication)])
         if self.publishes or self.writes:
             create_topics(kafka, [NewTopic(topologies.results_of(name), 2, brokers.replication)])
