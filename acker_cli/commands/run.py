@@ -42,7 +42,7 @@ def run(
     from acker_cli.errors import SettingsError
     from acker_cli.interruption import interruptible
     from acker_cli.processes.control_watch import ControlWatch
-    from acker_cli.processes.metrics_server import check_port
+    from acker_cli.processes.metrics_server import Health, check_port, metrics_served
     from acker_cli.processes.running import (
         RunPlan,
         check_cluster,
@@ -86,7 +86,8 @@ def run(
             cleaning.enter_context(warned_without_ackers(kafka, topology.manifest))
         first = component or next(each.name for each in topology.manifest.heads if not each.external)
         control = cleaning.enter_context(ControlWatch(topology.name, first, kafka))
-        control.await_start(view.note)
+        # Probes are answered meanwhile: Kubernetes would kill what waits, with longer and longer pauses between.
+        control.await_start(view.note, metrics_served(loaded.settings.metrics, (), Health(dict)))
         run_plan = run_topology if component is None else run_component
         run_plan(plan, kafka, loaded.settings, view, control)
         if control.is_stopped:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import Final, Self
 
 from kafka_clients.catalogue import KafkaSettings
@@ -48,14 +48,16 @@ class ControlWatch:
         """Calls a function, in the thread, when a stop is requested."""
         self._on_stopped = call
 
-    def await_start(self, note: Callable[[str], object]) -> None:
-        """Waits as long as the topology is stopped; `note` prints that."""
+    def await_start(self, note: Callable[[str], object], waiting: AbstractContextManager[object]) -> None:
+        """Waits as long as the topology is stopped, inside of `waiting`; `note` prints that."""
         with self._changed:
             self._changed.wait_for(lambda: self._state is not None, _KNOWN_SECONDS)
-            if self.is_stopped:
-                note(f"{self._topology} is stopped: waiting for acker topologies resume {self._topology}")
-            while self.is_stopped:
-                self._changed.wait(LOOK_SECONDS)  # so that a signal is handled
+            if not self.is_stopped:
+                return
+            note(f"{self._topology} is stopped: waiting for acker topologies resume {self._topology}")
+            with waiting:
+                while self.is_stopped:
+                    self._changed.wait(LOOK_SECONDS)  # so that a signal is handled
 
     def _follow(self) -> None:
         with closing(self._reader):

@@ -1,11 +1,14 @@
 """A topology that is paused, drained and stopped while `acker run` runs it; its state outlives its processes."""
 
 import os
+import re
 import signal
 import uuid
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -65,8 +68,13 @@ def test_a_topology_pauses_across_a_kill_drains_and_stops(source: Source, tmp_pa
         assert f"{name} is stopped" in command.output
         assert acked(source) == in_between
 
-    with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
+    with running_acker(*arguments, "--metrics-port", "0", cwd=tmp_path, environment=environment) as command:
         command.wait_for("waiting for acker topologies resume")
+        at = re.compile(r"metrics at (http://127\.0\.0\.1:\d+)/metrics")
+        command.wait_until(lambda: at.search(command.output) is not None, "its port")
+        for page in ("live", "health"):  # or Kubernetes would kill it again and again, with longer and longer pauses
+            with urlopen(f"{at.findall(command.output)[0]}/{page}", timeout=10) as answer:
+                assert answer.status == HTTPStatus.OK
         assert not descendants(command.process.pid)
         acker("resume", name)
         command.wait_until(lambda: acked(source) > in_between, "acks of what was left")
