@@ -89,6 +89,7 @@ bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setu
 	$(BIN)/python -m benchmarks.state
 	$(BIN)/python -m benchmarks.windows
 	$(BIN)/python -m benchmarks.message_status
+	$(BIN)/python -m benchmarks.process_call
 	$(BIN)/python -m benchmarks.spark
 
 bench-guard: $(READY) ## Check that no ratio of speeds has fallen far: under a minute

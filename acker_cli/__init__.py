@@ -9,6 +9,7 @@
   reset of a state (`state_export`, `state_reset`).
 - `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health and
   metrics (`metrics_server`).
+- `gateway`: messages over HTTP, with a client.
 - `views`: the `live` figures of a topology that the command runs, `states` in words, and tuple trees (`trace`).
 - `console`: the terminal; `interruption`: Ctrl-C and SIGTERM.
 - `demo`: the word count of `acker demo`; `corpus`: its text.

@@ -19,6 +19,7 @@ from acker_cli.commands import (
     dead_letters,
     demo,
     doctor,
+    gateway,
     kafka,
     otel,
     run,
@@ -50,7 +51,7 @@ _EXIT_INTERRUPTED: Final = 130
 
 _COMMANDS: Final = (
     *(demo.demo, run.run, worker.worker, top.top, trace.trace, status.status),
-    *(doctor.doctor, otel.otel, dashboard.dashboard, kafka.kafka),
+    *(doctor.doctor, otel.otel, dashboard.dashboard, gateway.gateway, kafka.kafka),
 )
 _GROUPS: Final = {
     "spark": ("Run components of a topology in Apache Spark.", (spark.submit, spark.prepare)),

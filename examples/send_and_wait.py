@@ -9,6 +9,7 @@ On a cluster, each in a terminal of its own:
     acker topics create examples.send_and_wait:topology
     acker worker --topology prices
     acker run examples.send_and_wait:topology
+    acker gateway prices
 
 The topic `prices.orders` has to be there. A message is an order, such as `3 apples`. An order of a fruit that has no
 price is a dead letter.

@@ -9,5 +9,5 @@
 - `doctor`: problems and what to do; `doctor_gathering`: its facts; `doctor_process`: a process of its own for it.
 - `dead_letters`: read and decoded; `replay`: writes them to their original topics.
 - `notation`: times, roots and positions as text; `previews`: payloads as text.
-- `dashboard`: topologies in the browser. `errors`: the hierarchy.
+- `dashboard`: topologies in the browser; `http_server`: the thread that serves it. `errors`: the hierarchy.
 """

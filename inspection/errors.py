@@ -1,7 +1,7 @@
 """Errors of `inspection`; each message ends with what to do.
 
 InspectionError
-├── SilenceError, MomentError, DashboardError, DeadLettersError, SpansError, SearchLimitError
+├── SilenceError, MomentError, ServingError, DeadLettersError, SpansError, SearchLimitError
 ├── StateKeyError
 │   └── StateKeyNotFoundError
 ├── StatusError
@@ -19,8 +19,8 @@ class SilenceError(InspectionError):
     """No process of a topology publishes statistics."""
 
 
-class DashboardError(InspectionError):
-    """The dashboard cannot be served: its address, token or certificate, or it has stopped."""
+class ServingError(InspectionError):
+    """The dashboard or the gateway cannot be served: its address, token or certificate, or it has stopped."""
 
 
 class MomentError(InspectionError):

@@ -180,10 +180,12 @@ class OutcomePendingError(ClientError, TimeoutError):
     """
 
     def __init__(self, topic: str, partition: int | None, offset: int | None, seconds: float) -> None:
-        where = "is not known to be delivered" if offset is None else f"at {topic}[{partition}] offset {offset}"
+        where = f"at {topic}[{partition}] offset {offset} is still being processed"
+        if offset is None:
+            where = f"for topic {topic} is not known to be delivered"
         super().__init__(
-            f"the message {where} has no outcome after {seconds:g} s, and is still being processed: look for its "
-            "outcome later, and do not send it again unless the topology can process it twice"
+            f"no outcome after {seconds:g} s: the message {where}. Look for its outcome later, and do not send it again "
+            "unless the topology can process it twice"
         )
         self.topic, self.partition, self.offset = topic, partition, offset
 
@@ -209,7 +211,18 @@ class NotDeliveredError(ClientError):
 
 
 class ClientClosedError(ClientError):
-    """A client has ended while a call was open; the message may still be processed."""
+    """A client has ended while a call was open; the message may still be processed.
+
+    Attributes:
+        topic, partition, offset: of the message; None if it is not known to be delivered.
+    """
+
+    def __init__(
+        self, why: str, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        at = "" if offset is None else f"; the message at {topic}[{partition}] offset {offset} is still being processed"
+        super().__init__(f"{why}{at}")
+        self.why, self.topic, self.partition, self.offset = why, topic, partition, offset
 
 
 class ProcessError(SpoutSdkError):

@@ -68,7 +68,8 @@ def dashboard(
 
 def dashboard_served(kafka: "KafkaProperties", section: "DashboardSection", topology: str | None) -> "DashboardServer":
     """The dashboard of all topologies or one, to be entered."""
-    from inspection.dashboard import DashboardServer, ServedAt, Source
+    from inspection.dashboard import DashboardServer, Source
+    from inspection.http_server import ServedAt
 
     at = ServedAt(section.host, section.port, section.token, section.names.split(","), section.certificate, section.key)
     return DashboardServer(Source(kafka), at, topology)
@@ -76,6 +77,6 @@ def dashboard_served(kafka: "KafkaProperties", section: "DashboardSection", topo
 
 def check_dashboard_port(section: "DashboardSection") -> None:
     """Makes sure that the dashboard can be served, before anything else is started."""
-    from inspection.dashboard.server import listening_at
+    from inspection.http_server import listening_at
 
-    listening_at(section.host, section.port).close()
+    listening_at(section.host, section.port, "dashboard").close()

@@ -62,6 +62,21 @@ class DashboardSection(_Section):
     key: str | None = None  # PEM file with its key
 
 
+class GatewaySection(_Section):
+    """`gateway`: how `acker gateway` takes messages over HTTP."""
+
+    host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
+    port: _Port = 8421  # 0 takes a free one
+    token: str | None = Field(default=None, repr=False)  # of its clients; not needed at a loopback address
+    certificate: str | None = None  # PEM file with the certificate for HTTPS; plain HTTP without
+    key: str | None = None  # PEM file with its key
+    max_open: int = Field(default=1_000, ge=1)  # messages that wait for their outcomes at a time
+    max_body_bytes: int = Field(default=1_000_000, ge=1)
+    timeout_s: float = Field(default=30.0, gt=0)  # of a request without a timeout
+    max_timeout_s: float = Field(default=600.0, gt=0)  # of any request
+    stop_timeout_s: float = Field(default=30.0, ge=0)  # for how long a stop waits for open requests
+
+
 class StateSection(_Section):
     """`state`: where the processes of bolts keep their states, besides in their changelogs."""
 
@@ -91,6 +106,7 @@ class Settings(BaseSettings):
     local_kafka: LocalKafkaSection = LocalKafkaSection()
     metrics: MetricsSection = MetricsSection()
     dashboard: DashboardSection = DashboardSection()
+    gateway: GatewaySection = GatewaySection()
     topics: TopicsSection = TopicsSection()
     state: StateSection = StateSection()
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -4,12 +4,11 @@
 - `message_search`: a message of a spout's source by its key or position.
 - `recent`: failures and dead letters, from the ends of their topics.
 - `pages`: JSON, events and files.
-- `server`: the thread that serves them; access control by method, host name and token, and security headers.
+- `server`: the server of these; access control by method, host name and token, and security headers.
 - `static/`: the page: HTML, CSS and JavaScript as they are served.
 """
 
-from inspection.dashboard.server import DashboardServer, ServedAt
+from inspection.dashboard.server import DashboardServer
 from inspection.dashboard.source import Source
-from inspection.errors import DashboardError
 
-__all__ = ["DashboardError", "DashboardServer", "ServedAt", "Source"]
+__all__ = ["DashboardServer", "Source"]

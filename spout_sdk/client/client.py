@@ -172,6 +172,10 @@ class Client:
         except TimeoutError:
             partition, offset = waiting.call.position or (None, None)
             raise OutcomePendingError(self._target.topic, partition, offset, timeout) from None
+        except ClientClosedError as error:
+            if (position := waiting.call.position) is None:
+                raise
+            raise ClientClosedError(error.why, self._target.topic, *position) from error
         finally:
             self._waiting.discard(waiting)
             self._calls.end(waiting.call)

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from acker_cli.processes.running import check_cluster
-from inspection.dashboard import DashboardServer, ServedAt
+from inspection.dashboard import DashboardServer
 from inspection.dashboard.source import Source
+from inspection.http_server import ServedAt
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import Stats, load_topology

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inspection.dashboard.server import SHORTEST_TOKEN
+from inspection.http_server import SHORTEST_TOKEN
 from kafka_clients import supervision
 from spout_sdk.api.topology import STOP_TIMEOUT
 from tests.pages import ROOT

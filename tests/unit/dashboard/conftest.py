@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from inspection.dashboard import DashboardServer, ServedAt
+from inspection.dashboard import DashboardServer
+from inspection.http_server import ServedAt
 from tests.unit.dashboard.figures import Figures
 from tests.unit.dashboard.http import TOKEN
 

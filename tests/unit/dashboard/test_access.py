@@ -8,8 +8,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from inspection.dashboard import DashboardError, DashboardServer, ServedAt
-from inspection.dashboard.server import SHORTEST_TOKEN
+from inspection.dashboard import DashboardServer
+from inspection.errors import ServingError
+from inspection.http_server import SHORTEST_TOKEN, ServedAt
 from tests.certificates import Authority
 from tests.unit.dashboard.figures import Figures
 from tests.unit.dashboard.http import BEARER, TOKEN, request
@@ -110,13 +111,13 @@ def test_with_a_certificate_the_dashboard_serves_https(tmp_path: Path) -> None:
             assert answer.status == 200
             assert answer.headers["set-cookie"].endswith("; Secure")
     for broken in (replace(at, key=None), replace(at, certificate=str(tmp_path / "none.pem"))):
-        with pytest.raises(DashboardError, match=r"certificate .*cannot be used: .*Give files in PEM"):
+        with pytest.raises(ServingError, match=r"certificate .*cannot be used: .*Give files in PEM"):
             DashboardServer(Figures(), broken).start()
 
 
 def test_tokens_are_checked_and_not_shown() -> None:
     for token in ("short", "0123456789 abcdefghij", "0123456789&bcdefghij", "0123456789öbcdefghij"):
-        with pytest.raises(DashboardError, match=f"{SHORTEST_TOKEN} characters") as raised:
+        with pytest.raises(ServingError, match=f"{SHORTEST_TOKEN} characters") as raised:
             DashboardServer(Figures(), ServedAt(token=token))
         assert token not in str(raised.value)
     assert TOKEN not in repr(ServedAt(token=TOKEN))

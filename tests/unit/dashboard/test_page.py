@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from inspection.dashboard import DashboardServer, ServedAt
+from inspection.dashboard import DashboardServer
+from inspection.http_server import ServedAt
 from tests.browser import chromium
 from tests.kafka.dashboard_page import OVERHANGS, UNKNOWN
 from tests.unit.dashboard.figures import AT, FAILURES, FINDINGS, OLDEST, Figures, failure, snapshot

@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from inspection.dashboard import DashboardServer, ServedAt, pages
+from inspection.dashboard import DashboardServer, pages
 from inspection.dashboard.recent import Shown
+from inspection.http_server import ServedAt
 from tests.unit.dashboard.figures import AT, DEAD_LETTERS, EMPTY, FAILURES, GONE, LARGE, OLDEST, Figures, snapshot, tree
 from tests.unit.dashboard.http import TOKEN, Answer, Events, request
 from tests.waiting import eventually
