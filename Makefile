@@ -30,7 +30,7 @@ test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five min
 test-all: $(READY) ## Run every test there is, with kills at random, in a browser and in containers: under 40 minutes; needs Docker
 	.ci/chromium
 	.ci/promtool $(BIN)
-	.ci/helm $(BIN)
+	.ci/deploy-tools $(BIN)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
 	$(MAKE) test-oldest-spark test-container test-cluster test-faults chaos
 

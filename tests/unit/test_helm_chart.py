@@ -1,12 +1,8 @@
-"""The Helm chart renders manifests that Kubernetes and KEDA accept, with the helm and the schemas of `.ci/helm`."""
+"""The Helm chart renders manifests that Kubernetes and KEDA accept, with the tools of `.ci/deploy-tools`."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,26 +13,20 @@ from kafka_clients import supervision
 from spout_sdk.api.topology import STOP_TIMEOUT
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
+from tests.unit.deploy_tools import TOOLS, installed_tool
 
 CHART = ROOT / "deploy" / "helm" / "kafka-acker"
 PAGE = (ROOT / "docs" / "deployment.md").read_text()
 (EXAMPLE,) = re.findall(r"^```yaml\n# values\.yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SCALED = {"name": "parse", "autoscaling": {"maxReplicas": 2}}
 BROKERS = {"ACKER_KAFKA__BOOTSTRAP_SERVERS": "kafka:9092"}
-TOOLS = Path(sys.executable).parent
 
 pytestmark = pytest.mark.exhaustive
 
 
-def tool(name: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    found = shutil.which(name, path=f"{TOOLS}:{os.environ['PATH']}")
-    assert found, f"no {name}: run .ci/helm"
-    return subprocess.run([found, *arguments], input=given, capture_output=True, text=True, check=False, timeout=60)
-
-
 def helm(command: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     named = ["pipeline"] if command == "template" else ["--strict"]
-    return tool("helm", command, *named, str(CHART), "--values", "-", given=json.dumps(values))
+    return installed_tool("helm", command, *named, str(CHART), "--values", "-", given=json.dumps(values))
 
 
 def rendered(**changes: Any) -> dict[tuple[str, str], dict[str, Any]]:
@@ -46,7 +36,7 @@ def rendered(**changes: Any) -> dict[tuple[str, str], dict[str, Any]]:
     assert lint.returncode == 0, lint.stdout
     assert run.returncode == 0, run.stderr
     schemas = TOOLS / "kubernetes-schemas" / "{{.ResourceKind}}.json"
-    checked = tool("kubeconform", "-strict", "-schema-location", str(schemas), given=run.stdout)
+    checked = installed_tool("kubeconform", "-strict", "-schema-location", str(schemas), given=run.stdout)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(run.stdout)}
 

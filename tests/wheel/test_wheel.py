@@ -107,6 +107,8 @@ def test_the_page_names_the_project_its_versions_and_extras(page: Message) -> No
     assert links["Changelog"] == f"{REPOSITORY}/blob/v{PROJECT['version']}/CHANGELOG.md"
     assert {"spark", "otel", "rocksdb"} <= set(page.get_all("Provides-Extra", []))
     assert page["Version"] == PROJECT["version"]
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE)
     policy = (ROOT / "docs" / "upgrading.md").read_text()
     pythons = re.findall(r"Python :: (3\.\d+)$", "\n".join(page.get_all("Classifier", [])), re.MULTILINE)
     for name, supported in (("Python", pythons), ("PySpark", PACKAGES_VERSIONS)):
