@@ -1,13 +1,14 @@
 """How long `acker status` takes, with millions of messages in the source topic and an outcome of each.
 
     python -m benchmarks.message_status
-    python -m benchmarks.message_status --messages 1000000
+    python -m benchmarks.message_status --messages 1000000 --rate 2000
     python -m benchmarks.message_status --quick
 
 A topic of eight partitions is filled with messages of 100 bytes under keys of their own, and a topic of outcomes with
 the outcome of each. They are committed as done. Then a topology runs, which acks one more message, holds one, and fails
-one; one is not read. Each question is asked by a new process, as at a terminal: `seconds` are from its start to its
-end, half a second of which is that of Python and of the first answer of the broker.
+one. With `--rate`, messages are written and acked all the time. Each question is asked by a new process, as at a
+terminal: `seconds` are from its start to its end, half a second of which is that of Python and of the first answer of
+the broker.
 """
 
 import itertools
@@ -129,21 +130,33 @@ def _produce(producer: Producer, topic: str, value: bytes, key: bytes, partition
 
 
 @contextmanager
-def running(kafka: dict[str, Any], built: Topology) -> Iterator[None]:
-    """Runs the topology and an acker worker in threads."""
+def running(kafka: dict[str, Any], built: Topology, rate: int) -> Iterator[None]:
+    """Runs the topology and an acker worker in threads, and writes so many messages a second."""
     Catalogue(kafka).publish(built.manifest)
     services: list[AckerWorker | ComponentRunner] = [AckerWorker(_NAME, kafka)]
     services += [ComponentRunner(built, name, kafka) for name in ("orders", "pack", "ship")]
     threads = [threading.Thread(target=service.run, daemon=True) for service in services]
+    ending = threading.Event()
+    threads.append(threading.Thread(target=_write, args=(kafka, rate, ending), daemon=True))
     for thread in threads:
         thread.start()
     try:
         yield
     finally:
+        ending.set()
         for service in services:
             service.stop()
         for thread in threads:
             thread.join(_WAIT_SECONDS)
+
+
+def _write(kafka: dict[str, Any], rate: int, ending: threading.Event) -> None:
+    producer = Producer({**kafka, "linger.ms": 5})
+    while rate and not ending.wait(0.1):
+        for _ in range(rate // 10):
+            producer.produce(_SOURCE, "ok", b"RATE-%d" % time.monotonic_ns())
+        producer.poll(0)
+    producer.flush(60)
 
 
 def deliver(kafka: dict[str, Any], state: State, key: bytes, value: str) -> None:
@@ -183,26 +196,28 @@ def main() -> None:
     parser = harness.parser(__doc__, f"two rounds with {_QUICK_MESSAGES:,} messages")
     parser.add_argument("--messages", type=int, default=MESSAGES, help=f"{MESSAGES:,} unless given")
     parser.add_argument("--rounds", type=int, help=f"{_ROUNDS} unless given")
+    parser.add_argument("--rate", type=int, default=0, help="messages that are written a second; none unless given")
     given = parser.parse_args()
     messages = _QUICK_MESSAGES if given.quick else given.messages
     rounds = given.rounds or (2 if given.quick else _ROUNDS)
-    kept_in = harness.directory(given, whole=(messages, given.rounds) == (MESSAGES, None))
+    kept_in = harness.directory(given, whole=(messages, given.rounds, given.rate) == (MESSAGES, None, 0))
     harness.await_idle(kept_in)
     host, built = harness.machine(), topology()
     with broker(None) as topics:
         began = time.monotonic()
         fill(topics, built, messages)
         harness.say(f"{messages:,} messages and outcomes written in {time.monotonic() - began:,.0f} s")
-        rows = measured(topics, built, messages, rounds)
-    settings = {"messages": messages, "partitions": PARTITIONS, "bytes": len(payloads()[0]), "rounds": rounds}
+        rows = measured(topics, built, messages, rounds, given.rate)
+    size = len(payloads()[0])
+    settings = {"messages": messages, "partitions": PARTITIONS, "bytes": size, "rounds": rounds, "rate": given.rate}
     harness.publish("message_status", host, rows, settings, kept_in)
 
 
-def measured(topics: Topics, built: Topology, messages: int, rounds: int) -> list[dict[str, Any]]:
+def measured(topics: Topics, built: Topology, messages: int, rounds: int, rate: int) -> list[dict[str, Any]]:
     """A row for each question."""
     middle = random.Random(1).randrange(messages // 3, messages // 2)
     partition = crc32(key_of(middle)) % PARTITIONS
-    with running(topics.kafka, built):
+    with running(topics.kafka, built, rate):
         for state, key, value in (
             (State.DONE, b"ACKED", "ok"),
             (State.OPEN, b"HELD", "hold"),

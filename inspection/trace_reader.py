@@ -29,7 +29,15 @@ CLOCK_MS: Final = 30_000
 
 
 class TraceReader:
-    def __init__(self, kafka: KafkaSettings, manifest: Manifest, progress: Progress | None = None) -> None:
+    """Reads trees of a topology; for one thread. It takes the clients of a `ClusterStatus` if it is given one."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        manifest: Manifest,
+        progress: Progress | None = None,
+        cluster: ClusterStatus | None = None,
+    ) -> None:
         if not manifest.acking:
             raise TraceError(
                 f"topology {manifest.topology} is at_most_once: it has no tuple trees, so nothing can be traced. With "
@@ -38,7 +46,7 @@ class TraceReader:
         self._manifest = manifest
         self._topology = manifest.topology
         self._log = LogReader(kafka, progress)
-        self._cluster = ClusterStatus(kafka)
+        self._cluster = cluster or ClusterStatus(kafka)
         self._acks = acks_topic(manifest.topology)
         chains = {head.name: [bolt.name for bolt in manifest.chained_to(head.name)] for head in manifest.heads}
         self._chains = {head: chained for head, chained in chains.items() if chained}

@@ -6,10 +6,13 @@ see ADR 18.
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_clients.answers import answer_of
+from kafka_clients.background import Background
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.client_settings import for_consumer, new_client
 from kafka_clients.errors import REFUSED
@@ -21,6 +24,8 @@ _ANSWER_SECONDS: Final = 1.0
 Commits = dict[str, dict[Place, TopicPartition]]
 """Group → its committed offsets, with metadata; without the groups that this user may not describe."""
 
+_Answer = tuple[list[TopicPartition], KafkaError | None]
+
 
 class GroupCommits:
     """Reads the committed offsets of known partitions; for one thread.
@@ -31,6 +36,7 @@ class GroupCommits:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._settings = {**for_consumer(kafka), "enable.auto.commit": False, "log_level": 0}
+        self._background = new_client(Background, {**kafka})
         self._consumers: dict[str, Consumer] = {}
         self.refused: set[str] = set()
 
@@ -38,9 +44,7 @@ class GroupCommits:
         """The commits of groups, by the partitions that they read. Raises `BrokerUnreachableError`."""
         found: Commits = {}
         self.refused = set()
-        for group, of_group in places.items():
-            wanted = [TopicPartition(*place) for place in of_group]
-            answers, error = self._committed(group, wanted) if wanted else ([], None)
+        for group, (answers, error) in self._answers({group: [*of_group] for group, of_group in places.items()}):
             if error is None:
                 found[group] = by_place(answers)
             elif error.code() in REFUSED:
@@ -49,8 +53,19 @@ class GroupCommits:
                 raise unanswered(error, f"for the committed offsets of group {group} ")
         return found
 
-    def _committed(self, group: str, wanted: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
+    def _answers(self, places: Mapping[str, list[Place]]) -> list[tuple[str, _Answer]]:
+        """The answer for each group; of several at once, as the first one of each waits for a connection."""
+        calls = {group: partial(self._committed, group, of_group) for group, of_group in places.items()}
+        if len(calls) == 1:
+            return [(group, call()) for group, call in calls.items()]
+        begun = [(group, self._background.begin(call, f"commits of {group}")) for group, call in calls.items()]
+        return [(group, answer_of(answer)) for group, answer in begun]
+
+    def _committed(self, group: str, places: list[Place]) -> _Answer:
         """The answers, or an error; that of a missing ACL of the group is raised only by `poll`."""
+        if not places:
+            return [], None
+        wanted = [TopicPartition(*place) for place in places]
         if group not in self._consumers:
             self._consumers[group] = new_client(forgettable(Consumer), {**self._settings, "group.id": group})
         consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_SECONDS

@@ -218,7 +218,7 @@ class _AttemptSearch:
         roots = self.spouts.roots(spout, (message.topic, message.partition), message.offset)
         if not roots:
             return None, None
-        with TraceReader(self.kafka, self.manifest, self.progress) as traces:
+        with TraceReader(self.kafka, self.manifest, self.progress, self.spouts.cluster) as traces:
             since = traces.usual_since_ms if since_ms is None else min(since_ms, traces.usual_since_ms)
             log = self._log(spout, roots, failures, since)
             attempt = last_attempt(self.reader, log, roots)
