@@ -184,8 +184,8 @@ class OutcomePendingError(ClientError, TimeoutError):
         if offset is None:
             where = f"for topic {topic} is not known to be delivered"
         super().__init__(
-            f"no outcome after {seconds:g} s: the message {where}. Look for its outcome later, and do not send it again "
-            "unless the topology can process it twice"
+            f"no outcome after {seconds:g} s: the message {where}. Look for its outcome later, and do not send it "
+            "again unless the topology can process it twice"
         )
         self.topic, self.partition, self.offset = topic, partition, offset
 

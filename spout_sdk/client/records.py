@@ -1,9 +1,7 @@
 """The records that a client reads: answers and outcomes of the topic `{topology}.answers`, or a topic of outcomes."""
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.client.calls import Answered, Ended
@@ -12,12 +10,9 @@ from spout_sdk.records import Record
 from tuple_tree.answers import SPOUT_HEADER, kind_of, root_of_key
 from tuple_tree.outcomes import OutcomeRecord, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
-from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, words_of_roots
+from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, word_of_root
 
 logger = get_logger("spout_sdk.client")
-
-_SHIFT: Final = np.uint64(OFFSET_SHIFT)
-_MASK: Final = np.uint64(MAX_OFFSET - 1)
 
 
 class RecordReader:
@@ -33,27 +28,22 @@ class RecordReader:
         if not self._target.has_answers:
             return [ended for record in records if (ended := self._ended(record, None)) is not None]
         found: list[Answered | Ended] = []
-        offsets = self._offsets(records)
         for record in records:
             headers: Any = dict(record.headers() or ())
             kind, root = kind_of(headers), root_of_key(record.key())
             ended = None
             if kind == "answer" and root is not None:
-                found.append(Answered(offsets[root], root, record.value() or b"null"))
+                found.append(Answered(self._offset(root), root, record.value() or b"null"))
             elif kind == "outcome" and headers.get(SPOUT_HEADER) == self._spout:
                 ended = self._ended(record, root)
             if ended is not None:
                 found.append(ended)
         return found
 
-    def _offsets(self, records: Sequence[Record]) -> dict[int, int]:
-        """Root of an answer → offset of the message; any number for the message of another topic."""
-        kinds = (root_of_key(each.key()) for each in records if kind_of(dict(each.headers() or ())) == "answer")
-        roots = [root for root in kinds if root is not None]
-        if not roots:
-            return {}
-        words = words_of_roots(np.array(roots, np.uint64), self._target.topic_key, self._target.ack_partitions)
-        return dict(zip(roots, (words >> _SHIFT & _MASK).tolist(), strict=True))
+    def _offset(self, root: int) -> int:
+        """The offset of the message that an answer is for; any number for the message of another topic."""
+        word = word_of_root(root, self._target.topic_key, self._target.ack_partitions)
+        return word >> OFFSET_SHIFT & (MAX_OFFSET - 1)
 
     def _ended(self, record: Record, root: int | None) -> Ended | None:
         try:

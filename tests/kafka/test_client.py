@@ -3,13 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import (
     Client,
@@ -21,41 +18,16 @@ from spout_sdk import (
     TopologyRunner,
     load_topology,
 )
+from tests.kafka.client_rig import MODULE, ready, running
 from tests.kafka.client_topologies import DIRECTORY
-from tests.kafka.sdk_rig import Cluster, Use, acking, records
+from tests.kafka.sdk_rig import Use, records
 from tests.waiting import eventually
-
-MODULE = "tests.kafka.client_topologies"
 
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(DIRECTORY, str(tmp_path))
     return tmp_path
-
-
-def ready(use: Use, topology: str) -> tuple[Cluster, str]:
-    """A topology with its topics, and the source topic."""
-    cluster = use(topology, MODULE)
-    source = f"{cluster.manifest.topology}-orders"
-    admin = AdminClient(cluster.bootstrap)
-    wanted = [NewTopic(source, 2, 1), NewTopic(f"{source}.outcomes", 1, 1)]
-    for created in admin.create_topics(wanted).values():
-        created.result(60)
-
-    def described() -> bool:
-        asked = admin.describe_topics(TopicCollection([each.topic for each in wanted]))
-        return all(answer.exception() is None for answer in asked.values())
-
-    eventually(described, "both topics")
-    return cluster, source
-
-
-@contextmanager
-def running(cluster: Cluster, topology: str) -> Iterator[TopologyRunner]:
-    with acking(cluster), TopologyRunner(f"{MODULE}:{topology}", cluster.kafka) as runner:
-        yield runner
-        runner.stop()
 
 
 async def until(condition: Callable[[], object], what: str) -> None:

@@ -20,6 +20,7 @@ from tuple_tree.positions import (
     positional_root,
     roots_of_words,
     topic_key,
+    word_of_root,
     words_of_roots,
 )
 from tuple_tree.routing import acker_partition
@@ -52,6 +53,7 @@ def test_roots_of_columns_equal_single_roots_and_are_distinct(words: list[int], 
     assert len(set(roots.tolist())) == len(words)
     for order in ("<u8", ">u8"):
         assert words_of_roots(roots.astype(order), key, partitions).tolist() == words
+    assert [word_of_root(root, key, partitions) for root in roots.tolist()] == words
 
 
 def _root_of_word(word: int, key: int, partitions: int) -> int:
@@ -74,6 +76,7 @@ def test_roots_at_the_end_of_the_range_come_back() -> None:
         words = words_of_roots(roots, 0, partitions)
         assert roots_of_words(words, np.zeros_like(words), partitions).tolist() == roots.tolist()
         assert [position_word(position_of(root, 0, partitions)) for root in roots.tolist()] == words.tolist()
+        assert [word_of_root(root, 0, partitions) for root in roots.tolist()] == words.tolist()
 
 
 def test_positions_that_do_not_fit() -> None:
