@@ -128,15 +128,21 @@ def operator_role(manifest: Manifest) -> Role:
     )
 
 
-def viewer_role(manifest: Manifest) -> Role:
-    """A user that runs `acker top`, `dashboard`, `trace`, `doctor`, `topologies show`, or lists dead letters."""
+def viewer_role(manifest: Manifest, sources: Mapping[str, Source] | None = None) -> Role:
+    """A user that runs `acker top`, `dashboard`, `trace`, `status`, `doctor`, `topologies show`, or lists dead letters.
+
+    `acker status` reads the source topics of spouts, and their outcomes.
+    """
     begin = f"{manifest.topology}."
+    read = [topic for source in (sources or {}).values() for topic in _names(source)]
+    read += [spout.outcomes.topic for spout in manifest.spouts if spout.outcomes is not None]
     return Role(
         VIEWER,
-        "a user of acker top, trace, doctor and dashboard",
+        "a user of acker top, trace, status, doctor and dashboard",
         (
             Permission("topic", begin, _LOOKS, prefixed=True),
             Permission("topic", TOPOLOGIES_TOPIC, _LOOKS),
+            *[Permission("topic", topic, _READS, optional=True) for topic in dict.fromkeys(read)],
             Permission("group", begin, (Operation.DESCRIBE,), prefixed=True),
             Permission("group", CATALOGUE_GROUP, _READS),
         ),

@@ -132,7 +132,7 @@ def acls(
     every = roles(topology.manifest, topology.sources, topology.kafka_targets, before_2_8=before_2_8)
     # A component may have such a name, and then is what is meant.
     known = {each.name for each in every}
-    others = (viewer_role(topology.manifest), client_role(topology.manifest, topology.sources))
+    others = (viewer_role(topology.manifest, topology.sources), client_role(topology.manifest, topology.sources))
     every += [each for each in others if each.name in (role or ()) and each.name not in known]
     principals = Principals(topology.name, principal, operator).checked(every)
     chosen = chosen_roles(every, role or ())

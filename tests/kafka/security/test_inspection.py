@@ -6,13 +6,16 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from inspection.dashboard.source import Source
 from inspection.dead_letters import DeadLetter, DeadLetterLog
 from inspection.doctor.checks import examine
 from inspection.doctor.facts import Severity
 from inspection.doctor_gathering import look_at_all
-from inspection.errors import DeadLettersError, RootNotFoundError
+from inspection.errors import DeadLettersError, RootNotFoundError, StatusError
+from inspection.message_status import status
 from inspection.replay import Replayer, replay_id
 from inspection.trace_reader import TraceReader
 from kafka_clients.access import Operation, Permission, Role, acker_role, viewer_role
@@ -21,9 +24,10 @@ from tests.kafka.replaying import write_dead_letters
 from tests.kafka.sdk_rig import records
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import dead_letters_topic, tuples_topic
+from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("secured")]
 
@@ -79,6 +83,21 @@ def test_a_viewer_can_read_everything(secured: SecuredKafka, manifest: Manifest)
         assert [letter["value"] for letter in source.dead_letters(name)] == ["x"]
     with pytest.raises(DeadLettersError, match="allow Write"):
         Replayer(kafka, name)
+
+
+def test_the_status_of_a_message_needs_read_of_its_source(secured: SecuredKafka, manifest: Manifest) -> None:
+    source = f"orders-{uuid.uuid4().hex[:8]}"
+    create_topics(secured.super_user, [NewTopic(source, 1, 1)])
+    producer = Producer(secured.super_user)
+    producer.produce(source, "an order", "ORDER-4711")
+    assert producer.flush(60) == 0
+    consumer = Consumer({**secured.super_user, "group.id": component_group(manifest.topology, "lines")})
+    consumer.commit(offsets=[TopicPartition(source, 0, 1)], asynchronous=False)
+    consumer.close()
+    kafka = user(secured, viewer_role(manifest, {"lines": source}))
+    assert status(manifest.topology, kafka, key="ORDER-4711").is_done
+    with pytest.raises(StatusError, match="allow this user Describe of the topics that it reads"):
+        status(manifest.topology, user(secured, viewer_role(manifest)), key="ORDER-4711")
 
 
 def test_a_replay_needs_each_of_its_acls(secured: SecuredKafka, manifest: Manifest) -> None:

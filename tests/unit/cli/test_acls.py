@@ -58,7 +58,7 @@ def test_invalid_principals_and_roles_are_rejected() -> None:
 def test_the_command_connects_to_no_broker() -> None:
     named = ("examples.word_count:topology", "--bootstrap-servers", "kafka-1:9093")
     run = call_acker("topics", "acls", *named, "--role", "viewer", cwd=ROOT)
-    assert run.stdout.startswith("# a user of acker top, trace, doctor and dashboard\n"), run.stderr
+    assert run.stdout.startswith("# a user of acker top, trace, status, doctor and dashboard\n"), run.stderr
     start = "kafka-acls --bootstrap-server kafka-1:9093 --command-config admin.properties --add --allow-principal "
     assert f"{start}User:word-count.viewer --operation Read --group acker.catalogue\n" in run.stdout
     shown = json.loads(call_acker("topics", "acls", *named, "--json", cwd=ROOT).stdout)

@@ -138,6 +138,11 @@ def test_a_viewer_has_read_only_acls_and_is_not_listed() -> None:
         (Operation.DESCRIBE,)
     }, "who may read a group may join it, and take its partitions away"
     assert role.name not in {each.name for each in roles(manifest())}
+    with_sources = viewer_role(manifest(), {"lines": ("text", "more")})
+    assert {each.name: each.operations for each in with_sources.permissions if each not in role.permissions} == {
+        "text": (Operation.READ,),
+        "more": (Operation.READ,),
+    }
 
 
 def test_brokers_before_2_8_need_idempotent_write_for_each_writer() -> None:
