@@ -23,8 +23,10 @@ def test_the_commands_exist() -> None:
     units = "".join(each.read_text() for each in UNITS)
     lines = re.findall(r"^ExecStart=/opt/acker/bin/acker (.*)$", units, re.MULTILINE)
     for arguments in re.findall(r"\$args := list (.*) -}}", TEMPLATES):
-        lines.append(re.sub(r"\S*\.topology\.code", "pipeline:topology", arguments).replace(" .name", " parse"))
-    assert len(lines) == 6
+        lines.append(
+            re.sub(r"\S*\.topology\.code|\$topology", "pipeline:topology", arguments).replace(" .name", " parse")
+        )
+    assert len(lines) == 7
     for line in lines:
         # Help is only given for a command line that is understood.
         run = call_acker(*shlex.split(line), "--help")

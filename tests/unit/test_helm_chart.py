@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from acker_cli.gateway.guard import HEALTH
+from acker_cli.settings.sections import GatewaySection
 from inspection.http_server import SHORTEST_TOKEN
 from kafka_clients import supervision
 from spout_sdk.api.topology import STOP_TIMEOUT
@@ -97,6 +99,22 @@ def test_the_dashboard_has_a_service_a_token_and_the_probe_of_compose() -> None:
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert ["CMD", *container[probe]["exec"]["command"]] == compose["healthcheck"]["test"]
     assert not any("dashboard" in name for _, name in rendered(dashboard={"enabled": False}))
+
+
+def test_the_gateway_has_a_service_a_token_and_time_to_answer() -> None:
+    found = rendered(gateway={"replicas": 2, "spout": "thermometers", "topic": "readings"})
+    deployment, service = found["Deployment", "pipeline-acker-gateway"], found["Service", "pipeline-acker-gateway"]
+    (container,) = pod(deployment)["containers"]
+    assert call_acker(*container["args"], "--help").returncode == 0
+    assert {"pipeline", "--spout", "thermometers", "--topic", "readings"} <= set(container["args"])
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    (served,), (port,) = service["spec"]["ports"], container["ports"]
+    assert served["targetPort"] == port["name"]
+    assert str(port["containerPort"]) in container["args"]
+    assert container["readinessProbe"]["httpGet"]["path"] == HEALTH
+    assert secrets(deployment) == ["kafka", "acker-gateway"]
+    assert pod(deployment)["terminationGracePeriodSeconds"] > GatewaySection().stop_timeout_s + 10
+    assert not any("gateway" in name for _, name in rendered())
 
 
 def test_the_options_of_a_component() -> None:

@@ -129,3 +129,10 @@ startupProbe: {{ merge (dict "periodSeconds" 5 "failureThreshold" 24) $answers |
 livenessProbe: {{ toJson $answers }}
 readinessProbe: {{ toJson $answers }}
 {{- end -}}
+
+{{- define "acker.serves" -}}
+ports: [{name: http, containerPort: 8421}]
+startupProbe: {httpGet: {path: /health, port: http}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 24}
+livenessProbe: {tcpSocket: {port: http}, periodSeconds: 10, timeoutSeconds: 5}
+readinessProbe: {httpGet: {path: /health, port: http}, periodSeconds: 5, timeoutSeconds: 5}
+{{- end -}}
