@@ -49,7 +49,6 @@ _SETTINGS: Final[dict[str, Any]] = {
     # Retention may delete what is to be read.
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
-    "enable.partition.eof": True,
     "fetch.queue.backoff.ms": 50,
     "fetch.wait.max.ms": 50,
 }
@@ -63,6 +62,7 @@ class LogReader:
 
     It reads in the name of a group, because librdkafka requires one, and does not join it. Errors name the ACLs of a
     role. While `read` reads, brokers may send no record for `silence_s` seconds, and `progress` is called repeatedly.
+    A reader that only polls can be without `ended` and `read`, by `has_ends`: each end costs as much as a record.
     """
 
     def __init__(
@@ -73,8 +73,11 @@ class LogReader:
         group: str = CATALOGUE_GROUP,
         role: str | None = VIEWER,
         silence_s: float = SILENCE_SECONDS,
+        *,
+        has_ends: bool = True,
     ) -> None:
-        settings = {**for_consumer(kafka), **_SETTINGS, "isolation.level": isolation, "group.id": group}
+        own = {"isolation.level": isolation, "group.id": group, "enable.partition.eof": has_ends}
+        settings = {**for_consumer(kafka), **_SETTINGS, **own}
         self._consumer = new_client(Consumer, settings)
         self._group, self._role, self._silence_s = group, role, silence_s
         self._progress = progress or (lambda _what, _done, _total: None)

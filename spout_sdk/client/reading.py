@@ -128,4 +128,4 @@ class Reading:
 
     def _open(self) -> None:
         self._monitor = BrokerMonitor()
-        self._reader = LogReader({**self._kafka, **self._monitor.settings}, role=CLIENT)
+        self._reader = LogReader({**self._kafka, **self._monitor.settings}, role=CLIENT, has_ends=False)

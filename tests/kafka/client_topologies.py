@@ -51,6 +51,21 @@ def _built(guarantee: Guarantee) -> Topology:
     return builder.build()
 
 
+class Keep(BasicBolt):
+    """Answers nothing."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Does nothing."""
+
+
+def completed() -> Topology:
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=1)
+    topic = f"{os.environ[NAME]}-orders"
+    builder.set_spout("orders", KafkaSpout(topic), outcomes=f"{topic}.outcomes", outcomes_codec="avro")
+    builder.set_bolt("keep", Keep).shuffle_grouping("orders")
+    return builder.build()
+
+
 def answered() -> Topology:
     return _built("at_least_once")
 

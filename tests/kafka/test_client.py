@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from spout_sdk import (
     Client,
@@ -100,3 +101,24 @@ def test_a_call_that_ends_early_leaves_its_message_in_process(use: Use, director
         assert b"not sent" not in values
         done = lambda: len(records(cluster.bootstrap, f"{source}.outcomes")) == 4  # noqa: E731
         eventually(done, "the outcome of each message that was sent")
+
+
+@pytest.mark.exhaustive
+def test_outcomes_are_read_from_partitions_that_are_added_to_their_topic(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spout_sdk.client.reading._GROWTH_SECONDS", 0.1)
+    cluster, source = ready(use, "completed")
+    outcomes, admin = f"{source}.outcomes", AdminClient(cluster.bootstrap)
+
+    async def scenario() -> None:
+        async with Client(load_topology(f"{MODULE}:completed"), cluster.kafka) as client:
+            first = await client.process("first", key="first", timeout=60)
+            assert (first.outcome, first.answer) == ("acked", None)
+            admin.create_partitions([NewPartitions(outcomes, 3)])[outcomes].result(60)
+            # The spout discovers the partitions with its next refresh of metadata.
+            while {each.partition() for each in records(cluster.bootstrap, outcomes)} == {0}:
+                await asyncio.gather(*(client.process("more", key=f"{number}", timeout=60) for number in range(20)))
+
+    with running(cluster, "completed"):
+        asyncio.run(scenario())

@@ -18,7 +18,7 @@ from spout_sdk import (
     TopologyError,
     declare,
 )
-from spout_sdk.testing import SimulatedCluster
+from spout_sdk.testing import SimulatedCluster, SimulationError
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.answers import kind_of, root_of_key
@@ -158,6 +158,28 @@ def test_a_message_that_ends_without_a_tree_has_an_outcome_without_a_root() -> N
         assert json.loads(ended.value() or b"")["outcome"] == "skipped"
         assert (found := cluster.message_outcome("orders", 0)) is not None
         assert (found.outcome, found.answer) == ("skipped", None)
+
+
+@pytest.mark.parametrize("codec", ["json", "avro"])
+def test_without_a_bolt_that_answers_a_client_reads_the_topic_of_outcomes(codec: Any) -> None:
+    builder = TopologyBuilder("t")
+    retry = RetryPolicy(initial_delay=0, delay_period=0, max_retries=0)
+    builder.set_spout("orders", KafkaSpout(["others", "orders"], retry=retry), outcomes="done", outcomes_codec=codec)
+    builder.set_bolt("failing", FailsOnce).shuffle_grouping("orders")
+    FailsOnce.seen = {"good"}
+    with SimulatedCluster(builder.build()) as cluster:
+        cluster.produce("others", "good")
+        cluster.produce("orders", "good")
+        cluster.produce("orders", "bad")
+        cluster.run_until_idle()
+        good, bad = (cluster.message_outcome("orders", offset) for offset in range(2))
+        assert good is not None
+        assert (good.topic, good.outcome, good.answer) == ("orders", "acked", None)
+        assert bad is not None
+        assert (bad.outcome, bad.reason, bad.component) == ("dead-letter", "retries-exhausted", "failing")
+        assert cluster.message_outcome("orders", 2) is None
+        with pytest.raises(SimulationError):
+            cluster.message_outcome("nowhere", 0)
 
 
 def answering_bench(bolt: type[Any], **more: Any) -> Bench:
