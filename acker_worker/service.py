@@ -192,6 +192,7 @@ class AckerService:
     """Tracks the tuple trees of all topologies of a cluster, including topologies created while it runs.
 
     `on_stats` is called in the threads of workers, `on_turn` a few times a second by the loop that supervises them.
+    `instance` is its name as a static member of the groups of all topologies.
     """
 
     def __init__(
@@ -201,6 +202,7 @@ class AckerService:
         on_stats: Callable[[str, WorkerStats], None] = lambda _topology, _stats: None,
         on_turn: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        instance: str | None = None,
     ) -> None:
         self._kafka = {**_MANY, **kafka}
         self._catalogue = Catalogue(self._kafka, _CONTACT_SECONDS)
@@ -210,6 +212,7 @@ class AckerService:
         self._on_stats = on_stats
         self._on_turn = on_turn
         self._clock = clock
+        self._instance = instance
         self._stopping = threading.Event()
         self._served: dict[str, Served] = {}
         # One for all: a producer of each worker would be a connection and a few threads more, for each topology.
@@ -300,7 +303,8 @@ class AckerService:
 
     def _make_worker(self, manifest: Manifest, on_stats: OnStats) -> Worker:
         return AckerWorker(
-            *(manifest.topology, self._kafka, self._settings, on_stats, self._clock, manifest, self._stats_producer)
+            *(manifest.topology, self._kafka, self._settings, on_stats, self._clock, manifest, self._stats_producer),
+            instance=self._instance,
         )
 
     def _stop_all(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.client_settings import INSTANCE, new_client
 from kafka_clients.errors import GONE, REFUSED, BrokerError, access_refused
@@ -25,6 +25,7 @@ REGROUPING: Final = _REBALANCE | {KafkaError.UNKNOWN_MEMBER_ID, KafkaError._ASSI
 _PASSING: Final = _REBALANCE | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
 _PAUSE_SECONDS: Final = 0.05
 _LEAVE_SECONDS: Final = 3.0
+_WAKE_SECONDS: Final = 1.0
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that are assigned or revoked, while the consumer is polled or closed."""
 
@@ -109,10 +110,22 @@ class GroupConsumer:
                 # During a rebalance, subscribe() makes librdkafka join again when the rebalance ends.
                 self.client.subscribe([topic], **callbacks)
             on_assign(partitions)
+            self._wake_fetchers()
 
         given = {"on_assign": assign, "on_revoke": on_revoke, "on_lost": on_lost}
         callbacks = {name: self._guarded(each) for name, each in given.items()}
         self.client.subscribe([topic], **callbacks)
+
+    def _wake_fetchers(self) -> None:
+        """Has a successor read its partitions at once.
+
+        librdkafka pauses them during its second rebalance, and looks for partitions that it may fetch again only once a
+        second, or when it has something else to ask their leader.
+        """
+        if self._joins_twice and (held := self.client.assignment()):
+            latest = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in held]
+            with suppress(KafkaException), bounded(HANG_SECONDS, f"offsets_for_times() of {self._name}"):
+                self.client.offsets_for_times(latest, timeout=_WAKE_SECONDS)
 
     def read(self, limit: int, seconds: float = 0.0) -> list[Message]:
         """The records that are available now, `limit` at most; waits `seconds` for the first.

@@ -128,17 +128,27 @@ def end_waiting() -> None:
 
 
 class ChildProcess:
-    """One running process; `launch`, and `reports`, the file descriptor for its reports, go to its standard input."""
+    """A process that imports what it needs, and runs when it is launched."""
 
-    def __init__(self, arguments: Arguments, environment: Mapping[str, str], launch: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Arguments, environment: Mapping[str, str]) -> None:
         waiting = _waiting[arguments]
         spawned = waiting.pop() if waiting and not environment else _spawn(arguments, environment)
-        self._process, self._reports, their_reports = spawned
+        self._process, self._reports, self._their_reports = spawned
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
+
+    def launch(self, launch: Mapping[str, Any]) -> Self:
+        """Lets it run: `launch`, and `reports`, the file descriptor for its reports, go to its standard input."""
         with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(json.dumps({**launch, "reports": their_reports}).encode() + b"\n")
+            self._stdin.write(json.dumps({**launch, "reports": self._their_reports}).encode() + b"\n")
             self._stdin.flush()
+        return self
+
+    def discard(self) -> None:
+        """Ends a process that was not launched."""
+        self._process.kill()
+        self.wait()
+        os.close(self._reports)
 
     @property
     def pid(self) -> int:
@@ -215,15 +225,23 @@ class Slot(Generic[S]):
 
     Attributes:
         name: of what it runs; several slots may run the same.
-        start: starts a process.
+        spawn: starts a process.
+        launch: makes its launch.
         past: name → sum of the statistics of ended processes; a process also reports those of its chained bolts.
         latest: name → the last statistics that the running process has reported.
         error: why a process ends, as it reported.
     """
 
-    def __init__(self, name: str, start: Callable[[], ChildProcess], past: Mapping[str, S]) -> None:
+    def __init__(
+        self,
+        name: str,
+        spawn: Callable[[], ChildProcess],
+        launch: Callable[[], Mapping[str, Any]],
+        past: Mapping[str, S],
+    ) -> None:
         self.name = name
-        self.start = start
+        self.spawn = spawn
+        self.launch = launch
         self.past = dict(past)
         self.latest: dict[str, S] = {}
         self.child: ChildProcess | None = None
@@ -337,9 +355,10 @@ class Supervisor(ABC, Generic[S]):
             self._give_up(self._failure_of(slot.name, f"its supervisor raised {type(error).__name__}: {error}"))
 
     def _supervise(self, slot: Slot[S]) -> None:
+        child = slot.spawn()
         while not self._is_stopping():
             began = time.monotonic()
-            child = slot.child = slot.start()
+            slot.child = child.launch(slot.launch())
             if self._is_stopping():
                 child.signal(signal.SIGTERM)
             self._follow(slot, child)
@@ -357,8 +376,10 @@ class Supervisor(ABC, Generic[S]):
                 self._give_up(failure)
                 return
             slot.error = ""
+            child = slot.spawn()  # it imports what it needs during the pause
             with self._changed:
                 self._changed.wait_for(self._is_stopping, pause)
+        child.discard()
 
     def _is_stopping(self) -> bool:
         return self._stopping

@@ -57,11 +57,17 @@ class AckerPool(Supervisor[WorkerStats]):
         # Workers of other pools are in the same group.
         pool = secrets.token_hex(4)
 
-        def start_process(number: int) -> ChildProcess:
-            return ChildProcess(ARGUMENTS, {}, {**launch, "instance": f"{pool}-{number}"})
+        def launch_of(number: int) -> dict[str, Any]:
+            return {**launch, "instance": f"{pool}-{number}"}
 
         self._slots = [
-            Slot(ACKER_LOOP, partial(start_process, number), {ACKER_LOOP: WorkerStats()}) for number in range(count)
+            Slot(
+                ACKER_LOOP,
+                partial(ChildProcess, ARGUMENTS, {}),
+                partial(launch_of, number),
+                {ACKER_LOOP: WorkerStats()},
+            )
+            for number in range(count)
         ]
 
     def check(self) -> None:

@@ -266,7 +266,10 @@ def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view:
 
     with _metrics_served(plan, settings, lambda: latest, loop.heartbeat_ages, ackers), ackers:
         runner = ComponentRunner(
-            plan.topology, plan.component, kafka, on_stats=on_stats, state_directory=settings.state.directory
+            *(plan.topology, plan.component, kafka),
+            on_stats=on_stats,
+            slot=settings.instance_name,
+            state_directory=settings.state.directory,
         )
         # A component stops between two tuples, never amid one.
         control.when_stopped(runner.stop)

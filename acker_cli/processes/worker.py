@@ -48,11 +48,11 @@ def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings,
             loop.turned()
             on_stats(topology, stats)
 
-        worker = AckerWorker(topology, kafka, worker_settings, on_own_stats)
+        worker = AckerWorker(topology, kafka, worker_settings, on_own_stats, instance=settings.instance_name)
         health = Health(loop.heartbeat_ages, lambda: {ACKER_LOOP: latest.stalled})
         collectors: list[Collector] = [WorkerCollector(lambda: {topology: latest})]
     else:
-        worker = service = AckerService(kafka, worker_settings, on_stats, loop.turned)
+        worker = service = AckerService(kafka, worker_settings, on_stats, loop.turned, instance=settings.instance_name)
 
         def stats_of_all() -> dict[str, WorkerStats]:
             return {name: served.stats for name, served in service.topologies().items()}

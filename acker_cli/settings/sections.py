@@ -1,5 +1,6 @@
 """Settings and their defaults; `layers` reads the sources."""
 
+import socket
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -8,6 +9,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 ENV_PREFIX: Final = "ACKER_"
 ENV_DELIMITER: Final = "__"
+_HOSTNAME: Final = "{hostname}"
 
 KafkaProperties = dict[str, bool | int | float | str]
 """librdkafka properties by their own names, such as `sasl.mechanism`."""
@@ -109,6 +111,9 @@ class Settings(BaseSettings):
     gateway: GatewaySection = GatewaySection()
     topics: TopicsSection = TopicsSection()
     state: StateSection = StateSection()
+    # Name of a process of `acker run --component` or `acker worker` in its group, and of its successor after a kill.
+    # `{hostname}` stands for the name of the machine.
+    instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]|\{hostname\})+$", max_length=200)] | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @classmethod
@@ -118,6 +123,11 @@ class Settings(BaseSettings):
         # Only what it is given: `layers` reads the other sources, to know where each value came from.
         del settings_cls
         return (init_settings,)
+
+    @property
+    def instance_name(self) -> str | None:
+        """The name of this process as a static member of its group; None if it is a dynamic one."""
+        return None if self.instance is None else self.instance.replace(_HOSTNAME, socket.gethostname())
 
     @property
     def is_embedded(self) -> bool:

@@ -11,6 +11,7 @@ old one, and ends its transaction, before anything is read again.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -22,12 +23,13 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers, Sending
-from tuple_tree.names import transactional_id, transactional_prefix
+from tuple_tree.names import acks_topic, transactional_id, transactional_prefix
 
 logger = get_logger("spout_sdk.kafka")
 
 _FLUSH_SECONDS: Final = 0.1
 _CLEANING_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 1.0
 _HANG_SECONDS: Final = 10.0
 """How much longer than its timeout a call may take until it counts as hanging."""
 _OFFSETS_SECONDS: Final = 3.0
@@ -55,6 +57,7 @@ class _Transactions:
     def __init__(self, settings: Mapping[str, Any], topology: str, component: str, timeout: float) -> None:
         self._component = component
         self._prefix = transactional_prefix(topology, component)
+        self._acks = acks_topic(topology)
         self._timeout = timeout
         self._refused: str | None = None
         self.ended: str | None = None
@@ -69,6 +72,9 @@ class _Transactions:
 
     def start(self, seconds: float) -> None:
         """Fences the last producer with this transactional id, and ends its transaction; waits `seconds` at most."""
+        with suppress(KafkaException), bounded(_HANG_SECONDS, f"list_topics() of {self._component}"):
+            # Without a connection, the client asks for the coordinator of its transactions half a second later.
+            self._client.list_topics(self._acks, timeout=min(seconds, _CONNECT_SECONDS))
         self._step(self._client.init_transactions, seconds)
         self.poll()
         self.was_cut_off = False

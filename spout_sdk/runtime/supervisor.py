@@ -55,10 +55,6 @@ def start_early(reference: str, component: str, count: int = 1, *, has_packs: bo
     supervision.start_early((_MODULE, reference, component), count, (ARROW,) if has_packs else ())
 
 
-def start(reference: str, component: str, launch: Launch, environment: Mapping[str, str]) -> ChildProcess:
-    return ChildProcess((_MODULE, reference, component), environment, asdict(launch))
-
-
 @dataclass(frozen=True, slots=True)
 class Exit:
     """A process that ended and was not stopped.
@@ -223,16 +219,18 @@ class TopologyRunner(Supervisor[Stats]):
                 self._slots.append(self._slot(component.name, f"{run}-{number}"))
 
     def _slot(self, component: str, name: str) -> Slot[Stats]:
-        started = False
+        is_new = True
 
-        def start_process() -> ChildProcess:
-            nonlocal started
-            launch = Launch(dict(self._kafka), name, not started, self._state_directory)
-            started = True
-            return start(self._reference, component, launch, self._environment)
+        def spawn() -> ChildProcess:
+            return ChildProcess((_MODULE, self._reference, component), self._environment)
+
+        def launch() -> dict[str, Any]:
+            nonlocal is_new
+            was_new, is_new = is_new, False
+            return asdict(Launch(dict(self._kafka), name, was_new, self._state_directory))
 
         names = (component, *(bolt.name for bolt in self._manifest.chained_to(component)))
-        return Slot(component, start_process, {name: Stats(name) for name in names})
+        return Slot(component, spawn, launch, {name: Stats(name) for name in names})
 
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
         # A component that has run before may have met brokers that restart.

@@ -234,6 +234,9 @@ class MemoryProducer:
         self.poll()
         return 0
 
+    def list_topics(self, topic: str, **_timeout: float) -> SimpleNamespace:
+        return _metadata(self._broker, [topic])
+
     def init_transactions(self, _seconds: float) -> None:
         """There is no transaction of an earlier process: it ended with it."""
 

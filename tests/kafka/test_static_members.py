@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
@@ -27,7 +29,7 @@ from spout_sdk import (
 )
 from tests.kafka.sdk_rig import Cluster, Service, Threaded
 from tests.waiting import eventually
-from tuple_tree.names import tuples_topic
+from tuple_tree.names import acker_group, tuples_topic
 
 LONG_SESSION_MS = 200_000
 
@@ -116,6 +118,22 @@ def test_a_users_successor_gets_the_tasks_immediately_and_fences_its_predecessor
     assert "Static consumer fenced by other consumer with same group.instance.id" in predecessor.last_words()
     successor.stop()
     successor.join()
+
+
+def test_an_acker_worker_of_all_topologies_has_its_name_in_each_group(
+    topology: Topology, kafka: dict[str, Any]
+) -> None:
+    service = Threaded(AckerService(kafka, instance="one"))
+    admin, group = AdminClient({"bootstrap.servers": kafka["bootstrap.servers"]}), acker_group(topology.name)
+
+    def instances() -> list[str | None]:
+        described = admin.describe_consumer_groups([group])[group].result(60)
+        return [member.group_instance_id for member in described.members]
+
+    eventually(lambda: instances() == ["one"], "the worker in its group")
+    service.stop()
+    service.join()
+    eventually(lambda: instances() == [], "that it has left")
 
 
 class Reader:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from acker_cli.errors import SettingsError
-from acker_cli.processes import running
+from acker_cli.processes import running, worker
 from acker_cli.processes.running import RunPlan
+from acker_cli.settings.sections import Settings
 from tests.chained_clicks import topology
 
 
@@ -24,3 +25,24 @@ def test_a_chained_bolt_has_no_processes_of_its_own(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(running, "start_component_early", start)
     RunPlan.checked(topology, "module:topology", None, ["clicks=2"], 0).start_early()
     assert started == [("clicks", 2, True), ("count", 1, True)]
+
+
+class MadeError(Exception):
+    """Raised with the name that a process would have in its group."""
+
+
+def test_a_process_has_the_instance_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(*_: Any, slot: str | None = None, instance: str | None = None, **__: Any) -> None:
+        raise MadeError(slot or instance)
+
+    monkeypatch.setattr(running, "ComponentRunner", make)
+    for kind in ("AckerWorker", "AckerService"):
+        monkeypatch.setattr(worker, kind, make)
+    settings = Settings(instance="one")
+    plan = RunPlan.checked(topology, "module:topology", "clicks", (), 0)
+    unused: Any = None
+    with pytest.raises(MadeError, match="one"):
+        running.run_component(plan, {}, settings, unused, unused)
+    for name in ("clicks", None):
+        with pytest.raises(MadeError, match="one"):
+            worker.run_worker(name, {}, settings, None)

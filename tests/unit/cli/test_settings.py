@@ -186,3 +186,14 @@ def test_an_unknown_setting_has_a_suggestion(file: Path, monkeypatch: pytest.Mon
     assert "NAME=VALUE" in refused("worker.log_interval_s")
     monkeypatch.setenv("ACKER_WORKER__LOG_INTERVAL", "1")
     assert "ACKER_WORKER__LOG_INTERVAL): did you mean worker.log_interval_s" in refused()
+
+
+def test_an_instance_may_have_the_name_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "node-7")
+    assert load().settings.instance_name is None
+    for given, name in {"parse-1": "parse-1", "{hostname}": "node-7", "{hostname}-2": "node-7-2"}.items():
+        monkeypatch.setenv("ACKER_INSTANCE", given)
+        assert load().settings.instance_name == name
+    for wrong in ("parse 1", "{machine}"):  # Kafka refuses it, or two machines would have it
+        monkeypatch.setenv("ACKER_INSTANCE", wrong)
+        assert "ACKER_INSTANCE" in refused()

@@ -93,7 +93,7 @@ with open_view(standard_output()) as view:
     start_early(("noisy",), 1)
     view.note("note")
     view.show(TopologySnapshot(1.0, frozenset(), {}))
-    ChildProcess(("noisy",), {}, {}).wait()
+    ChildProcess(("noisy",), {}).launch({}).wait()
     logging.info("own log")
     print("own print")
     view.show(TopologySnapshot(2.0, frozenset(), {}))

@@ -41,6 +41,9 @@ class Child:
         yield {"stats": Stats("check", executed=self.executed).to_dict()}
         yield {"error": WHY}
 
+    def launch(self, _launch: object) -> "Child":
+        return self
+
     def wait(self) -> int:
         return self.code
 
@@ -50,7 +53,7 @@ NOT_PREPARED = Child(EXIT_NOT_PREPARED)
 
 def started(monkeypatch: pytest.MonkeyPatch, children: Iterator[Child]) -> tuple[list[Exit], str]:
     """The exits of the processes of one component, and the error at the end."""
-    monkeypatch.setattr("spout_sdk.runtime.supervisor.start", lambda *_: next(children))
+    monkeypatch.setattr("spout_sdk.runtime.supervisor.ChildProcess", lambda *_: next(children))
     exits: list[Exit] = []
     runner = TopologyRunner(REFERENCE, {"bootstrap.servers": "127.0.0.1:1"}, on_exit=exits.append)
     runner._slots = [slot for slot in runner._slots if slot.name == "check"][:1]
