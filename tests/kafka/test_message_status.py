@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
+from inspection.dashboard.source import Source
+from inspection.errors import StatusError
 from inspection.message_status import MessageStatus, State, StatusReader, status
 from spout_sdk import (
     BasicBolt,
@@ -152,6 +155,15 @@ def test_the_program_of_the_page(shop: Shop) -> None:
         key: may_be_refunded(key, shop.bootstrap, shop.topology.name) for key in ("fail-0-3", "bad-0-2", "ok-0-0")
     }
     assert refunds == {"fail-0-3": True, "bad-0-2": True, "ok-0-0": False}
+
+
+def test_the_dashboard_shows_what_the_command_prints(shop: Shop) -> None:
+    with closing(Source(shop.bootstrap)) as source:
+        for key, position in (("hold-1-0", None), (None, f"{shop.source}/1/0")):
+            (message,) = source.message(shop.topology.name, key, position)["messages"]
+            assert (message["state"], message["key"], message["offset"]) == ("open", "hold-1-0", 0)
+        with pytest.raises(StatusError, match="name the message by one of"):
+            source.message(shop.topology.name, "hold-1-0", "1/0")
 
 
 def test_the_command(shop: Shop, bootstrap_servers: str) -> None:

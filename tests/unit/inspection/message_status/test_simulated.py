@@ -1,7 +1,7 @@
 """The status of each message of a simulated topology at random moments, with failures, time-outs and kills."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import SimpleNamespace
@@ -27,6 +27,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from spout_sdk.records import Record
 from spout_sdk.testing import SimulatedCluster
 from spout_sdk.testing.clients import MemoryAdmin, MemoryClients, MemoryConsumer
 from spout_sdk.testing.tasks import LIMITLESS
@@ -35,6 +36,8 @@ from tuple_tree.manifest import Guarantee
 
 MESSAGES: Final = 12
 PARTITIONS: Final = 2
+TOPICS: Final = ("orders", "returns", "orders")
+"""The topic of each message, in turn."""
 POISON: Final = 7
 """The number of the message that always fails."""
 
@@ -122,7 +125,8 @@ class Ship(Bolt):
 def shop(truth: Truth, guarantee: Guarantee, *, chained: bool, outcomes: bool) -> Topology:
     builder = TopologyBuilder("shop", guarantee=guarantee, ack_partitions=2, message_timeout=30.0)
     retry = RetryPolicy(initial_delay=0.5, delay_period=0.5, max_delay=2.0)
-    spout = KafkaSpout("orders", retry=retry, outcomes="outcomes" if outcomes else None)
+    # Not in the order of their names.
+    spout = KafkaSpout(["returns", "orders"], retry=retry, outcomes="outcomes" if outcomes else None)
     builder.set_spout("orders", spout)
     copy = builder.set_bolt("copy", partial(Copy, truth))
     copy.local_grouping("orders") if chained else copy.shuffle_grouping("orders")
@@ -143,13 +147,14 @@ def test_a_message_is_never_done_before_it_is_and_is_done_in_the_end(
 def _run(monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee, seed: int, *, chained: bool, outcomes: bool) -> None:
     truth, chance = Truth(seed), random.Random(seed)
     topology = shop(truth, guarantee, chained=chained, outcomes=outcomes)
-    topics = {"orders": PARTITIONS, **({"outcomes": 2} if outcomes else {})}
+    topics = {**dict.fromkeys(TOPICS, PARTITIONS), **({"outcomes": 2} if outcomes else {})}
     with SimulatedCluster(topology, seed=seed, topics=topics, step=0.5) as cluster:
         monkeypatch.setattr("time.time_ns", lambda: cluster.clock.broker_ms * 1_000_000)
         for number in range(MESSAGES):
             value = "poison" if number == POISON else f"value {number}"
-            cluster.produce("orders", value, key=f"key {number}", partition=number % PARTITIONS)
-        read = _reader(cluster)
+            cluster.produce(TOPICS[number % 3], value, key=f"key {number}", partition=number % PARTITIONS)
+        places = {record.key(): record for topic in {*TOPICS} for record in cluster.broker.records(topic)}
+        read = _reader(cluster, [places[b"key %d" % number] for number in range(MESSAGES)])
         kills: list[Callable[[], object]] = [
             cluster.kill_acker,
             partial(cluster.kill, "orders"),
@@ -183,7 +188,7 @@ def _check(status: MessageStatus, number: int, truth: Truth, *, chained: bool, o
         assert status.components
 
 
-def _reader(cluster: SimulatedCluster) -> Callable[[int], MessageStatus]:
+def _reader(cluster: SimulatedCluster, records: Sequence[Record]) -> Callable[[int], MessageStatus]:
     settings = MemoryClients(cluster.broker, [0], room=LIMITLESS).settings
     clients = MemoryClients(cluster.broker, [0], room=LIMITLESS)
     classes = {
@@ -194,9 +199,10 @@ def _reader(cluster: SimulatedCluster) -> Callable[[int], MessageStatus]:
     }
 
     def read(number: int) -> MessageStatus:
+        record = records[number]
         with StatusReader({**settings, CLIENT_CLASSES: classes}, cluster.topology.manifest) as reader:
             try:
-                (status,) = reader.of_position(f"{number % PARTITIONS}/{number // PARTITIONS}")
+                (status,) = reader.of_position(f"{record.topic()}/{record.partition()}/{record.offset()}")
             except StatusError as error:
                 pytest.fail(str(error))
         return status
