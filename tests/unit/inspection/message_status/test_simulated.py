@@ -72,6 +72,7 @@ class Truth:
 
     Attributes:
         executed: those that the first bolt has executed.
+        is_settled: whether only one message fails from now on.
         copies: value and root of an attempt → the copies that were acked.
     """
 
@@ -79,6 +80,7 @@ class Truth:
         self.random = random.Random(seed)
         self.copies: dict[tuple[str, int], set[str]] = {}
         self.executed: set[str] = set()
+        self.is_settled = False
 
     @property
     def acked(self) -> set[str]:
@@ -112,10 +114,10 @@ class Ship(Bolt):
         self._collector = collector
 
     def execute(self, tuple_: Tuple) -> None:
-        chance = self._truth.random.random()
+        chance = 1.0 if self._truth.is_settled else self._truth.random.random()
         if chance < 0.1 or tuple_["value"] == "poison":
             raise FailTupleError("sold out")
-        if chance < 0.15:
+        if chance < 0.3:
             return
         (root,) = tuple_.roots
         self._truth.copies.setdefault((tuple_["value"], root), set()).add(tuple_["copy"])
@@ -151,8 +153,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee, seed: int, *, ch
     with SimulatedCluster(topology, seed=seed, topics=topics, step=0.5) as cluster:
         monkeypatch.setattr("time.time_ns", lambda: cluster.clock.broker_ms * 1_000_000)
         for number in range(MESSAGES):
-            value = "poison" if number == POISON else f"value {number}"
-            cluster.produce(TOPICS[number % 3], value, key=f"key {number}", partition=number % PARTITIONS)
+            cluster.produce(TOPICS[number % 3], _value(number), key=f"key {number}", partition=number % PARTITIONS)
         places = {record.key(): record for topic in {*TOPICS} for record in cluster.broker.records(topic)}
         read = _reader(cluster, [places[b"key %d" % number] for number in range(MESSAGES)])
         kills: list[Callable[[], object]] = [
@@ -165,15 +166,28 @@ def _run(monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee, seed: int, *, ch
             for _ in range(chance.randrange(3)):
                 chance.choice(kills)()
             for number in range(MESSAGES):
-                _check(read(number), number, truth, chained=chained, outcomes=outcomes)
-        cluster.advance(300)
+                status = read(number)
+                _check(status, number, truth, chained=chained, outcomes=outcomes)
+                if not chained and not status.is_done:
+                    assert status.root == _last_root(cluster, number), "that of the last attempt"
+        truth.is_settled = True
+        cluster.advance(100)
         states = [read(number).state for number in range(MESSAGES) if number != POISON]
         assert set(states) == {State.DONE}
         assert read(POISON).state in (State.WAITING, State.OPEN)
 
 
+def _value(number: int) -> str:
+    return "poison" if number == POISON else f"value {number}"
+
+
+def _last_root(cluster: SimulatedCluster, number: int) -> int | None:
+    roots = [root for each in cluster.emissions("orders") if each.values == (_value(number),) for root in each.roots]
+    return roots[-1] if roots else None
+
+
 def _check(status: MessageStatus, number: int, truth: Truth, *, chained: bool, outcomes: bool) -> None:
-    value = "poison" if number == POISON else f"value {number}"
+    value = _value(number)
     if status.is_done:
         assert value in truth.acked, status
         assert status.outcome == "acked" or (status.outcome is None and not outcomes)
