@@ -6,6 +6,7 @@ from typing import Any
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.client.calls import Answered, Ended
 from spout_sdk.client.target import Target
+from spout_sdk.errors import TopicsError
 from spout_sdk.records import Record
 from tuple_tree.answers import SPOUT_HEADER, kind_of, root_of_key
 from tuple_tree.outcomes import OutcomeRecord, outcome_stream
@@ -24,7 +25,11 @@ class RecordReader:
         self._spout = target.spout.encode()
 
     def decode(self, records: Sequence[Record]) -> list[Answered | Ended]:
-        """What the records say, in their order; what cannot be decoded is logged, and left out."""
+        """The answers and outcomes in records, in their order; what cannot be decoded is logged, and left out.
+
+        Raises:
+            TopicsError: if the source topic is not the one that it was when the client began.
+        """
         if not self._target.has_answers:
             return [ended for record in records if (ended := self._ended(record, None)) is not None]
         found: list[Answered | Ended] = []
@@ -53,4 +58,9 @@ class RecordReader:
             logger.warning(text, record.topic(), record.partition(), record.offset(), error)
             return None
         outcome = OutcomeRecord(*values)
-        return Ended(outcome, root) if outcome.topic == self._target.topic else None
+        if outcome.topic != self._target.topic:
+            return None
+        if root is not None and self._offset(root) != outcome.offset:
+            # No answer would be found, and an outcome without its answer is a wrong result.
+            raise TopicsError(outcome.topic, "was deleted and created again: open another client")
+        return Ended(outcome, root)

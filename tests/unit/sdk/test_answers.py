@@ -14,14 +14,17 @@ from spout_sdk import (
     KafkaSpout,
     RetryPolicy,
     StatefulBolt,
+    TopicsError,
     TopologyBuilder,
     TopologyError,
     declare,
 )
-from spout_sdk.testing import SimulatedCluster, SimulationError
+from spout_sdk.client.records import RecordReader
+from spout_sdk.client.target import Target
+from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, execute
-from tuple_tree.answers import kind_of, root_of_key
+from tuple_tree.answers import kind_header, kind_of, root_of_key, spout_header
 from tuple_tree.manifest import Guarantee, Manifest
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0)
@@ -256,3 +259,27 @@ def test_a_manifest_without_answers_has_no_such_member() -> None:
     assert b"answers" not in cluster_of(Sink).topology.manifest.to_json()
     manifest = cluster_of(Upper).topology.manifest
     assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+def test_a_source_topic_that_was_created_again_ends_the_client() -> None:
+    with cluster_of(Upper) as cluster:
+        cluster.produce("orders", "a")
+        cluster.run_until_idle()
+        earlier = Target.of(cluster.topology.manifest, "orders", "orders", "the id of an earlier topic")
+        with pytest.raises(TopicsError, match="deleted and created again"):
+            RecordReader(earlier).decode(cluster.records("t.answers"))
+
+
+def test_records_that_are_no_outcomes_are_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    with cluster_of(Upper) as cluster:
+        target = Target.of(cluster.topology.manifest, "orders", "orders", "orders")
+        outcome = (kind_header("outcome"), spout_header("orders"))
+        records = [
+            MemoryRecord("t.answers", 0, 0, b"{", [*outcome]),
+            MemoryRecord("t.answers", 0, 1, None, [*outcome]),
+            MemoryRecord("t.answers", 0, 2, b"{}", [("kind", b"else")]),
+            MemoryRecord("t.answers", 0, 3, b"{}", None),
+            MemoryRecord("t.answers", 0, 4, b"{}", [kind_header("answer")], b"no root"),
+        ]
+        assert RecordReader(target).decode(records) == []
+        assert "t.answers[0] offset 0 is no outcome, and is skipped" in caplog.text
