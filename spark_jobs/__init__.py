@@ -19,8 +19,9 @@
 - Of a bolt: `bolts`: its micro-batches; `inbox`: records into rows, and their acks.
 - Of both: `tasks`: what tasks send and report; `packing`: rows into packs; `entries`: the ack log and dead letters;
   `frames`: streams as columns.
-- Of a spout: `delivering`: messages into packs; `outcomes`: which trees are open; `spout_loop`: reads notices, commits,
-  and delivers again what failed; `source_reader`: messages by position.
+- Of a spout: `delivering`: messages into packs; `outcomes`: which messages are open; `message_table`: their columns;
+  `spout_loop`: reads notices, commits, and delivers again what failed; `spout_offsets`: its offsets in Kafka;
+  `source_reader`: messages by position; `outcome_writer`: writes the outcomes of messages that have `ended`.
 - `python_worker`, `python_daemon`, `class_archive`: shorter starts of tasks and drivers. `errors`: the hierarchy.
 """
 

@@ -4,9 +4,11 @@ A message is a tree, whose root encodes position and attempt. The edges of an at
 inits are in the log before the first of its tuples leaves; see ADR 23.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -46,6 +48,8 @@ ATTEMPT: Final = "_attempt_"
 GIVEN_UP: Final = "_given_up_"
 """Columns of messages that are delivered again: the attempt to come, and why there is none."""
 
+_UNREADABLE: Final = "bad-payload"
+
 _OF_LETTERS: Final = ("topic", "partition", "offset", "key", "value", "headers")
 """Kafka's columns, which a dead letter needs."""
 
@@ -59,16 +63,24 @@ class Delivered(NamedTuple):
     positions: Positions  # in rising order
     dead: Positions  # of those that became dead letters
     tuples: int  # deliveries, one for each recipient
+    details: Mapping[int, str] = MappingProxyType({})  # of dead letters, by position, if their outcomes are written
+
+    @property
+    def letters(self) -> dict[int, WireError]:
+        """Why messages became dead letters, by position."""
+        return {each: WireError(_UNREADABLE, self.details.get(each, "")) for each in self.dead.tolist()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         begins = np.flatnonzero(np.diff(self.positions, prepend=self.positions[:1] - 2) != 1)
         sizes = np.diff(begins, append=len(self.positions))
-        return _of_runs, (self.positions[begins], sizes, self.dead, self.tuples)
+        return _of_runs, (self.positions[begins], sizes, self.dead, self.tuples, dict(self.details))
 
 
-def _of_runs(starts: Positions, sizes: Positions, dead: Positions, tuples: int) -> Delivered:
+def _of_runs(
+    starts: Positions, sizes: Positions, dead: Positions, tuples: int, details: Mapping[int, str]
+) -> Delivered:
     firsts = np.cumsum(sizes) - sizes
-    return Delivered(np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes), dead, tuples)
+    return Delivered(np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes), dead, tuples, details)
 
 
 NOTHING: Final = Delivered(np.empty(0, np.int64), np.empty(0, np.int64), 0)
@@ -76,8 +88,8 @@ NOTHING: Final = Delivered(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
 def together(several: Iterable[Delivered]) -> Delivered:
     """Merges the reports of the tasks of a write."""
-    positions, dead, tuples = zip(NOTHING, *several, strict=True)
-    return Delivered(_distinct(positions), _distinct(dead), sum(tuples))
+    positions, dead, tuples, details = zip(NOTHING, *several, strict=True)
+    return Delivered(_distinct(positions), _distinct(dead), sum(tuples), dict(ChainMap(*map(dict, details))))
 
 
 def _distinct(several: Sequence[Positions]) -> Positions:
@@ -126,7 +138,7 @@ def deliver(
     task = _DeliverTask(manifest, spout, roots, has_fields)
     packing = Packing(manifest, spout, send, largest)
     counts = packing.run(batches, partial(task.add, packing))
-    return Delivered(_distinct(task.positions), _distinct(task.dead), counts["transferred"])
+    return Delivered(_distinct(task.positions), _distinct(task.dead), counts["transferred"], task.details)
 
 
 class _DeliverTask:
@@ -140,6 +152,8 @@ class _DeliverTask:
         self._codec = FrameCodec(spout.streams[0])
         self.positions = [NOTHING.positions]
         self.dead = [NOTHING.dead]
+        self.details: dict[int, str] = {}
+        self._writes_outcomes = spout.outcomes is not None
 
     def add(self, packing: Packing, batch: Any) -> None:
         partitions = batch.column("partition").to_numpy().astype(np.int64)
@@ -154,13 +168,15 @@ class _DeliverTask:
         alive = without(np.arange(len(positions)), [*unread, *dead])
         unfit = packing.begin(fields, self._roots.roots(positions, attempts), alive)
         for row, detail in {**unread, **unfit}.items():
-            dead.setdefault(row, WireError("bad-payload", detail))
+            dead.setdefault(row, WireError(_UNREADABLE, detail))
         for row, why in dead.items():
             topic, partition, offset, key, value, headers = (batch.column(name)[row].as_py() for name in _OF_LETTERS)
             own = [(header["key"], header["value"]) for header in headers or ()]
             packing.add(dead_letter(self._topology, self._by, (topic, partition, offset), why, key, value, own))
         self.positions.append(positions)
         self.dead.append(positions[list(dead)])
+        if self._writes_outcomes:
+            self.details.update((int(positions[row]), why.detail) for row, why in dead.items())
 
     def _fields(self, batch: Any) -> tuple[Any, dict[int, str]]:
         """The fields of messages, and what is wrong with those that cannot be read."""

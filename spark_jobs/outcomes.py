@@ -1,14 +1,15 @@
-"""The open messages of a Spark spout, shared by the query that delivers them and the loop that reads their outcomes.
+"""The messages of a Spark spout that are not done, shared by its query and the threads beside it.
 
 An open message is *pending* (delivered, without an outcome yet) or *due* (to be delivered again). An ack of any of its
-attempts closes it, because each of them carried the same message. All this can be rebuilt from the committed offsets
-and the notices behind a *mark*: how far they had been read when the first open message was delivered.
+attempts ends it, because each of them carried the same message; so does its dead letter. Then it is done, or, if
+outcomes are written, *ended* until its record is delivered. All this can be rebuilt from the committed offsets and the
+notices behind a *mark*: how far they had been read when the first open message was delivered.
 """
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,39 +17,22 @@ from numpy.typing import NDArray
 
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.delivering import NOTHING, Delivered, Positions, SourceRoots
-from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
+from spark_jobs.ended import Ended, Failed, Why
+from spark_jobs.errors import StoppedBetweenBatches
+from spark_jobs.message_table import DONE, DUE, ENDED, PENDING, MessageTable, Places, Prefix
 from tuple_tree.control import ControlState
+from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.offsets import Runs
-from tuple_tree.positions import MAX_OFFSET, MAX_PARTITIONS, OFFSET_BITS
+from tuple_tree.outcomes import Outcome
+from tuple_tree.positions import OFFSET_BITS
 
 logger = get_logger("spark_jobs.spout")
 
 _LOOK_SECONDS: Final = 0.05
 _CHECKS: Final = 16  # for lost messages, in the time after which they are
-_PENDING, _DUE, _DONE = range(3)
-_COLUMNS: Final[dict[str, Any]] = {
-    "state": np.uint8,
-    "attempt": np.uint8,  # the one that is pending, or the next one of what is due
-    "reason": np.uint8,  # of the last attempt's failure
-    "is_timed": np.bool_,  # whether the time of the delivery is known
-    "delivered": np.float64,  # when the last attempt was, in seconds
-    "mark": np.int64,  # of the first attempt
-}
-Places = NDArray[np.intp]  # shape `(n,)`: of messages in the columns
-
-
-class Prefix(NamedTuple):
-    """Everything before `offset` is done, and what is in `runs` behind it.
-
-    Outcomes of the rest lie behind offset `mark` of the notices, or at it.
-    """
-
-    offset: int
-    mark: int
-    runs: Runs = ()
+_UNKNOWN: Final = Failed()
 
 
 class Replays(NamedTuple):
@@ -60,33 +44,33 @@ class Replays(NamedTuple):
 
 
 class _Notices(NamedTuple):
-    """Outcomes as columns; `reasons` and `messages` are None for acks."""
+    """Outcomes as columns; `reasons` and `failed` are None for acks."""
 
     positions: Positions
     attempts: NDArray[np.int64]
     reasons: Any = None
-    messages: Any = None
+    failed: Any = None
 
     def of(self, rows: Any) -> "_Notices":
         more = (None if column is None else column[rows] for column in self[2:])
         return _Notices(self.positions[rows], self.attempts[rows], *more)
 
 
-def _between(offsets: NDArray[np.int64], end: int) -> Runs:
-    """The runs between offsets, which rise, and behind the last one, up to an end."""
-    begins, ends = offsets + 1, np.append(offsets[1:], end)
-    some = begins < ends
-    return tuple(zip(begins[some].tolist(), ends[some].tolist(), strict=True))
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class Outcomes:
-    """Which messages are open, and whether there is room for more; thread-safe. Times are of `clock`, in seconds.
+    """Which messages are not done, and whether there is room for more; thread-safe. Times are of `clock`, in seconds.
 
     At most `limit` trees are open. A failed message is delivered again `retry_limit` times. A pending one without an
     outcome for `lost_after` seconds has failed; that is noticed after a sixteenth of this time at most. `control` is
     the requested state, None while it is not known: new messages are delivered in `running`, what is due also in
     `draining`. `acked` and `ignored` count outcomes, `most` is how many trees were ever open at once, those of an
     earlier process apart.
+
+    If `writes_outcomes`, messages that have ended wait for `take_ended`, and are done when `done` is called. While more
+    than `limit` wait, no micro-batch begins.
     """
 
     def __init__(
@@ -96,6 +80,8 @@ class Outcomes:
         retry_limit: int,
         lost_after: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        writes_outcomes: bool = False,
     ) -> None:
         self._roots = roots
         self._limit = limit
@@ -103,13 +89,10 @@ class Outcomes:
         self._lost_after = lost_after
         self._clock = clock
         self._tick_at = clock()
-        # Columns of the open messages, and of some that are done, in the order of their positions.
-        self._positions: Positions = np.empty(0, np.int64)
-        self._columns = {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
-        self._counts = np.zeros(3, np.int64)  # by state
+        self._table = MessageTable(writes_outcomes=writes_outcomes)
+        self._ended: deque[Ended] | None = deque() if writes_outcomes else None
         self.control: ControlState | None = "running"
-        self._messages: dict[int, str] = {}  # of the last attempt's failure, by position
-        self._started = np.full(MAX_PARTITIONS, -1)  # the last position of each partition that was delivered
+        self._failed: dict[int, Failed] = {}  # by position, of those whose last failure has a text or a task
         self._turn = 0  # where the next round of replays begins
         self._complete_latency = LatencyHistogram()
         self._reasons: Counter[str] = Counter()
@@ -140,7 +123,7 @@ class Outcomes:
         `StoppedBetweenBatches` when `stopping` returns true.
         """
         with self._changed:
-            while self.control != "running" or (self.outstanding and self.outstanding + rows > self._limit):
+            while not self._has_room(rows):
                 if stopping():
                     why = "trees to complete" if self.control == "running" else f"{self.control} to end"
                     raise StoppedBetweenBatches(f"stopped while waiting for {why}")
@@ -161,9 +144,18 @@ class Outcomes:
                 self._changed.notify_all()
         return delivered
 
-    def read(self, batch: NoticeBatch) -> None:
-        """Applies notices; those of other spouts, or of what is not open, are ignored."""
-        failed = batch.failed_roots, batch.fail_reasons, np.array(batch.fail_messages, object)
+    def _has_room(self, rows: int) -> bool:
+        """Whether a micro-batch may begin."""
+        is_full = self.outstanding and self.outstanding + rows > self._limit
+        return self.control == "running" and not is_full and self.ended <= self._limit
+
+    def read(self, batch: NoticeBatch, by: Sequence[str] = ()) -> None:
+        """Applies notices; those of other spouts, or of what is not open, are ignored.
+
+        `by` has the task that failed each tree, where notices have it.
+        """
+        why = map(Failed, by or [""] * len(batch.failed_roots), batch.fail_messages)
+        failed = batch.failed_roots, batch.fail_reasons, np.fromiter(why, object, len(batch.failed_roots))
         both = self._own(batch.acked_roots), self._own(*failed)
         with self._changed:
             self.ignored += len(batch) - sum(len(notices.positions) for notices in both)
@@ -172,10 +164,33 @@ class Outcomes:
             self._changed.notify_all()
 
     def done(self, positions: Positions) -> None:
-        """Closes messages that need no outcome."""
+        """Messages are done: they need no outcome, or its record is delivered."""
         with self._changed:
-            self._move(self._find(positions)[0], _DONE)
+            self._move(self._table.find(positions, DONE)[0], DONE)
             self._changed.notify_all()
+
+    def dead(self, letters: Mapping[int, WireError]) -> None:
+        """Ends messages that are dead letters, or are no longer there, and that need no outcome any more."""
+        with self._changed:
+            places, _ = self._table.find(np.fromiter(letters, np.int64, len(letters)))
+            has_failed = self._table.columns["reason"][places] != 0
+            why = {
+                each: Why(letters[each].reason, self._failed_of(each) if failed else None, letters[each].detail)
+                for each, failed in zip(self._table.positions[places].tolist(), has_failed.tolist(), strict=True)
+            }
+            self._end(places, "dead-letter", np.maximum(self._table.columns["attempt"][places], 1), why)
+            self._changed.notify_all()
+
+    def take_ended(self, most: int, seconds: float) -> list[Ended]:
+        """Takes about `most` messages that have ended, the first ones first; waits for these, at most `seconds`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.ended >= most, seconds)
+            taken: list[Ended] = []
+            size = 0
+            while self._ended and size < most:
+                taken.append(self._ended.popleft())
+                size += len(taken[-1].positions)
+            return taken
 
     def tick(self) -> None:
         """Fails trees that had no outcome for too long."""
@@ -183,10 +198,11 @@ class Outcomes:
             if (now := self._clock()) < self._tick_at:
                 return
             self._tick_at = now + self._lost_after / _CHECKS
-            is_late = self._columns["delivered"] + self._lost_after <= now
-            places = np.flatnonzero(is_late & (self._columns["state"] == _PENDING))
+            places = self._table.with_state(PENDING)
+            places = places[self._table.columns["delivered"][places] + self._lost_after <= now]
             if len(places):
-                self._put_due(places, self._columns["attempt"][places] + 1, np.full(len(places), FailReason.LOST))
+                attempts = self._table.columns["attempt"][places] + 1
+                self._put_due(places, attempts, np.full(len(places), FailReason.LOST), [_UNKNOWN] * len(places))
                 text = "%d trees had no outcome for the largest tree age: lost, and delivered again"
                 logger.warning(text, len(places))
                 self._changed.notify_all()
@@ -203,19 +219,20 @@ class Outcomes:
                 room = self._room_for_due(most)
             if not room:
                 return None
-            places = np.flatnonzero(self._columns["state"] == _DUE)
+            places = self._table.with_state(DUE)
             # Behind the partition that was the last one before, so that no other one starves.
-            places = np.roll(places, -np.searchsorted(self._positions[places], self._turn))
-            positions = self._positions[places]
+            places = np.roll(places, -np.searchsorted(self._table.positions[places], self._turn))
+            positions = self._table.positions[places]
             begins = np.flatnonzero(np.diff(positions >> OFFSET_BITS, prepend=-1))
             firsts = np.repeat(positions[begins], np.diff(begins, append=len(places)))
             places = places[positions < firsts + span][:room]
-            self._turn = ((int(self._positions[places[-1]]) >> OFFSET_BITS) + 1) << OFFSET_BITS
+            self._turn = ((int(self._table.positions[places[-1]]) >> OFFSET_BITS) + 1) << OFFSET_BITS
             places.sort()
-            replays = Replays(self._positions[places], self._columns["attempt"][places], self._given_up(places))
-            self._move(places, _PENDING)
-            self._columns["delivered"][places] = self._clock()
-            self._columns["is_timed"][places] = True
+            attempts = self._table.columns["attempt"][places]
+            replays = Replays(self._table.positions[places], attempts, self._given_up(places))
+            self._move(places, PENDING)
+            self._table.columns["delivered"][places] = self._clock()
+            self._table.columns["is_timed"][places] = True
             self.most = max(self.most, self.outstanding)
             return replays
 
@@ -227,26 +244,10 @@ class Outcomes:
     def prefixes(self, mark: int) -> dict[int, Prefix]:
         """How far each partition of the source is done; the notices before `mark` were read."""
         with self._changed:
-            if self._counts[_DONE]:
-                is_open = self._columns["state"] != _DONE
-                self._positions = self._positions[is_open]
-                self._columns = {name: column[is_open] for name, column in self._columns.items()}
-                self._counts[_DONE] = 0
             if self._written_from is not None:
                 # After a crash, the notices of the micro-batch that runs have to be read again.
                 mark = min(mark, self._written_from)
-            found = {}
-            for partition in np.flatnonzero(self._started >= 0).tolist():
-                first, last = np.searchsorted(self._positions, [partition << OFFSET_BITS, partition + 1 << OFFSET_BITS])
-                end = int(self._started[partition]) % MAX_OFFSET + 1
-                if first < last:
-                    is_open = self._positions[first:last] % MAX_OFFSET
-                    found[partition] = Prefix(
-                        int(is_open[0]), int(self._columns["mark"][first]), _between(is_open, end)
-                    )
-                else:
-                    found[partition] = Prefix(end, mark)
-            return found
+            return self._table.prefixes(mark)
 
     def stats(self) -> dict[str, Any]:
         """Counts the outcomes of trees up to now, in the form of `spout_sdk.Stats`; lost trees have failed.
@@ -267,12 +268,17 @@ class Outcomes:
     @property
     def outstanding(self) -> int:
         """Trees that are open."""
-        return int(self._counts[_PENDING])
+        return self._table.count(PENDING)
 
     @property
     def due(self) -> int:
         """Messages that have to be delivered again."""
-        return int(self._counts[_DUE])
+        return self._table.count(DUE)
+
+    @property
+    def ended(self) -> int:
+        """Messages that have ended, and whose outcomes are to be written."""
+        return self._table.count(ENDED)
 
     @property
     def lost(self) -> int:
@@ -286,25 +292,17 @@ class Outcomes:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is open."""
+        """Whether all is done."""
         with self._changed:
-            return not (self.outstanding or self.due)
+            return not (self.outstanding or self.due or self.ended)
 
     def _open(self, positions: Positions, mark: int, now: float | None = None, *, is_timed: bool = True) -> None:
         """Opens messages under attempt 0, as far as they lie behind all that were opened; positions rise."""
-        if len(positions) and positions[-1] >> OFFSET_BITS >= MAX_PARTITIONS:
-            raise SparkJobError(
-                f"the source topic has grown beyond {MAX_PARTITIONS} partitions, the most that positional roots can "
-                "have: copy it to a topic with fewer"
-            )
-        fresh = positions[positions > self._started[positions >> OFFSET_BITS]]
-        places = np.searchsorted(self._positions, fresh)
-        self._positions = np.insert(self._positions, places, fresh)
-        row = {"delivered": self._clock() if now is None else now, "is_timed": is_timed, "mark": mark}
-        self._columns = {name: np.insert(each, places, row.get(name, 0)) for name, each in self._columns.items()}
-        self._counts[_PENDING] += len(fresh)
-        # Of several of a partition the last one stays.
-        self._started[fresh >> OFFSET_BITS] = fresh
+        moment = self._clock()
+        began = moment if now is None else now
+        first_emit = _now_ms() - round(1000 * (moment - began))
+        row = {"delivered": began, "is_timed": is_timed, "mark": mark, "first_emit": first_emit}
+        self._table.open(positions, row)
 
     def _own(self, roots: IdColumn, *why: Any) -> _Notices:
         """The outcomes of this spout's roots, with the reasons of fails."""
@@ -313,63 +311,77 @@ class Outcomes:
 
     def _apply(self, notices: _Notices) -> None:
         if self._written_from is not None:
-            is_early = notices.positions > self._started[notices.positions >> OFFSET_BITS]
+            is_early = notices.positions > self._table.started[notices.positions >> OFFSET_BITS]
             if is_early.any():
                 self._early.append(notices.of(is_early))
                 notices = notices.of(~is_early)
         # Of several outcomes of a message, that of the last attempt counts.
         notices = notices.of(np.argsort(-notices.attempts, kind="stable"))
-        places, rows = self._find(notices.positions)
-        tried, last = notices.attempts[rows], self._columns["attempt"][places]
+        places, rows = self._table.find(notices.positions)
+        tried, last = notices.attempts[rows], self._table.columns["attempt"][places]
         if notices.reasons is None:
-            is_timed = self._columns["is_timed"][places] & (self._columns["state"][places] == _PENDING)
-            delivered = self._columns["delivered"][places][is_timed & (last == tried)]
+            is_pending = self._table.columns["state"][places] == PENDING
+            is_timed = self._table.columns["is_timed"][places] & is_pending
+            delivered = self._table.columns["delivered"][places][is_timed & (last == tried)]
             # The trees of a micro-batch began at one moment.
             for moment, trees in zip(*np.unique(delivered, return_counts=True), strict=True):
                 self._complete_latency.record(self._clock() - float(moment), int(trees))
-            self._move(places, _DONE)
+            # One that has no attempt left is pending while its dead letter is written.
+            deliveries = np.maximum(np.minimum(last + is_pending, self._retry_limit + 1), tried + 1)
+            self._end(places, "acked", deliveries, self._why(places))
             self.acked += len(places)
         else:
             # A failure of an attempt that was given up before is stale. One of a later attempt is that of an earlier
             # process, which had given up attempts without a notice.
             is_fresh = tried >= last
             places, rows = places[is_fresh], rows[is_fresh]
-            self._put_due(places, notices.attempts[rows] + 1, notices.reasons[rows], notices.messages[rows].tolist())
+            self._put_due(places, notices.attempts[rows] + 1, notices.reasons[rows], notices.failed[rows].tolist())
         self.ignored += len(notices.positions) - len(places)
 
-    def _find(self, positions: Positions) -> tuple[Places, Places]:
-        """Where the open ones of some messages stand, each once, and the first row that names each."""
-        distinct, rows = np.unique(positions, return_index=True)
-        places = np.searchsorted(self._positions, distinct)
-        found = np.flatnonzero(places < len(self._positions))
-        at = places[found]
-        found = found[(self._positions[at] == distinct[found]) & (self._columns["state"][at] != _DONE)]
-        return places[found], rows[found]
-
-    def _put_due(self, places: Places, attempts: Any, reasons: Any, messages: list[str] | None = None) -> None:
-        self._move(places, _DUE)
-        self._columns["attempt"][places] = attempts
-        self._columns["reason"][places] = reasons
+    def _put_due(self, places: Places, attempts: Any, reasons: Any, failed: Sequence[Failed]) -> None:
+        self._move(places, DUE)
+        self._table.columns["attempt"][places] = attempts
+        self._table.columns["reason"][places] = reasons
         self._reasons.update(FailReason(reason).word for reason in reasons.tolist())
-        if messages and any(messages):
-            found = zip(self._positions[places].tolist(), messages, strict=True)
-            self._messages.update({position: message for position, message in found if message})
+        for position, each in zip(self._table.positions[places].tolist(), failed, strict=True):
+            if any(each):
+                self._failed[position] = each
+            else:
+                self._failed.pop(position, None)
+
+    def _end(self, places: Places, outcome: Outcome, deliveries: Any, why: Mapping[int, Why]) -> None:
+        """Ends open messages: they are done, unless their outcomes are to be written."""
+        if self._ended is not None and len(places):
+            positions, first_emit = self._table.positions[places], self._table.columns["first_emit"][places]
+            self._ended.append(Ended(outcome, positions, deliveries, first_emit, _now_ms(), why))
+        self._move(places, DONE if self._ended is None else ENDED)
+
+    def _why(self, places: Places) -> dict[int, Why]:
+        """The last failures of messages that have failed."""
+        if self._ended is None:
+            return {}
+        failed = places[self._table.columns["reason"][places] != 0]
+        positions, reasons = self._table.positions[failed].tolist(), self._table.columns["reason"][failed].tolist()
+        return {
+            position: Why(FailReason(reason).word, self._failed_of(position))
+            for position, reason in zip(positions, reasons, strict=True)
+        }
+
+    def _failed_of(self, position: int) -> Failed:
+        return self._failed.get(position, _UNKNOWN)
 
     def _move(self, places: Places, state: int) -> None:
-        """Gives messages, each of which stands there once, a state."""
-        self._counts -= np.bincount(self._columns["state"][places], minlength=len(self._counts))
-        self._counts[state] += len(places)
-        self._columns["state"][places] = state
-        if self._messages:
-            for position in self._positions[places].tolist():
-                self._messages.pop(position, None)
+        self._table.move(places, state)
+        if self._failed and state >= ENDED:
+            for position in self._table.positions[places].tolist():
+                self._failed.pop(position, None)
 
     def _given_up(self, places: Places) -> dict[int, str]:
         """By position, why messages are not delivered again, of those that have no attempt left."""
-        spent = places[self._columns["attempt"][places] > self._retry_limit]
-        reasons = self._columns["reason"][spent].tolist()
+        spent = places[self._table.columns["attempt"][places] > self._retry_limit]
+        reasons = self._table.columns["reason"][spent].tolist()
         return {
             position: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
-            + (f": {message}" if (message := self._messages.get(position)) else "")
-            for position, reason in zip(self._positions[spent].tolist(), reasons, strict=True)
+            + (f": {message}" if (message := self._failed_of(position).message) else "")
+            for position, reason in zip(self._table.positions[spent].tolist(), reasons, strict=True)
         }

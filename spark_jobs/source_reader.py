@@ -22,6 +22,9 @@ _SILENCE_SECONDS: Final = 60.0
 _MOST_BYTES: Final = 32 * 2**20
 """Bytes of values that are held at once, about."""
 
+_WIDEST: Final = 10_000
+"""Offsets that are read where none of them is wanted: to begin at another offset takes as long as to read so many."""
+
 _SCHEMA: Final = pa.schema(
     {
         "key": pa.binary(),
@@ -90,6 +93,20 @@ class SourceReader:
         if rows:
             deliver_rows()
 
+    def keys(self, positions: Positions, take: Callable[[int, bytes | None], object]) -> None:
+        """Calls `take` with the position and the key of each of some messages that is still there; they rise."""
+        wanted = set(positions.tolist())
+
+        def take_key(message: Message) -> None:
+            position = position_of(message)
+            if position in wanted:
+                wanted.remove(position)
+                key = message.key()
+                take(position, key.encode() if isinstance(key, str) else key)
+
+        for near in rounds(positions):
+            self._read(ranges_of(near), take_key)
+
     def _read(self, ranges: Ranges, take: Callable[[Message], None]) -> None:
         left = {(self.topic, number): each for number, each in ranges.items()}
         deadline = time.monotonic() + _SILENCE_SECONDS
@@ -129,6 +146,17 @@ def ranges_of(positions: Positions) -> dict[int, range]:
     lasts = np.append(firsts[1:], len(positions)) - 1
     begins, ends = positions[firsts] % MAX_OFFSET, positions[lasts] % MAX_OFFSET + 1
     return dict(zip(partitions.tolist(), map(range, begins.tolist(), ends.tolist()), strict=True))
+
+
+def rounds(positions: Positions) -> list[Positions]:
+    """Positions that are read together: of each partition, those between two gaps that are too wide to read."""
+    if not len(positions):
+        return []
+    partitions = positions >> OFFSET_BITS
+    is_first = np.diff(partitions, prepend=-1) != 0
+    behind_gap = np.cumsum(np.diff(positions, prepend=positions[0]) > _WIDEST)
+    numbers = behind_gap - np.repeat(behind_gap[is_first], np.diff(np.flatnonzero(is_first), append=len(positions)))
+    return [positions[numbers == number] for number in range(int(numbers.max()) + 1)]
 
 
 def position_of(message: Message) -> int:

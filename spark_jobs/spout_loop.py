@@ -1,43 +1,36 @@
-"""Two threads run beside a spout's query: one reads outcomes and commits the acked prefix, one replays failed messages.
+"""The threads beside a spout's query.
 
-The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic. The commit's
-metadata has what is done behind it, and the mark: the offset from which the notices have to be read to learn the
-outcomes of the rest. An operator who resets the group's offsets removes both, and so asks for a second delivery.
+One reads notices and commits what is done, one delivers failed messages again, and a third one writes the records of
+outcomes, if the spout has a topic for them.
 """
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_clients.client_settings import for_consumer
 from kafka_clients.control_reader import ControlReader
-from kafka_clients.librdkafka_bugs import LOST, BrokerMonitor
-from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.delivering import Delivered, SpoutBatch, together
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches, TopicsRefusedError
-from spark_jobs.outcomes import Outcomes, Prefix, Replays
+from spark_jobs.message_table import Prefix
+from spark_jobs.outcome_writer import OutcomeWriter
+from spark_jobs.outcomes import Outcomes, Replays
 from spark_jobs.source_reader import Ranges, SourceReader
-from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, NOTICES, REFRESH_SECONDS, Commit, read_commit_metadata
-from tuple_tree.done_sets import DoneSet
-from tuple_tree.errors import CommitError, VersionError, WireError
-from tuple_tree.messages import decode_notice_batch
+from spark_jobs.spout_offsets import NO_MARK, SpoutOffsets
+from tuple_tree.errors import VersionError, WireError
+from tuple_tree.messages import decode_notice_batch, failed_by_of
 from tuple_tree.names import component_group
-from tuple_tree.positions import MAX_PARTITIONS, OFFSET_BITS
+from tuple_tree.positions import OFFSET_BITS
 
 logger = get_logger("spark_jobs.spout")
 
-_SECONDS: Final = 10.0
-_NO_MARK: Final = -1
 _POLL_SECONDS: Final = 0.05
-_POLL_NOTICES: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _SILENCE_SECONDS: Final = 30.0
 
@@ -47,148 +40,16 @@ _REACH: Final = 50_000
 _MOST: Final = 10_000
 """Messages of a round, at most."""
 
+_LAST_SECONDS: Final = 10.0
+"""How long a stop waits until the outcomes of what has ended are written, at most."""
 
-class SpoutOffsets:
-    """A consumer of the spout's notices that commits for its source; for one thread at a time.
-
-    Notices before the offset `mark` were read.
-    """
-
-    def __init__(self, kafka: Mapping[str, Any], group: str, source: str, notices: tuple[str, int]) -> None:
-        self._source = source
-        self._notices = notices
-        self._servers = kafka.get("bootstrap.servers")
-        self._monitor = BrokerMonitor()
-        self._consumer = Consumer(
-            {
-                **self._monitor.settings,
-                "log_level": 2,
-                "fetch.wait.max.ms": 50,
-                "fetch.queue.backoff.ms": 50,
-                **for_consumer(kafka),
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
-            }
-        )
-        self.mark = 0
-        self._committed: dict[int, Prefix] = {}
-        self._room = LARGEST_METADATA
-        self._refresh_at = time.monotonic() + REFRESH_SECONDS
-
-    def bounds(self) -> dict[int, range]:
-        """The offsets of each partition of the source."""
-        try:
-            topic = self._consumer.list_topics(self._source, timeout=_SECONDS).topics[self._source]
-            if topic.error is not None or not topic.partitions:
-                raise TopicsRefusedError(f"source topic {self._source} does not exist: create it, or name another")
-            if len(topic.partitions) > MAX_PARTITIONS:
-                raise TopicsRefusedError(
-                    f"source topic {self._source} has {len(topic.partitions)} partitions, and positional roots can "
-                    f"have {MAX_PARTITIONS}: copy it to a topic with fewer"
-                )
-            return {number: range(*self._watermarks(self._source, number)) for number in sorted(topic.partitions)}
-        except KafkaException as error:
-            raise TopicsRefusedError(
-                f"source topic {self._source} at {self._servers} cannot be read: {error.args[0]}; check the settings"
-            ) from error
-
-    def committed(self, partitions: Iterable[int]) -> dict[int, Prefix]:
-        """Returns the committed prefix of each partition; its mark is -1 where an operator has reset the offset."""
-        asked = [TopicPartition(self._source, number) for number in partitions]
-        for each in _without_error(self._consumer.committed(asked, timeout=_SECONDS)):
-            if each.offset != OFFSET_INVALID:
-                self._committed[each.partition] = prefix_of(each)
-        return self._committed.copy()
-
-    def commit(self, prefixes: Mapping[int, Prefix]) -> None:
-        """Commits what has changed, and now and then what has not.
-
-        A failure is only logged: the next commit covers it, and until then a restart just delivers more twice.
-        """
-        now, every = time.monotonic(), {**self._committed, **prefixes}
-        is_refresh = now >= self._refresh_at
-        offsets = [
-            TopicPartition(self._source, number, each.offset, self._metadata(each))
-            for number, each in every.items()
-            if is_refresh or self._committed.get(number) != each
-        ]
-        if not offsets:
-            return
-        try:
-            _without_error(self._consumer.commit(offsets=offsets, asynchronous=False) or [])
-        except KafkaException as error:
-            logger.warning("the offsets of %s could not be committed: %s", self._source, error)
-            if error.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
-                self._room = min(self._room, max(len(each.metadata or "") for each in offsets)) // 2
-                text = "less of what is done is committed; set offset.metadata.max.bytes of the brokers to %d"
-                logger.error(text, LARGEST_METADATA)
-            return
-        self._committed = every
-        if is_refresh:
-            self._refresh_at = now + REFRESH_SECONDS
-
-    def _metadata(self, of: Prefix) -> str:
-        return Commit.of(DoneSet(of.offset, of.runs), {NOTICES: str(of.mark)}, self._room).metadata
-
-    def notices_end(self) -> int:
-        return self._watermarks(*self._notices)[1]
-
-    def read_from(self, mark: int) -> None:
-        """Starts reading the notices at an offset, or at the first one that is left."""
-        self.mark = max(mark, self._watermarks(*self._notices)[0])
-        self._consumer.assign([TopicPartition(*self._notices, self.mark)])
-
-    def poll(self, seconds: float) -> list[Message]:
-        """Reads notices; `mark` moves behind them."""
-        notices = []
-        for message in self._consumer.consume(_POLL_NOTICES, seconds):
-            error = message.error()
-            if error is not None:
-                if error.fatal():
-                    raise KafkaException(error)
-                logger.warning("reading the notices: %s", error)
-                continue
-            self.mark = (message.offset() or 0) + 1
-            notices.append(message)
-        if self._monitor.lost:
-            raise KafkaException(
-                KafkaError(KafkaError._FATAL, f"reading the notices cannot continue: {LOST}", fatal=True)
-            )
-        return notices
-
-    def close(self) -> None:
-        self._consumer.close()
-
-    def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        return watermarks(self._consumer, TopicPartition(topic, partition), _SECONDS)
-
-
-def _without_error(results: list[TopicPartition]) -> list[TopicPartition]:
-    for each in results:
-        if each.error is not None:
-            raise KafkaException(each.error)
-    return results
-
-
-def prefix_of(committed: TopicPartition) -> Prefix:
-    """The contents of a commit, with a mark of -1 if it is not one of a spout in Spark."""
-    try:
-        texts = read_commit_metadata(committed.offset, committed.metadata) or {}
-        done = DoneSet.read(committed.offset, texts.get(DONE, ""))
-    except CommitError as error:
-        raise SparkJobError(f"{committed.topic}[{committed.partition}]: {error}") from error
-    digits = texts.get(NOTICES, "")
-    if not digits.isdigit():
-        return Prefix(committed.offset, _NO_MARK)
-    return Prefix(committed.offset, int(digits), tuple(done.runs))
+_GONE: Final = "the source has no message at this offset any more (retention or compaction)"
 
 
 class SpoutLoop:
-    """A thread that owns the spout's consumer, and one for replays, which may take as long as a micro-batch.
+    """A thread that owns the spout's consumer, one for replays, which may take as long as a micro-batch, one to write.
 
-    `error` is why the loop cannot continue.
+    `error` is why the loop cannot continue. `writer` is None where outcomes are not written.
     """
 
     def __init__(
@@ -199,6 +60,7 @@ class SpoutLoop:
         outcomes: Outcomes,
         reader: SourceReader,
         control: ControlReader,
+        writer: OutcomeWriter | None = None,
     ) -> None:
         self._spark = spark
         self._batch = batch
@@ -206,16 +68,19 @@ class SpoutLoop:
         self._outcomes = outcomes
         self._reader = reader
         self._control = control
+        self._writer = writer
         outcomes.control = None
         self._rounds = 0
         self._stopping = threading.Event()
         reader.is_stopped = self._stopping.is_set
         self._draining = threading.Event()
         name = component_group(batch.manifest.topology, batch.spout.name)
-        self._thread, self._replaying = (
-            threading.Thread(target=self._guarded, args=(work,), name=f"{what} of {name}", daemon=True)
-            for what, work in (("outcomes", self._run), ("replays", self._replay))
-        )
+
+        def thread(what: str, work: Callable[[], None]) -> threading.Thread:
+            return threading.Thread(target=self._guarded, args=(work,), name=f"{what} of {name}", daemon=True)
+
+        self._thread, self._replaying = thread("notices", self._run), thread("replays", self._replay)
+        self._writing = None if writer is None else thread("outcomes", writer.run)
         self.error: BaseException | None = None
 
     def recover(self, bounds: Ranges, planned: Mapping[int, int], starting_offsets: str) -> dict[int, int]:
@@ -242,9 +107,9 @@ class SpoutLoop:
         acking = self._batch.manifest.acking
         end = self._offsets.notices_end() if acking else 0
         ahead = {number: range(start, planned.get(number, start)) for number, start in starts.items()}
-        marks = [committed[number].mark if number in committed else _NO_MARK for number, each in ahead.items() if each]
+        marks = [committed[number].mark if number in committed else NO_MARK for number, each in ahead.items() if each]
         # Where an operator has set the offsets back, earlier notices count no more.
-        mark = end if not marks or _NO_MARK in marks else min(marks)
+        mark = end if not marks or NO_MARK in marks else min(marks)
         positions = self._reader.positions(ahead)
         self._outcomes.recovered(positions, mark)
         runs = [
@@ -275,6 +140,8 @@ class SpoutLoop:
         self._landing, self._on_error, self._on_replayed = landing, on_error, on_replayed
         self._thread.start()
         self._replaying.start()
+        if self._writing is not None:
+            self._writing.start()
 
     def drain(self, seconds: float | None) -> bool:
         """Lets the loop end as soon as nothing is open, and waits for that; returns whether it has ended."""
@@ -283,7 +150,7 @@ class SpoutLoop:
         return not self.is_running
 
     def stop(self) -> None:
-        """Commits, and ends the loop and the landing."""
+        """Writes the outcomes of what has ended, commits, and ends the loop and the landing."""
         self._stopping.set()
         self._thread.join()
 
@@ -327,12 +194,19 @@ class SpoutLoop:
                     self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
             # The replays that run have to end before the last commit, which includes them.
             self._replaying.join()
+            self._finish_writing()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
         finally:
+            self._finish_writing()
             self._offsets.close()
             self._control.close()
             if self._landing is not None:
                 self._landing.stop()
+
+    def _finish_writing(self) -> None:
+        if self._writer is not None and self._writing is not None:
+            self._writer.finish(_LAST_SECONDS)
+            self._writing.join()
 
     def _replay(self) -> None:
         try:
@@ -345,10 +219,7 @@ class SpoutLoop:
             self._reader.close()
 
     def _deliver_again(self, replays: Replays) -> None:
-        """Delivers messages again, or writes their dead letters where no attempt is left.
-
-        Those that need no outcome are done: they became dead letters, or are no longer there.
-        """
+        """Delivers messages again, or writes their dead letters where no attempt is left; others are gone."""
         self._rounds += 1
         several: list[Delivered] = []
         self._reader.read(replays, lambda table: several.append(self._batch.replay(self._spark.createDataFrame(table))))
@@ -364,7 +235,14 @@ class SpoutLoop:
             len(written.dead),
             len(finished) - len(written.dead),
         )
-        self._outcomes.done(finished)
+        why = written.letters
+        for position in finished.tolist():
+            given_up = replays.given_up.get(position)
+            if position not in why:
+                why[position] = WireError("gone", f"{_GONE}; {given_up}" if given_up else _GONE)
+            elif given_up:
+                why[position] = WireError("retries-exhausted", given_up)
+        self._outcomes.dead(why)
 
     @property
     def _is_over(self) -> bool:
@@ -379,7 +257,8 @@ class SpoutLoop:
             value = value.encode() if isinstance(value, str) else value
             place = topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
             try:
-                self._outcomes.read(decode_notice_batch(value))
+                batch = decode_notice_batch(value)
+                self._outcomes.read(batch, failed_by_of(dict(message.headers() or ()), len(batch.failed_roots)))
             except VersionError as error:
                 raise SparkJobError(f"{topic}[{partition}] offset {offset} cannot be read: {error.detail}") from error
             except WireError as error:

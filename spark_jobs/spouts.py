@@ -33,11 +33,13 @@ from spark_jobs.entries import ANY_PARTITION, KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.frames import FrameCodec, is_whole_value
 from spark_jobs.kafka_options import catalogue_of, check_topics, executor_settings, source_options, topic_id
+from spark_jobs.outcome_writer import READER_SETTINGS, OutcomeWriter
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.source_reader import SourceReader
-from spark_jobs.spout_loop import SpoutLoop, SpoutOffsets
+from spark_jobs.spout_loop import SpoutLoop
+from spark_jobs.spout_offsets import SpoutOffsets
 from spark_jobs.tasks import run_tasks
 from spark_jobs.transform import stream_columns
 from tuple_tree.components import SpoutManifest
@@ -136,20 +138,23 @@ def spout(
     given = source if isinstance(source, Source) else Source(source)
     _check_settings(name, given, max_rows)
     check_topics(kafka, topics_of(manifest, component))
-    writer: DataStreamWriter | None = None
+    landing_writer: DataStreamWriter | None = None
     if isinstance(given.messages, str):
         topic = given.messages
     else:
         if given.fields is not None:
             raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
-        topic, writer = _landing(given.messages, manifest, component, kafka, checkpoint)
+        topic, landing_writer = _landing(given.messages, manifest, component, kafka, checkpoint)
+    if component.outcomes is not None:
+        _check_outcomes(name, component.outcomes.topic, topic, kafka)
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(given.options or {})}
     source_id = topic_id(kafka, topic)
     empty = spark.read.format("kafka").options(**read).option("subscribe", topic).load()
     batch = SpoutBatch(manifest, component, empty, given.fields, kafka, source_id)
     group = component_group(manifest.topology, name)
     offsets = SpoutOffsets(kafka, group, topic, (notices_topic(manifest.topology, name), 0))
-    reader = SourceReader(kafka, topic, group, read["kafka.isolation.level"])
+    isolation = read["kafka.isolation.level"]
+    readers = [SourceReader(kafka, topic, group, isolation)]
     landing: StreamingQuery | None = None
     try:
         bounds = offsets.bounds()
@@ -162,10 +167,17 @@ def spout(
         owner = {"topology": manifest.topology, "component": name, "kind": "spout"}
         claim_checkpoint(spark, checkpoint, {**owner, "source": topic, "topic id": source_id})
         lost_after = (manifest.max_tree_age_ms + component.timeout_ms) / 1000
-        outcomes = Outcomes(batch.roots, component.max_pending, given.retry_limit, lost_after)
+        target = component.outcomes
+        outcomes = Outcomes(
+            batch.roots, component.max_pending, given.retry_limit, lost_after, writes_outcomes=target is not None
+        )
+        writer = None
+        if target is not None:
+            readers.append(SourceReader({**kafka, **READER_SETTINGS}, topic, group, isolation))
+            writer = OutcomeWriter(manifest, name, target, outcomes, readers[1], kafka)
         # A session of its own: settings of the user's queries must not change how replays are delivered.
         control = ControlReader(manifest.topology, name, kafka)
-        loop = SpoutLoop(spark.newSession(), batch, offsets, outcomes, reader, control)
+        loop = SpoutLoop(spark.newSession(), batch, offsets, outcomes, readers[0], control, writer)
         starts = loop.recover(bounds, planned_offsets(spark, checkpoint, topic), given.starting_offsets)
         most = min(max_rows, room)
 
@@ -177,14 +189,17 @@ def spout(
                 lambda: runner.stopping.is_set() or loop.error is not None,
                 lambda: batch.write(records),
             )
-            outcomes.done(delivered.dead if manifest.acking else delivered.positions)
+            if manifest.acking:
+                outcomes.dead(delivered.letters)
+            else:
+                outcomes.done(delivered.positions)
             return _result(delivered, time.monotonic() - began)
 
         runner = BatchRunner(manifest.topology, component, run)
         runner.stats = lambda: spout_stats(runner.tally, outcomes, manifest.acking)
-        runner.outstanding = lambda: f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
-        if writer is not None:
-            landing = (writer.trigger(**trigger) if trigger else writer).start()
+        runner.outstanding = partial(_outstanding, outcomes)
+        if landing_writer is not None:
+            landing = (landing_writer.trigger(**trigger) if trigger else landing_writer).start()
             if trigger and {"availableNow", "once"} & trigger.keys():
                 # All has to land before the query sees what is available.
                 landing.awaitTermination()
@@ -194,7 +209,8 @@ def spout(
         if landing is not None:
             landing.stop()
         offsets.close()
-        reader.close()
+        for reader in readers:
+            reader.close()
         raise
     loop.start(landing, query.stop, lambda written: runner.tally.add(_result(written)))
     return RunningSpout(runner, query, kafka, loop, outcomes)
@@ -209,6 +225,25 @@ def spout_stats(tally: Tally, outcomes: Outcomes, acking: bool) -> dict[str, Any
 def _result(delivered: Delivered, seconds: float = 0.0) -> BatchResult:
     rows, dead = len(delivered.positions), len(delivered.dead)
     return BatchResult(rows, delivered.tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
+
+
+def _outstanding(outcomes: Outcomes) -> str:
+    """The part of the progress line about messages that are not done."""
+    ended = f", {outcomes.ended:,} outcomes to be written" if outcomes.ended else ""
+    return f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again{ended}"
+
+
+def _check_outcomes(spout: str, target: str, source: str, kafka: Mapping[str, Any]) -> None:
+    """Checks the topic of the outcomes of a spout."""
+    if target == source:
+        raise ComponentRefusedError(
+            f"spout {spout!r} reads topic {source} and writes its outcomes to it: name another topic"
+        )
+    with catalogue_of(kafka) as catalogue:
+        if target not in catalogue.topics():
+            raise TopicsRefusedError(
+                f"topic {target}, to which {spout!r} writes its outcomes, does not exist: create it"
+            )
 
 
 def _check_settings(name: str, given: Source, max_rows: int) -> None:

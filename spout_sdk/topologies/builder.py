@@ -182,7 +182,9 @@ class TopologyBuilder:
             timeout_ms=timeout_ms,
             max_pending=check_count("max_spout_pending", max_spout_pending),
             external=external,
-            outcomes=check_outcomes(name, factory if external else made, outcomes, outcomes_codec, self._guarantee),
+            outcomes=check_outcomes(
+                name, factory if external else made, outcomes, outcomes_codec, self._guarantee, external=external
+            ),
         )
         self._spouts.append(spout)
 

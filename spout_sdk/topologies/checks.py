@@ -151,7 +151,7 @@ SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
 
 
 def check_outcomes(
-    spout: str, made: Any, given: str | None, codec: OutcomesCodec, guarantee: Guarantee
+    spout: str, made: Any, given: str | None, codec: OutcomesCodec, guarantee: Guarantee, *, external: bool
 ) -> OutcomesManifest | None:
     """Where a spout writes outcomes, as given to `set_spout` or to the `KafkaSpout`; None if it does not.
 
@@ -168,8 +168,9 @@ def check_outcomes(
     if isinstance(made, KafkaSpout):
         sources: tuple[str, ...] = made.topics
         mode = made.mode or mode
-    elif isinstance(made, str):
-        sources = (made,)
+    elif external:
+        # What a function has as its source, the job checks.
+        sources = (made,) if isinstance(made, str) else ()
     else:
         raise TopologyError(
             f"spout {spout!r} cannot write outcomes, because its messages are in no topic: write them from its ack and "

@@ -137,11 +137,14 @@ def write(
     values: Iterable[bytes | str | None],
     partitions: int = 1,
     headers: Headers = (),
+    *,
+    has_keys: bool = False,
 ) -> None:
-    """Writes values round the partitions of a topic."""
+    """Writes values round the partitions of a topic; if it `has_keys`, the value is also the key."""
     producer = Producer({**kafka, "linger.ms": 5})
     for number, each in enumerate(values):
-        producer.produce(topic, each, partition=number % partitions, headers=[*headers])
+        key = each if has_keys else None
+        producer.produce(topic, each, key, number % partitions, headers=[*headers])
         if number % 10_000 == 9_999:
             assert producer.flush(60) == 0
     assert producer.flush(60) == 0

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_jobs.outcomes import Prefix
-from spark_jobs.spout_loop import SpoutOffsets
+from spark_jobs.message_table import Prefix
+from spark_jobs.spout_offsets import SpoutOffsets
 from tests.topics import create_topics
 
 
@@ -24,7 +24,7 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_they_expire(
     before.commit(written)
     before.close()
 
-    monkeypatch.setattr("spark_jobs.spout_loop.REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("spark_jobs.spout_offsets.REFRESH_SECONDS", 0.0)
     offsets = SpoutOffsets(kafka, group, source, (source, 0))
     try:
         assert offsets.committed([0, 1]) == written

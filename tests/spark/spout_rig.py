@@ -18,9 +18,11 @@ from tests.spark.rig import Topics, topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.components import BoltManifest, OutcomesCodec, OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group
+from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import Position, position_of, topic_key
 from tuple_tree.streams import Stream
 
@@ -34,18 +36,26 @@ def spout_manifest(
     max_pending: int = 2_000,
     timeout_ms: int = TIMEOUT_MS,
     max_tree_age_ms: int = 2 * TIMEOUT_MS,
+    outcomes: OutcomesCodec | None = None,
     **settings: Any,
 ) -> Manifest:
     """lines (in Spark) → count, which is played."""
+    name = topology_name()
+    target = None if outcomes is None else OutcomesManifest(topic=f"{name}-outcomes", codec=outcomes)
     return Manifest.of(
-        topology=topology_name(),
+        topology=name,
         ack_partitions=3,
         tick_ms=200,
         max_tree_age_ms=max_tree_age_ms,
         components=(
             SpoutManifest(name="other", streams=(stream,), timeout_ms=timeout_ms),
             SpoutManifest(
-                name="lines", streams=(stream,), timeout_ms=timeout_ms, max_pending=max_pending, external=True
+                name="lines",
+                streams=(stream,),
+                timeout_ms=timeout_ms,
+                max_pending=max_pending,
+                external=True,
+                outcomes=target,
             ),
             BoltManifest(
                 name="count",
@@ -110,6 +120,9 @@ class SpoutStage(Topics):
         super().__init__(bootstrap_servers, manifest or spout_manifest(), tmp_path)
         self.source = f"{self.manifest.topology}-source"
         create_topics(self.kafka, [NewTopic(self.source, PARTITIONS, 1)])
+        self._target = self.manifest.spout("lines").outcomes
+        if self._target is not None:
+            create_topics(self.kafka, [NewTopic(self._target.topic, 2, 1)])
 
     @cached_property
     def topic_key(self) -> int:
@@ -121,8 +134,8 @@ class SpoutStage(Topics):
         return position_of(root, self.topic_key, self.manifest.ack_partitions)
 
     def feed(self, values: Iterable[bytes | None]) -> None:
-        """Appends messages to the source, partition by partition in turn."""
-        write(self.kafka, self.source, values, PARTITIONS, [("mine", b"kept")])
+        """Appends messages to the source, partition by partition in turn; the value is also the key."""
+        write(self.kafka, self.source, values, PARTITIONS, [("mine", b"kept")], has_keys=True)
 
     def start(self, spark: SparkSession, trigger: Mapping[str, Any] | None = None, **settings: Any) -> RunningSpout:
         """Starts the spout, with these settings of its `Source`."""
@@ -149,6 +162,17 @@ class SpoutStage(Topics):
 
     def ends(self) -> list[int]:
         return [end for _, end in self._of_source().values()]
+
+    def outcomes(self) -> list[tuple[bytes | None, OutcomeRecord]]:
+        """The outcomes in the topic of the spout, with their keys."""
+        assert self._target is not None
+        codec = payload_codec(outcome_stream(self._target.codec))
+        found = []
+        for record in self.records(self._target.topic):
+            (values,) = decode_tuples(codec, record.value() or b"")
+            key = record.key()
+            found.append((key.encode() if isinstance(key, str) else key, OutcomeRecord(*values)))
+        return found
 
     def _of_source(self) -> dict[int, tuple[int, int]]:
         return progress(self.kafka, component_group(self.manifest.topology, "lines"), self.source)

@@ -23,7 +23,7 @@ from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, spout_manifest
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import LINE, WORD, manifest_of, subscription
-from tuple_tree.components import BoltManifest, SpoutManifest
+from tuple_tree.components import BoltManifest, OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group
 from tuple_tree.streams import declare
@@ -124,6 +124,14 @@ def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, mon
     several = mine.model_copy(update={"components": (two, *(each for each in mine.components if each.name != "lines"))})
     refused(ComponentRefusedError, "has 2 streams: a Spark spout emits exactly one", spark, several, "lines", source)
     refused(TopicsRefusedError, "does not exist: acker topics create", spark, spout_manifest(), "lines", source)
+    for target, error, expected in (
+        (source, ComponentRefusedError, "reads topic .* and writes its outcomes to it: name another topic"),
+        ("missing", TopicsRefusedError, "topic missing, to which 'lines' writes its outcomes, does not exist"),
+    ):
+        lines = mine.spout("lines").model_copy(update={"outcomes": OutcomesManifest(topic=target)})
+        others = (each for each in mine.components if each.name != "lines")
+        writing = mine.model_copy(update={"components": (lines, *others)})
+        refused(error, expected, spark, writing, "lines", source)
     consumer = Consumer({**stage.kafka, "group.id": component_group(mine.topology, "lines")})
     consumer.commit(offsets=[TopicPartition(source, 0, 5)], asynchronous=False)
     consumer.close()

@@ -31,7 +31,7 @@ def stop(running: spark_jobs.RunningQuery) -> None:
 def test_messages_are_delivered_until_acked_or_dead(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=declare({"line": str})))
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=declare({"line": str}), outcomes="json"))
     stage.kafka["isolation.level"] = "read_committed"
     # A message that was aborted, and its marker, are offsets without a message.
     write_in_transactions(stage.kafka, stage.source, [(b"aborted", False)])
@@ -78,6 +78,19 @@ def test_messages_are_delivered_until_acked_or_dead(
     assert headers["dead-letter.reason"] == b"retries-exhausted"
     assert headers["dead-letter.detail"] == b"all 3 attempts failed, the last one with reason failed: never"
     assert headers["dead-letter.by"] == b"lines/0"
+    ended = dict(stage.outcomes())
+    assert Counter(key for key, _ in stage.outcomes()) == Counter(lines(300)), "each message has one outcome"
+    for key, outcome in ended.items():
+        number = int((key or b"").split()[1])
+        offset = number // PARTITIONS + (2 if number % PARTITIONS == 0 else 0)
+        assert outcome[:3] == (stage.source, number % PARTITIONS, offset)
+        assert 0 < outcome.first_emit <= outcome.end
+    assert {outcome[3:5] + outcome[7:] for key, outcome in ended.items() if key not in (b"line 5", b"line 30")} == {
+        ("acked", 1, "", "", ""),
+        ("acked", 2, "failed", "count", "not yet"),
+    }
+    why = "all 3 attempts failed, the last one with reason failed: never"
+    assert ended[b"line 5"][3:5] + ended[b"line 5"][7:] == ("dead-letter", 3, "retries-exhausted", "count", why)
     shown = last_figures(stage.kafka, stage.manifest, "lines")
     assert shown["totals"] == {"emitted": 310, "transferred": 310, "executed": 0, "acked": 298}
     assert (shown["failed"], shown["pending"], shown["processes"]) == ({"failed": 12}, 0, 0)

@@ -183,3 +183,5 @@ def test_an_external_spout_writes_outcomes() -> None:
     topology = builder.build()
     assert topology.manifest.spout("orders").outcomes == OutcomesManifest(topic="done", codec="avro")
     assert component_role(topology.manifest, "orders", "orders").needed_topics["done"] == (Operation.WRITE,)
+    builder.set_spout("more", lambda _spark: "orders", external=True, streams=streams, outcomes="done")
+    assert builder.build().manifest.spout("more").outcomes == OutcomesManifest(topic="done")

@@ -9,8 +9,10 @@ from confluent_kafka import TopicPartition
 
 from spark_jobs.delivering import SourceRoots
 from spark_jobs.errors import SparkJobError
-from spark_jobs.outcomes import Outcomes, Prefix
-from spark_jobs.spout_loop import SpoutLoop, prefix_of
+from spark_jobs.message_table import Prefix
+from spark_jobs.outcomes import Outcomes
+from spark_jobs.spout_loop import SpoutLoop
+from spark_jobs.spout_offsets import prefix_of
 from tests.manifests import bolt, manifest, spout
 from tuple_tree.positions import OFFSET_BITS
 

@@ -14,8 +14,8 @@ from confluent_kafka import TopicPartition
 
 from acker_worker.progress import Progress
 from inspection.dead_letters import DeadLetter, Replay, parse
-from spark_jobs.outcomes import Prefix
-from spark_jobs.spout_loop import prefix_of
+from spark_jobs.message_table import Prefix
+from spark_jobs.spout_offsets import prefix_of
 from spout_sdk.kafka_spout.partitions import SourceCommit
 from spout_sdk.records import MadeRecord
 from tests.packs import tuples_of
