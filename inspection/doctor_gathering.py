@@ -5,7 +5,7 @@ Lags are read twice within a few seconds. Nothing is written anywhere.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -13,10 +13,13 @@ from typing import Final
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from inspection.doctor.facts import Backlog, ComponentReport, Facts, HeldOffset, TopologyFacts
+from inspection.doctor.facts import Facts, TopologyFacts
+from inspection.health.lags import Lags, backlogs_between
+from inspection.health.limits import RECENT_SECONDS
+from inspection.health.observation import Backlog, Observation, OpenMessage
 from inspection.observer import latest
-from inspection.topology_status import ClusterStatus, TopologyStatus
-from inspection.view import ComponentView
+from inspection.open_messages import OpenMessages
+from inspection.topology_status import ClusterStatus, TopologyStatus, lags_of
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, REFUSED, BrokerError
 from kafka_clients.log_reader import LogReader, Place, place_of
@@ -24,22 +27,16 @@ from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic, state_topic, tuples_topic
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, state_topic, tuples_topic
 from tuple_tree.state_records import ABOUT_KEY, About
 from tuple_tree.topics import topic_specs
 
 _POLL_SECONDS: Final = 0.1
 _PEEK_SECONDS: Final = 5.0
-_STATS_SECONDS: Final = 5.0  # how old the statistics of a process may be, in seconds
-_OFTEN: Final = 4  # failures of a message, from which on it is reported
-_MANY_RUNS: Final = 500  # runs of done messages, each behind an open one
+_STATS_SECONDS: Final = RECENT_SECONDS + 5.0  # of statistics that are read
 _PROTOCOL: Final = "inter.broker.protocol.version"
 
 Report = Callable[[str], None]  # called with a line about what is being read
-
-
-# A consumer group, and a partition that it reads → the offset that it has reached, and its lag; where it commits.
-_Lags = Mapping[tuple[str, Place], tuple[int, int]]
 
 
 def with_java(facts: Facts) -> Facts:
@@ -107,14 +104,16 @@ class _Gathering:
             clock=clock,
             topologies=tuple(
                 TopologyFacts(
-                    status.manifest,
+                    Observation(
+                        status.manifest,
+                        latest(self._kafka, status.manifest, _STATS_SECONDS),
+                        tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
+                        held[status.manifest.topology],
+                        status.members,
+                    ),
                     {name: each for name, each in topics.items() if _belongs(name, status.manifest)},
                     configs,
                     frozenset(name for name, code in errors.items() if code in REFUSED),
-                    status.members,
-                    tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
-                    held[status.manifest.topology],
-                    self._reports(status.manifest),
                     (abouts := self._abouts(status)),
                     self._source_ids(abouts.values()),
                     declared if status.manifest.topology == wanted else None,
@@ -125,12 +124,6 @@ class _Gathering:
             wanted=wanted,
             published=tuple(sorted(published)),
         )
-
-    def _reports(self, manifest: Manifest) -> dict[str, ComponentReport]:
-        """From the statistics of processes; nothing where their topic does not exist or may not be read."""
-        snapshot = latest(self._kafka, manifest, _STATS_SECONDS)
-        components = [] if snapshot is None else snapshot["components"]
-        return {each["name"]: report_of(each) for each in components if each["processes"]}
 
     def _version(self, broker: int) -> str | None:
         """The protocol version that brokers before 4.0 report; None if there is none, or it may not be read."""
@@ -149,36 +142,15 @@ class _Gathering:
                 continue
         return found
 
-    def _lags(self, statuses: Iterable[TopologyStatus]) -> _Lags:
-        lags = {}
+    def _lags(self, statuses: Iterable[TopologyStatus]) -> Lags:
+        lags: dict[tuple[str, Place], tuple[int, int]] = {}
         for status in statuses:
-            # A spout commits its offsets of the source, not of its notices.
-            notices = notices_topic(status.manifest.topology, "")
-            own = [topic for topic in status.topics if not topic.name.startswith(notices)]
-            for topic in (*own, *self._status.sources(status.manifest)):
-                for one in topic.partitions:
-                    if topic.group is not None and one.lag is not None:
-                        lags[topic.group, (topic.name, one.partition)] = one.end - one.lag, one.lag
+            lags |= lags_of(status.manifest, (*status.topics, *self._status.sources(status.manifest)))
         return lags
 
-    def _held(self, manifest: Manifest) -> tuple[HeldOffset, ...]:
+    def _held(self, manifest: Manifest) -> tuple[OpenMessage, ...]:
         """The open messages at committed offsets of sources that have failed often, or are some of very many."""
-        found = {
-            (topic.name, one.partition): (topic.group or "", one)
-            for topic in self._status.sources(manifest)
-            for one in topic.partitions
-            if one.failures >= _OFTEN or one.open_runs >= _MANY_RUNS
-        }
-        written = self._written_ms({place: one.committed or 0 for place, (_, one) in found.items()})
-        now_ms = time.time() * 1000
-        return tuple(
-            HeldOffset(
-                *(group, *place, one.committed or 0, one.failures),
-                max(0.0, (now_ms - written[place]) / 1000) if place in written else None,
-                *(one.done_behind, one.open_behind),
-            )
-            for place, (group, one) in found.items()
-        )
+        return OpenMessages(self._kafka).of(self._status.sources(manifest))
 
     def _abouts(self, status: TopologyStatus) -> dict[Place, bytes]:
         """The records that describe changelogs; see `TopologyFacts.abouts`."""
@@ -222,19 +194,6 @@ class _Gathering:
         described = self._status.catalogue.described(topics) if topics else {}
         return {name: str(each.topic_id) for name, each in described.items() if not isinstance(each, KafkaError)}
 
-    def _written_ms(self, offsets: dict[Place, int]) -> dict[Place, int]:
-        """The timestamps of records at offsets, as far as they can be read in time."""
-        found: dict[Place, int] = {}
-        if offsets:
-            with LogReader(self._kafka) as reader:
-                reader.assign(offsets)
-                deadline = time.monotonic() + _PEEK_SECONDS
-                while len(found) < len(offsets) and time.monotonic() < deadline:
-                    for message in reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
-                        if message.offset() == offsets[place_of(message)]:
-                            found[place_of(message)] = message.timestamp()[1]
-        return found
-
     def _watch(self, statuses: Iterable[TopologyStatus], before_s: float, watch_s: float) -> tuple[float, float] | None:
         """Reads what is appended to ack logs for a while, and compares the clocks.
 
@@ -264,18 +223,13 @@ class _Gathering:
             return None
         return max(least for least, _ in bounds), min(most for _, most in bounds)
 
-    def _backlogs(self, seconds: float, first: _Lags, second: _Lags) -> list[Backlog]:
+    def _backlogs(self, seconds: float, first: Lags, second: Lags) -> tuple[Backlog, ...]:
         both = [key for key in second if key in first]
         lagging = {key[1]: second[key][0] for key in both if second[key][1]}
         if lagging:
             self._report("reading where there is lag …")
         empty = self._without_records(lagging)
-        backlogs = []
-        for group, place in both:
-            (reached, before), (reached_later, after) = first[group, place], second[group, place]
-            done, is_waiting = max(0, reached_later - reached), not after or place not in empty
-            backlogs.append(Backlog(group, *place, seconds, before, after, done, is_waiting))
-        return backlogs
+        return backlogs_between(seconds, first, second, empty)
 
     def _without_records(self, positions: dict[Place, int]) -> set[Place]:
         """The partitions with no record from these offsets on, only markers of transactions.
@@ -295,23 +249,6 @@ class _Gathering:
                 empty |= waiting & reader.ended.keys()
                 waiting -= reader.ended.keys()
         return empty
-
-
-def report_of(component: ComponentView) -> ComponentReport:
-    return ComponentReport(
-        component["processes"],
-        component["pending"] or 0,
-        component["unread"],
-        component["oldest_input"],
-        component["oldest_input_seconds"],
-        component["stalled_seconds"],
-        component["stalled_by"],
-        component["executed_per_second"] or 0.0,
-        component["failed_per_second"] or 0.0,
-        component["failing"],
-        component["last_error"],
-        component["state"],
-    )
 
 
 def _belongs(name: str, manifest: Manifest) -> bool:

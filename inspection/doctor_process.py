@@ -15,7 +15,6 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from inspection.doctor.checks import examine
-from inspection.doctor.facts import component_of
 from inspection.doctor_gathering import look_at_all
 from kafka_clients.catalogue import KafkaSettings
 
@@ -38,7 +37,7 @@ class Findings:
         self._last: Mapping[str, Any] = {"at": None, "findings": [], "problem": None}
 
     def read(self) -> Mapping[str, Any]:
-        """As `dashboard.source.Source.findings`."""
+        """The findings as `acker doctor --json` has them, with their time, and the `problem` of the last run."""
         with self._lock:
             if self._clock() >= self._due_at and not self._closed:
                 self._due_at = math.inf
@@ -85,12 +84,8 @@ def main() -> None:
     request = json.load(sys.stdin)
     topology = request["topology"]
     facts = look_at_all(request["kafka"], topology, None, request["watch_s"], lambda _line: None)
-    manifests = [each.manifest for each in facts.topologies]
-    findings = [
-        {**asdict(finding), "component": component_of(finding, manifests[0]) if manifests else None}
-        for finding in examine(facts)
-    ]
-    json.dump(findings, sys.stdout)
+    # Who runs this follows the topology, and knows its health better.
+    json.dump([asdict(finding) for finding in examine(facts, with_health=False)], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,12 @@ from confluent_kafka import Message
 
 from inspection.dead_letters import DeadLetterCount, read_dead_letters
 from inspection.errors import SilenceError
-from inspection.topology_status import ClusterStatus
+from inspection.health.findings import Finding
+from inspection.health.lags import LagReadings
+from inspection.health.observation import Observation, OpenMessage
+from inspection.health.verdict import judge
+from inspection.open_messages import OpenMessages
+from inspection.topology_status import ClusterStatus, lags_of
 from inspection.view import Snapshot, TopologyView
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, BrokerError, TopicsError
@@ -27,6 +32,7 @@ logger = get_logger(__name__)
 _BACK_SECONDS: Final = 60.0  # enough for the rates of processes that were stopped for a while
 _LAGS_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.2
+_CLOCK_SECONDS: Final = 2.0
 
 
 class BrokerClock:
@@ -41,6 +47,10 @@ class BrokerClock:
     def observe(self, appended_ms: int, local_ms: int) -> None:
         ahead_ms = appended_ms - local_ms
         self._ahead_ms = ahead_ms if self._ahead_ms is None else max(self._ahead_ms, ahead_ms)
+
+    @property
+    def is_known(self) -> bool:
+        return self._ahead_ms is not None
 
     def now_ms(self, local_ms: int) -> int:
         """The brokers' time; this machine's before the first record."""
@@ -71,6 +81,9 @@ class Observer:
         self._broker_clock = BrokerClock()
         self._dead_letters = DeadLetterCount(partial(read_dead_letters, kafka, manifest.topology))
         self._lags_due = Interval(_LAGS_SECONDS, time.monotonic)
+        self._lags = LagReadings()
+        self._messages = OpenMessages(kafka)
+        self._open: tuple[OpenMessage, ...] = ()
 
     def open(self) -> None:
         """Reads to the end of the statistics, and the lags."""
@@ -91,6 +104,12 @@ class Observer:
         if not stopping() and self._lags_due.due():
             self.read_lags()
 
+    def compare_clocks(self, seconds: float) -> None:
+        """Waits for a new record, which tells the brokers' time, for some seconds at most: a process sends one each."""
+        deadline = time.monotonic() + seconds
+        while not self._broker_clock.is_known and time.monotonic() < deadline:
+            self._poll(_POLL_SECONDS)
+
     def await_processes(self, seconds: float) -> None:
         """Waits until a process reports; raises `SilenceError` if none does within `seconds`."""
         deadline = time.monotonic() + seconds
@@ -101,6 +120,10 @@ class Observer:
 
     def snapshot(self) -> Snapshot:
         return self.view.snapshot(self._now_ms())
+
+    def findings(self, snapshot: Snapshot) -> list[Finding]:
+        """The health of the topology, by a snapshot and the lags of the last seconds."""
+        return judge(Observation(self._manifest, snapshot, self._lags.backlogs(), self._open, problem=self.problem))
 
     @property
     def silence(self) -> str:
@@ -133,24 +156,29 @@ class Observer:
     def read_lags(self) -> None:
         """Requests the lags; `problem` is why they are not known."""
         try:
-            lags, letters, of_tasks, done = self._status.waiting(self._manifest, self.view.sources())
+            waiting = self._status.waiting(self._manifest, self.view.sources())
+            letters = waiting.dead_letters
             dead_letters = None if letters is None else self._dead_letters.between(*letters)
-            self.view.feed_lags(lags, dead_letters, of_tasks, done)
+            self.view.feed_lags(waiting.lags, dead_letters, waiting.task_lags, waiting.done_behind)
+            self._lags.add(time.monotonic(), lags_of(self._manifest, (*waiting.own, *waiting.sources)))
+            self._open = self._messages.of(waiting.sources)
             self.problem = ""
         except BrokerError as error:
             # The rest is still of use, and brokers come back.
             self.problem = str(error)
             self.view.feed_lags({}, None)
+            self._lags.forget()
 
 
-def latest(kafka: KafkaSettings, manifest: Manifest, back_s: float) -> Snapshot | None:
-    """The figures of the last seconds, without lags; None where their topic does not exist or may not be read."""
+def latest(kafka: KafkaSettings, manifest: Manifest, back_s: float) -> Snapshot:
+    """The figures of the last seconds, without lags; those of no process where their topic may not be read."""
     try:
         with closing(Observer(kafka, manifest, back_s)) as observer:
             observer.read_statistics()
+            observer.compare_clocks(_CLOCK_SECONDS)
+            return observer.snapshot()
     except TopicsError:
-        return None
-    return observer.view.snapshot(0)
+        return TopologyView(manifest).snapshot(0)
 
 
 def _local_ms() -> int:

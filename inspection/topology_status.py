@@ -15,6 +15,7 @@ from typing import Any, Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from inspection.health.lags import Lags
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.group_commits import Commits, GroupCommits, by_place
@@ -140,10 +141,26 @@ class TopologyStatus:
         return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
 
 
-# In order: bolt with an inbox, or `KafkaSpout` → the lag of its group, None if it may not be read, or for an external
-# bolt without commits; the begin and the end of the dead letters, None without their topic; bolt → task → its lag; bolt
-# with an inbox, or `KafkaSpout` → how many offsets behind the committed ones are done.
-Waiting = tuple[dict[str, int | None], tuple[int, int] | None, dict[str, dict[int, int | None]], dict[str, int]]
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits in the topics that a topology reads.
+
+    Attributes:
+        lags: bolt with an inbox, or `KafkaSpout` → the lag of its group; None if it may not be read, or for an external
+            bolt without commits.
+        dead_letters: the begin and the end of the dead letters; None without their topic.
+        task_lags: bolt → task → its lag.
+        done_behind: as `lags`, how many offsets behind the committed ones are done.
+        own: the topics of the topology.
+        sources: the topics that its spouts read.
+    """
+
+    lags: dict[str, int | None]
+    dead_letters: tuple[int, int] | None
+    task_lags: dict[str, dict[int, int | None]]
+    done_behind: dict[str, int]
+    own: tuple[TopicStatus, ...]
+    sources: tuple[TopicStatus, ...]
 
 
 class ClusterStatus:
@@ -251,17 +268,19 @@ class ClusterStatus:
         inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.inboxes}
         lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.inboxes}
         done = {inboxes[topic.name]: topic.done_behind for topic in status.topics if topic.name in inboxes}
+        all_sources: list[TopicStatus] = []
         for spout, topics in sources.items():
             read = [(topic, number) for topic in topics for number in range(existing.get(topic, 0))]
             commits = self.commits.of({component_group(topology, spout): read})
             of_spout = self.sources(manifest, commits)
+            all_sources += of_spout
             lags[spout] = _sum_known(topic.lag for topic in of_spout)
             done[spout] = sum(topic.done_behind for topic in of_spout)
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
         dead_letters = (letters[0].begin, letters[0].end) if letters else None
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
         of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
-        return lags, dead_letters, of_tasks, done
+        return Waiting(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
 
     def _stretches(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.
@@ -300,6 +319,19 @@ class ClusterStatus:
     def _listed(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
         wanted = {TopicPartition(*place): which for place in places}
         return self._admin.list_offsets(wanted, request_timeout=CONTACT_SECONDS) if places else {}
+
+
+def lags_of(manifest: Manifest, topics: Iterable[TopicStatus]) -> Lags:
+    """The lags of the groups of a topology on its own topics and its sources, where they commit."""
+    # A spout commits its offsets of the source, not of its notices.
+    notices = notices_topic(manifest.topology, "")
+    return {
+        (topic.group, (topic.name, one.partition)): (one.end - one.lag, one.lag)
+        for topic in topics
+        if topic.group is not None and not topic.name.startswith(notices)
+        for one in topic.partitions
+        if one.lag is not None
+    }
 
 
 def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:

@@ -2,18 +2,21 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
 from spout_sdk.statistics.stats import Stats
+from spout_sdk.windows.late_tuples import LATE
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.process_stats import StatsRecord
 
 WINDOW_MS: Final = 5_000  # of rates and latencies
+MINUTE_MS: Final = 60_000  # of the counts by which health is judged
 SILENT_MS: Final = 10_000  # a process without a record for this long counts as gone
 _KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
 _FEW: Final = 50  # with fewer tuples a task in the window, differences between tasks mean nothing
 _POINT_MS: Final = 5_000
 _POINTS: Final = 720
+_CLOCKS: Final = 10  # records by which the clocks of a process and the broker are compared
 _COUNTS: Final[dict[str, Callable[[Stats], int]]] = {
     "emitted_per_second": lambda stats: stats.emitted,
     "executed_per_second": lambda stats: stats.executed,
@@ -21,8 +24,16 @@ _COUNTS: Final[dict[str, Callable[[Stats], int]]] = {
     "failed_per_second": lambda stats: sum(stats.failed.values()),
 }
 
+_RECENT: Final = ("executed", "acked", "errors", "retried", "dead_letters", "undelivered")
+_FAILED: Final = "failed "  # how the name of a count of failures begins, before its reason
+
 Counts = TypeVar("Counts")
 Latency = dict[str, float]  # `p50` and `p99`, in milliseconds, to the microsecond
+
+
+def _ahead_ms(record: StatsRecord) -> Iterable[int]:
+    """By how much the broker's clock was ahead of the process's when it took a record, at most."""
+    return [record.at_ms - record.sent_ms] if record.sent_ms else []
 
 
 class Track(Generic[Counts]):
@@ -30,12 +41,18 @@ class Track(Generic[Counts]):
 
     Time between two records is taken by the process's own clock, and its silence by the broker's, so no two clocks are
     compared. `nothing` are the counts of a process at its start.
+
+    Attributes:
+        minute: of a component, its counts of the last minute.
+        ahead_ms: for each of its last records, by how much the broker's clock was ahead of the process's, at most.
     """
 
-    __slots__ = ("_nothing", "_window", "record")
+    __slots__ = ("_nothing", "_window", "ahead_ms", "minute", "record")
 
     def __init__(self, record: StatsRecord, counts: Counts, nothing: Counts) -> None:
         self.record = record
+        self.minute = Minute(record.uptime_ms, counts) if isinstance(counts, Stats) else None
+        self.ahead_ms: deque[int] = deque(_ahead_ms(record), maxlen=_CLOCKS)
         self._nothing = nothing
         self._window: deque[tuple[int, Counts]] = deque([(record.uptime_ms, counts)])
 
@@ -48,6 +65,9 @@ class Track(Generic[Counts]):
         if record.uptime_ms <= self.record.uptime_ms and not record.ended:
             return None
         self.record, before = record, self.last
+        self.ahead_ms.extend(_ahead_ms(record))
+        if self.minute is not None and isinstance(counts, Stats):
+            self.minute.add(record.uptime_ms, counts)
         self._window.append((record.uptime_ms, counts))
         # One that is older than the window is kept, for the window begins there.
         begin = record.uptime_ms - WINDOW_MS
@@ -96,6 +116,54 @@ class Tracks(Generic[Counts]):
         """In the order of their latest records; drops the processes that are gone for two hours."""
         self._tracks = {key: track for key, track in self._tracks.items() if track.silent_ms(now_ms) <= _KEPT_MS}
         return sorted(self._tracks.values(), key=lambda track: track.record.at_ms)
+
+
+class Recent(TypedDict):
+    """Counts of the last minute, of all processes that have run in it."""
+
+    executed: int
+    acked: int
+    failed: dict[str, int]  # by reason, without reasons that did not occur
+    errors: int
+    retried: int
+    dead_letters: int
+    undelivered: int
+    late_tuples: int
+
+
+class Minute:
+    """The counts of one process before the last minute, and now."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, uptime_ms: int, stats: Stats) -> None:
+        # All that a young process ever counted was counted in the last minute.
+        first: list[tuple[int, Counter[str]]] = [] if uptime_ms > WINDOW_MS else [(0, Counter())]
+        self._samples = deque([*first, (uptime_ms, _counted(stats))])
+
+    def add(self, uptime_ms: int, stats: Stats) -> None:
+        self._samples.append((uptime_ms, _counted(stats)))
+        while len(self._samples) > 1 and self._samples[1][0] <= uptime_ms - MINUTE_MS:
+            self._samples.popleft()
+
+    @property
+    def counts(self) -> Counter[str]:
+        return self._samples[-1][1] - self._samples[0][1]
+
+
+def _counted(stats: Stats) -> Counter[str]:
+    counts = {name: getattr(stats, name) for name in _RECENT} | {"late_tuples": stats.counters.get(LATE, 0)}
+    return Counter(counts | {f"{_FAILED}{reason}": count for reason, count in stats.failed.items()})
+
+
+def recent_counts(minutes: Iterable[Minute]) -> Recent:
+    """The sums of the counts of processes in their last minutes."""
+    total: Counter[str] = Counter()
+    for minute in minutes:
+        total.update(minute.counts)
+    failed = {name.removeprefix(_FAILED): count for name, count in total.items() if name.startswith(_FAILED)}
+    counts = {name: total[name] for name in (*_RECENT, "late_tuples")}
+    return cast(Recent, {**counts, "failed": dict(sorted(failed.items()))})
 
 
 class TaskLoad(TypedDict):

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from itertools import chain
 from typing import Any, Final, TypedDict, cast
 
 from acker_worker.stats import WorkerStats
 from inspection.state_figures import StateFigures, state_figures
 from inspection.tracks import (
+    MINUTE_MS,
     WINDOW_MS,
     Latency,
     Points,
+    Recent,
     TaskLoad,
     Track,
     Tracks,
     busiest,
     latency_between,
+    recent_counts,
     rounded,
     skew,
     task_loads,
@@ -43,6 +47,10 @@ class ComponentView(TypedDict):
     tasks: int
     owned_tasks: int  # tasks that a process has
     processes: int
+    youngest_seconds: float | None  # since the start of the youngest of them; None if there is none
+    ended_by: str  # the error by which the last of the processes has ended that ended by one in the last minute
+    ended_seconds_ago: float | None  # None if none has
+    recent: Recent  # counts of the last minute
     emitted_per_second: float | None
     transferred_per_second: float | None
     executed_per_second: float | None
@@ -57,6 +65,8 @@ class ComponentView(TypedDict):
     unread: int | None  # records of a bolt's inbox that its processes have not read; None where one does not report it
     stalled_seconds: float  # for how long nothing was done though there is work; 0 where all is done
     stalled_by: str  # what that is; empty where all is done
+    execute_seconds: float  # of a bolt, for how long a call of `execute` has been running; 0 if that is not long
+    execute_at: str  # its first tuple, and the line of code; empty if it is not long
     paused_seconds: float  # of a bolt, for how long a task has paused, because its calls raise; 0 if none has
     paused_by: str  # which task, why, and when it tries again; empty if none has
     retrying: int  # tuples of a bolt that wait to be executed again; failed messages that a `KafkaSpout` has to emit
@@ -109,6 +119,9 @@ class WorkerView(TypedDict):
     partitions: list[int]
     entries_per_second: float
     seen_seconds_ago: float
+    uptime_seconds: float
+    stalled_seconds: float  # as of a component
+    stalled_by: str
 
 
 class Snapshot(TypedDict):
@@ -123,13 +136,14 @@ class Snapshot(TypedDict):
     acker: list[PartitionView]
     workers: list[WorkerView]
     dead_letters: int | None
+    clocks: dict[str, float]  # host → seconds by which the broker's clock is ahead of its clock, at most
 
 
 class TopologyView:
     """The state of a topology. `newest_ms` is the time of the last record; `unreadable` counts invalid records."""
 
     def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
+        self.manifest = manifest
         self._spouts = {spout.name for spout in manifest.spouts}
         self._components = Tracks(Stats(""))
         self._workers = Tracks(WorkerStats())
@@ -175,10 +189,10 @@ class TopologyView:
         """The topology at this time, or at that of the last record if it is later, in the form of its JSON."""
         now_ms = max(now_ms, self.newest_ms or 0)
         known = self._components.known(now_ms)
-        components = [self._component(component, known, now_ms) for component in self._manifest.components]
+        components = [self._component(component, known, now_ms) for component in self.manifest.components]
         workers = [track for track in self._workers.known(now_ms) if track.is_alive(now_ms)]
         return {
-            "topology": self._manifest.topology,
+            "topology": self.manifest.topology,
             "control": ", ".join(sorted({state for each in components for state in each["control"]})),
             "at": now_ms,
             "window_seconds": WINDOW_MS / 1000,
@@ -191,10 +205,14 @@ class TopologyView:
                     "partitions": sorted(one.partition for one in track.last.by_partition),
                     "entries_per_second": round(track.rate(lambda stats: stats.entries), 3),
                     "seen_seconds_ago": track.silent_ms(now_ms) / 1000,
+                    "uptime_seconds": track.record.uptime_ms / 1000,
+                    "stalled_seconds": track.last.stalled[0],
+                    "stalled_by": track.last.stalled[1],
                 }
                 for track in sorted(workers, key=lambda track: track.record.process)
             ],
             "dead_letters": self._dead_letters,
+            "clocks": _clocks([track for track in known if track.is_alive(now_ms)], workers),
         }
 
     def sources(self) -> dict[str, tuple[str, ...]]:
@@ -205,7 +223,7 @@ class TopologyView:
     def history(self, component: str | None = None) -> dict[str, Any]:
         """One point each five seconds; of the topology unless a component is named."""
         points = self._points[component].points()
-        return {"topology": self._manifest.topology, "component": component, "points": points}
+        return {"topology": self.manifest.topology, "component": component, "points": points}
 
     def _component(self, component: Component, known: list[Track[Stats]], now_ms: int) -> ComponentView:
         tracks = [track for track in known if track.record.name == component.name]
@@ -227,16 +245,22 @@ class TopologyView:
         def count(name: str) -> int | None:
             return int(getattr(total, name)) if is_reported(name, tracks) else None
 
+        ended = [track for track in tracks if track.record.ended_by and track.silent_ms(now_ms) < MINUTE_MS]
+        lately = [track.minute for track in tracks if track.minute and track.silent_ms(now_ms) < MINUTE_MS]
         loads = task_loads(component.tasks, alive, recent, self._task_lags.get(component.name, {})) if is_bolt else []
         failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in recent))
         owned = len(held.tasks)
         view: dict[str, Any] = {
             "name": component.name,
             "kind": component.kind,
-            "head": self._manifest.head(component.name).name,
+            "head": self.manifest.head(component.name).name,
             "tasks": component.tasks,
             "owned_tasks": owned,
             "processes": len(alive),
+            "youngest_seconds": min((track.record.uptime_ms / 1000 for track in alive), default=None),
+            "ended_by": ended[-1].record.ended_by if ended else "",
+            "ended_seconds_ago": ended[-1].silent_ms(now_ms) / 1000 if ended else None,
+            "recent": recent_counts(lately),
             **{f"{name}_per_second": rate(name) for name in _COUNTED},
             "failed_per_second": failed if is_known else None,
             "totals": {name: count(name) for name in _COUNTED},
@@ -247,6 +271,8 @@ class TopologyView:
             "unread": held.unread if has_inbox and is_reported("unread", alive) else None,
             "stalled_seconds": round(held.stalled_seconds, 1),
             "stalled_by": held.stalled_by,
+            "execute_seconds": round(held.execute_seconds, 1),
+            "execute_at": held.execute_at,
             "paused_seconds": round(held.paused_seconds, 1),
             "paused_by": held.paused_by,
             "retrying": held.retrying,
@@ -262,7 +288,7 @@ class TopologyView:
             **{name: latency_between((track.window()[1:] for track in recent), name) for name in _LATENCIES},
             **{name: getattr(total, name) for name in ("errors", "last_error", "dead_letters", "undelivered")},
             "late_tuples": total.counters.get(LATE, 0),
-            "state": state_figures(self._manifest, component, held.state),
+            "state": state_figures(self.manifest, component, held.state),
             "external": component.external,
         }
         return cast(ComponentView, view)
@@ -273,7 +299,7 @@ class TopologyView:
         taken = {each["name"]: rate for each in bolts if (rate := each["executed_per_second"]) is not None}
         groupings: dict[Edge, str] = {
             (subscription.source, subscription.stream, bolt.name): subscription.grouping
-            for bolt in self._manifest.bolts
+            for bolt in self.manifest.bolts
             for subscription in bolt.subscriptions
         }
         rates = _flows([*groupings], sent, taken)
@@ -289,7 +315,7 @@ class TopologyView:
         ]
 
     def _partitions(self, workers: list[Track[WorkerStats]]) -> list[PartitionView]:
-        if not self._manifest.acking:
+        if not self.manifest.acking:
             return []
         found: dict[int, PartitionView] = {}
         # The latest record wins: a worker that was killed still seems to own its partitions.
@@ -308,8 +334,17 @@ class TopologyView:
         nothing = dict.fromkeys(PartitionView.__annotations__)
         return [
             found.get(number, cast(PartitionView, {**nothing, "partition": number}))
-            for number in range(self._manifest.ack_partitions)
+            for number in range(self.manifest.ack_partitions)
         ]
+
+
+def _clocks(*tracks: Iterable[Track[Any]]) -> dict[str, float]:
+    ahead: dict[str, float] = {}
+    for track in chain(*tracks):
+        if track.ahead_ms:
+            host, seconds = track.record.host, min(track.ahead_ms) / 1000
+            ahead[host] = min(seconds, ahead.get(host, seconds))
+    return ahead
 
 
 def is_failing(acked: int | None, failed: int, acked_rate: float | None, failed_rate: float | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from kafka_clients.errors import BrokerError, TopicsError
+from kafka_clients.errors import AckerError, BrokerError, TopicsError
 from kafka_clients.stats_publisher import StatsPublisher
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from tuple_tree.timing import BROKERS, Stall
@@ -94,13 +94,17 @@ class LoopRunner:
     def run(self, loop: Loop, watch: TopicWatch, *publishers: StatsPublisher) -> None:
         """Runs the loop. The first publisher is for its own statistics, the others for those of its chained bolts."""
         self._loop, self._watch, self._publishers = loop, watch, publishers
+        why = ""
         try:
             loop.run(lambda: self.stopping)
+        except Exception as error:
+            why = describe_error(error)
+            raise
         finally:
             self._stalled = NOT_STALLED
             for publisher, stats in zip(publishers, self._all_stats(), strict=True):
                 self._on_stats(stats)
-                publisher.end(self._clock(), stats.to_dict())
+                publisher.end(self._clock(), stats.to_dict(), why)
 
     def tick(self, now: float) -> None:
         """Reports, and looks at the topics, if it is time to."""
@@ -123,6 +127,12 @@ class LoopRunner:
 
     def _all_stats(self) -> list[Any]:
         return [] if self._loop is None else [self._loop.stats(self._stalled), *self._loop.chained_stats()]
+
+
+def describe_error(error: Exception) -> str:
+    """An error that ends a process, as one line; the sentence of one that has a remedy."""
+    words = " ".join(str(error).split())
+    return words if isinstance(error, AckerError) else f"{type(error).__name__}: {words}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Nothing here waits, but for the last record a second at most, and the process co
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import replace
@@ -19,7 +20,7 @@ from kafka_clients.client_settings import for_any
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.topic_watch import describe_topics, topic_id_of
 from tuple_tree.names import stats_topic
-from tuple_tree.process_stats import Kind, StatsRecord
+from tuple_tree.process_stats import LARGEST_ERROR, Kind, StatsRecord
 
 PUBLISH_SECONDS: Final = 1.0  # between two records of a process
 LAST_SECONDS: Final = 1.0  # how long the last record of a process may take to be sent
@@ -52,8 +53,16 @@ class StatsPublisher:
     """
 
     def __init__(
-        self, topology: str, kind: Kind, name: str, producer: Producer, admin: AdminClient, now: float
+        self,
+        topology: str,
+        kind: Kind,
+        name: str,
+        producer: Producer,
+        admin: AdminClient,
+        now: float,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        self._wall_ms = wall_ms
         self._topic = stats_topic(topology)
         self._role = name
         self._process = StatsRecord(kind, name, socket.gethostname(), os.getpid(), secrets.token_hex(8), 0)
@@ -74,12 +83,15 @@ class StatsPublisher:
             self._send(now, stats(), ended=False)
         self._producer.poll(0)
 
-    def end(self, now: float, stats: Mapping[str, Any]) -> None:
-        """Publishes the last record; waits a second at most for the topic's description, and for the delivery."""
+    def end(self, now: float, stats: Mapping[str, Any], why: str = "") -> None:
+        """Publishes the last record, with the error that ends the process if there is one.
+
+        Waits a second at most for the topic's description, and for the delivery.
+        """
         if not (self._exists or self._check_topic(now)) and self._asked is not None:
             wait([self._asked], LAST_SECONDS)
         if self._exists or self._check_topic(now):
-            self._send(now, stats, ended=True)
+            self._send(now, stats, ended=True, why=why)
             self._producer.flush(LAST_SECONDS)
 
     def _check_topic(self, now: float) -> bool:
@@ -98,8 +110,15 @@ class StatsPublisher:
                 )
         return self._exists
 
-    def _send(self, now: float, stats: Mapping[str, Any], *, ended: bool) -> None:
-        record = replace(self._process, uptime_ms=int((now - self._began) * 1000), ended=ended, stats=stats)
+    def _send(self, now: float, stats: Mapping[str, Any], *, ended: bool, why: str = "") -> None:
+        record = replace(
+            self._process,
+            uptime_ms=int((now - self._began) * 1000),
+            sent_ms=self._wall_ms(),
+            ended=ended,
+            ended_by=why[:LARGEST_ERROR],
+            stats=stats,
+        )
         try:
             self._producer.produce(self._topic, record.to_json(), record.key, on_delivery=self._on_delivery)
         except BufferError:

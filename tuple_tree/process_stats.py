@@ -12,6 +12,7 @@ from tuple_tree.errors import StatsRecordError
 
 Kind = Literal["component", "acker"]  # what a process is: one of a spout or a bolt, or an acker worker
 VERSION: Final = 1
+LARGEST_ERROR: Final = 500  # characters of an error that are kept
 METRIC: Final = "metric"
 
 
@@ -61,6 +62,8 @@ class StatsRecord:
     ended: bool = False  # whether this is its last record
     stats: Mapping[str, Any] = field(default_factory=dict)
     at_ms: int = 0  # when the broker took the record, in milliseconds since 1970; 0 before
+    sent_ms: int = 0  # when it was sent, by the clock of its machine; 0 if that is not known
+    ended_by: str = ""  # the error by which the process has ended; empty if it runs, or has ended in order
 
     @property
     def process(self) -> str:
@@ -72,7 +75,15 @@ class StatsRecord:
 
     def to_json(self) -> bytes:
         """The value of the record; the rest stands in its key and its timestamp."""
-        members = {"v": VERSION, "run": self.run, "uptime_ms": self.uptime_ms, "ended": self.ended, "stats": self.stats}
+        members = {
+            "v": VERSION,
+            "run": self.run,
+            "uptime_ms": self.uptime_ms,
+            "sent_ms": self.sent_ms,
+            "ended": self.ended,
+            **({"ended_by": self.ended_by} if self.ended_by else {}),
+            "stats": self.stats,
+        }
         return json.dumps(members, separators=(",", ":")).encode()
 
     @classmethod
@@ -85,7 +96,9 @@ class StatsRecord:
                 raise ValueError(f"kind {kind!r}, version {values['v']!r}")
             run, uptime_ms, ended = str(values["run"]), int(values["uptime_ms"]), bool(values["ended"])
             kind_: Kind = "acker" if kind == "acker" else "component"
-            return cls(kind_, name, host, int(pid), run, uptime_ms, ended, values["stats"], at_ms)
+            ended_by, sent_ms = str(values.get("ended_by", "")), int(values.get("sent_ms", 0))
+            of = (kind_, name, host, int(pid), run, uptime_ms, ended, values["stats"], at_ms, sent_ms, ended_by)
+            return cls(*of)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise StatsRecordError(
                 f"not a record of stats ({error!r}), its key is {key!r}: do all processes run the same version?"

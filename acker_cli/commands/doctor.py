@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,9 +13,8 @@ from acker_cli.settings import LoadedSettings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from inspection.doctor.facts import Facts, Finding
-
-_STYLES: Final = {"problem": "bold red", "warning": "yellow", "note": "dim"}
+    from inspection.doctor.facts import Facts
+    from inspection.health.findings import Finding
 
 
 @command(
@@ -43,8 +42,9 @@ def doctor(
     """
     from acker_cli.console import print_json, standard_error, standard_output
     from inspection.doctor.checks import examine
-    from inspection.doctor.facts import Facts, exit_code
+    from inspection.doctor.facts import Facts
     from inspection.doctor_gathering import look_at_all, with_java
+    from inspection.health.findings import exit_code
     from tuple_tree.names import check_name
 
     declared = load_from_here(topology).manifest if topology is not None and ":" in topology else None
@@ -66,13 +66,12 @@ def doctor(
 
 
 def print_findings(output: "Console", facts: "Facts", findings: "Sequence[Finding]") -> None:
-    from rich.text import Text
+    from acker_cli.views.findings import finding_lines
 
     output.print(_heading(facts))
     for finding in findings:
         output.print()
-        output.print(Text.assemble((f"{finding.severity}  ", _STYLES[finding.severity]), finding.found))
-        output.print(Text.assemble("  → ", (finding.remedy, "cyan")))
+        output.print(*finding_lines(finding), sep="\n")
     output.print()
     counts = Counter(finding.severity for finding in findings)
     words = [f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts.items()]

@@ -1,6 +1,6 @@
 """`acker top`: a topology's figures, once or again and again, on a terminal of 80 columns or more."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from rich.console import Console, Group, RenderableType
@@ -15,6 +15,7 @@ from acker_cli.settings import LoadedSettings
 from acker_cli.views.states import state_line
 
 if TYPE_CHECKING:
+    from inspection.health.findings import Finding
     from inspection.observer import Observer
     from inspection.tracks import Latency
     from inspection.view import ComponentView, PartitionView, Snapshot
@@ -28,7 +29,6 @@ _LONGEST_NAME: Final = 34
 _NUMBER_WIDTH: Final = 5
 _LATENCY_WIDTH: Final = 11
 _THOUSAND: Final = 1_000
-_OLD_INPUT_SECONDS: Final = 30.0
 _FIRST_REPORT_SECONDS: Final = 5.0
 """How long the first report of a process may take, in seconds."""
 _PRINTED_COLUMNS: Final = 160
@@ -95,7 +95,10 @@ def _show(observer: "Observer", seconds: float, *, as_json: bool) -> NoReturn:
 
 def _print(observer: "Observer", output: Console, *, as_json: bool) -> None:
     if as_json:
-        print_json({**observer.snapshot()})
+        from inspection.health.verdict import as_json as as_json_of
+
+        snapshot = observer.snapshot()
+        print_json({**snapshot, **as_json_of(observer.findings(snapshot))})
         return
     if not output.is_terminal:
         output.width = _PRINTED_COLUMNS
@@ -107,30 +110,33 @@ def _drawn(observer: "Observer", width: int) -> RenderableType:
 
     snapshot = observer.snapshot()
     notes = [] if has_processes(snapshot) else [observer.silence]
-    if observer.problem:
-        notes.append(f"lags are not known: {observer.problem}")
-    return screen(snapshot, width, notes)
+    return screen(snapshot, width, observer.findings(snapshot), notes)
 
 
-def screen(snapshot: "Snapshot", width: int, notes: Iterable[str] = ()) -> RenderableType:
-    """The snapshot as tables that fit `width` columns, with lines below them about what is wrong, and notes."""
+def screen(
+    snapshot: "Snapshot", width: int, findings: "Sequence[Finding]" = (), notes: Iterable[str] = ()
+) -> RenderableType:
+    """The verdict, the snapshot as tables that fit `width` columns, and below them counts of errors, and notes."""
+    from acker_cli.views.findings import verdict_lines
+
     words = Text.assemble("topology ", (snapshot["topology"], "bold"), f", rates over {snapshot['window_seconds']:g} s")
     if snapshot["control"] not in ("", "running"):
         words.append(f", {snapshot['control']}", "yellow")
     if dead_letters := snapshot["dead_letters"]:
         words.append(f", {dead_letters:,} dead letter{'' if dead_letters == 1 else 's'}", "yellow")
-    parts: list[RenderableType] = [words, "", _components(snapshot["components"], width)]
+    parts: list[RenderableType] = [words, "", *verdict_lines(findings), "", _components(snapshot["components"], width)]
     states = [(each["name"], state) for each in snapshot["components"] if (state := each["state"]) is not None]
     if states:
         parts += ["", *(state_line(*each) for each in states)]
-    lines = [*_troubles(snapshot["components"]), *(Text(note, "red") for note in notes)]
+    lines = [*_counts(snapshot["components"]), *(Text(note, "red") for note in notes)]
     if lines:
         parts += ["", *lines]
     if snapshot["acker"]:
+        parts += ["", _ackers(snapshot)]
+    if any(one["owner"] is None or one["rebuilding"] or one["clock_lag_seconds"] for one in snapshot["acker"]):
         parts += ["", _acker(snapshot["acker"], width)]
         if len(snapshot["acker"]) > _PARTITIONS:
             parts.append(f"… the {_PARTITIONS} with the oldest trees, of {len(snapshot['acker'])}; --json shows all")
-        parts += ["", *_workers(snapshot)]
     return Group(*parts)
 
 
@@ -206,7 +212,7 @@ def _latency(latency: "Latency | None") -> str:
     return "-" if latency is None else f"{short(latency['p50'])}/{short(latency['p99'])}"
 
 
-def _troubles(components: "list[ComponentView]") -> list[Text]:
+def _counts(components: "list[ComponentView]") -> list[Text]:
     lines = []
     for component in components:
         words = [_failed(component["failed"])] if any(component["failed"].values()) else []
@@ -217,17 +223,10 @@ def _troubles(components: "list[ComponentView]") -> list[Text]:
             "late tuples": component["late_tuples"],
         }
         words += [f"{what} {count:,}" for what, count in counts.items() if count]
-        if component["oldest_input_seconds"] >= _OLD_INPUT_SECONDS:
-            seconds = component["oldest_input_seconds"]
-            words.append(f"input {component['oldest_input']} neither acked nor failed for {seconds:.0f} s")
-        if component["stalled_seconds"] >= _OLD_INPUT_SECONDS and component["stalled_by"]:
-            words.append(f"{component['stalled_by']} for {component['stalled_seconds']:.0f} s")
         if component["retrying"]:
             words.append(
                 f"{component['retrying']:,} to be {'emitted' if component['kind'] == 'spout' else 'executed'} again"
             )
-        if component["paused_by"]:
-            words.append(f"paused for {component['paused_seconds']:.0f} s, {component['paused_by']}")
         if component["last_error"]:
             words.append(component["last_error"])
         if words:
@@ -267,11 +266,13 @@ def _acker(partitions: "list[PartitionView]", width: int) -> RenderableType:
     return table
 
 
-def _workers(snapshot: "Snapshot") -> list[RenderableType]:
-    if not snapshot["workers"]:
-        return [Text("no acker worker is running: trees are neither acked nor failed. Start acker worker", "red")]
-    return [
-        f"acker worker {worker['name']}: {len(worker['partitions'])} partitions, "
-        f"{short(worker['entries_per_second'])} entries/s"
-        for worker in snapshot["workers"]
-    ]
+def _ackers(snapshot: "Snapshot") -> str:
+    """All acker workers in a line; their partitions are shown if something is unusual about one."""
+    workers, partitions = snapshot["workers"], snapshot["acker"]
+    ages = [one["oldest_seconds"] or 0.0 for one in partitions]
+    owned = sum(one["owner"] is not None for one in partitions)
+    rate, trees = (sum(each["entries_per_second"] for each in workers), sum(one["pending"] or 0 for one in partitions))
+    return (
+        f"{len(workers)} acker worker{'' if len(workers) == 1 else 's'}: {owned} of {len(partitions)} partitions, "
+        f"{short(rate)} entries/s, {short(trees)} open trees, the oldest {short(max(ages))} s old"
+    )

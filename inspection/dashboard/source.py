@@ -15,6 +15,8 @@ from inspection.dashboard.message_search import command_of, search_message
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, Shown, SourceMessages
 from inspection.doctor_process import Findings
 from inspection.errors import RootNotFoundError, SearchLimitError
+from inspection.health.findings import Finding
+from inspection.health.verdict import as_json, ordered
 from inspection.notation import show_root
 from inspection.observer import Observer
 from inspection.state_search import as_text, entry_as_json, find_key, plain
@@ -76,7 +78,10 @@ class Source:
         return sorted(names, key=lambda name: (reported.get(name, 0) < recent, name))
 
     def snapshot(self, topology: str) -> Shown:
-        """The topology now, as `acker top --once --json` prints it."""
+        """The topology now, as `acker top --once --json` prints it, with the doctor's findings on topics and brokers.
+
+        `checked` has the time of these, null before the first, and the `problem` of the doctor's last run.
+        """
         return self._of(topology).latest()[0]
 
     def history(self, topology: str, component: str | None) -> Shown:
@@ -85,8 +90,9 @@ class Source:
         return self._of(topology).latest()[1].get(component, nothing)
 
     def findings(self, topology: str) -> Shown:
-        """The doctor's last findings, with their time, null before the first, and the `problem` of the last run."""
-        return self._of(topology).doctor.read()
+        """The findings of a snapshot, and its `checked`."""
+        latest = self._of(topology).latest()[0]
+        return {"findings": latest["findings"], "verdict": latest["verdict"], **latest["checked"]}
 
     def failures(self, topology: str) -> Sequence[Shown]:
         """Trees that failed, the latest first."""
@@ -263,11 +269,17 @@ class _Followed(threading.Thread):
             observer.open()
             names = [None, *(component.name for component in self._manifest.components)]
             while not self._is_over():
-                self._publish((observer.snapshot(), {name: observer.view.history(name) for name in names}))
+                self._publish((self._judged(observer), {name: observer.view.history(name) for name in names}))
                 observer.follow(_TURN_SECONDS, self._ending.is_set)
                 is_due = checks.due() and not self._ending.is_set()
                 if is_due and Catalogue(self._kafka).manifest(self._manifest.topology) != self._manifest:
                     self._ending.set()
+
+    def _judged(self, observer: Observer) -> Shown:
+        """A snapshot with the findings on what runs, and those of the doctor on topics and brokers."""
+        snapshot, checked = observer.snapshot(), self.doctor.read()
+        findings = ordered([*observer.findings(snapshot), *(Finding(**each) for each in checked["findings"])])
+        return {**snapshot, **as_json(findings), "checked": {"at": checked["at"], "problem": checked["problem"]}}
 
     def _publish(self, latest: _Figures | BrokerError) -> None:
         self._latest = latest

@@ -7,11 +7,19 @@ from typing import Final
 
 from confluent_kafka import TopicPartitionInfo
 
-from inspection.doctor.facts import Check, Finding, Severity, TopologyFacts
+from inspection.doctor.facts import TopologyFacts
+from inspection.health.findings import Check, Finding, Severity
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic, state_topic, tuples_topic
+from tuple_tree.names import (
+    TOPOLOGIES_TOPIC,
+    acks_topic,
+    dead_letters_topic,
+    notices_topic,
+    state_topic,
+    tuples_topic,
+)
 from tuple_tree.state_records import About
 from tuple_tree.topics import TopicSpec, is_compacted, least_retention_ms, topic_specs
 
@@ -190,6 +198,16 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
                 f"belongs to no component of the manifest of {topology}: its records are not read.",
                 "Delete it if its component was removed or renamed; else publish the manifest that has it.",
             )
+
+
+def component_of(topic: str, manifest: Manifest) -> str | None:
+    """The component whose inbox, notices or changelog a topic is; None if it belongs to no single one."""
+    topology = manifest.topology
+    for component in manifest.components:
+        name = component.name
+        if topic in (tuples_topic(topology, name), notices_topic(topology, name), state_topic(topology, name)):
+            return name
+    return None
 
 
 def _copies(facts: TopologyFacts, topic: str) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from kafka_clients.control_reader import ControlReader
-from kafka_clients.loop_runner import LoopRunner, broker_errors
+from kafka_clients.loop_runner import LoopRunner, broker_errors, describe_error
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import TopicWatch
@@ -112,7 +112,6 @@ class ComponentRunner:
         topology, component, kafka = process.topology, process.component, process.kafka
         with broker_errors(component):
             uses = topics_of(topology, component)
-            check_topics(kafka, topology, component, uses)
             admin = watching_client(kafka)
             producer = Producer(producer_settings(kafka))
             publishers = [
@@ -120,9 +119,15 @@ class ComponentRunner:
                 for name in (component, *process.chained)
             ]
             control = None
-            if isinstance(topology.manifest.component(component), SpoutManifest):
-                control = ControlReader(topology.name, component, kafka)
-            loop = component_loop(replace(process, control=control), self._slot)
+            try:
+                check_topics(kafka, topology, component, uses)
+                if isinstance(topology.manifest.component(component), SpoutManifest):
+                    control = ControlReader(topology.name, component, kafka)
+                loop = component_loop(replace(process, control=control), self._slot)
+            except Exception as error:
+                for publisher in publishers:
+                    publisher.end(process.clock(), self.stats.to_dict(), describe_error(error))
+                raise
             self._shares = ShareWatch(topology, component, kafka, loop.set_shares)
             logger.info("%s of %s started", component, topology.name)
             with closing(self._shares), closing(control) if control else nullcontext(), self._watched(loop):

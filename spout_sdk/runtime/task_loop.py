@@ -24,7 +24,7 @@ from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment, wall_ms
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters, Stats
 from tuple_tree.names import component_group
-from tuple_tree.timing import Stall
+from tuple_tree.timing import EXECUTING, Stall
 
 T = TypeVar("T", BoltTask, SpoutTask)
 ProcessSink = KafkaSink | TransactionalSink
@@ -142,6 +142,7 @@ class TaskLoop(Loop, Generic[T]):
         return [(self._work.seconds(now, done, has_work=self.has_work), self._undone)]
 
     def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
+        is_executing = stalled[1].startswith(EXECUTING)
         return Stats(
             self._component,
             (os.getpid(),),
@@ -150,6 +151,8 @@ class TaskLoop(Loop, Generic[T]):
             pending=self.pending,
             stalled_seconds=stalled[0],
             stalled_by=stalled[1],
+            execute_seconds=stalled[0] if is_executing else 0.0,
+            execute_at=stalled[1].removeprefix(EXECUTING).lstrip(", ").removeprefix("at ") if is_executing else "",
             **self._environment.counters.snapshot(),
         )
 

@@ -9,9 +9,8 @@ from spout_sdk.errors import SpoutSdkError
 from spout_sdk.statistics.state_stats import StateStats, merged_states
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
-from tuple_tree.process_stats import filter_known_fields, shown
+from tuple_tree.process_stats import LARGEST_ERROR, filter_known_fields, shown
 
-LARGEST_ERROR: Final = 500  # characters of an error that are kept
 SAMPLE: Final = 20  # one in 20 executions is timed, as in Storm, because a clock costs as much as a small bolt
 NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input where none is open
 
@@ -139,6 +138,8 @@ class Stats(Counts):
         stalled_seconds: for how long there has been work of which nothing was done; 0 where all is done. Of a spout it
             is counted from the message timeout on.
         stalled_by: what that is; empty where all is done.
+        execute_seconds: of a bolt, for how long a call of `execute` has been running; 0 if that is not long.
+        execute_at: its first tuple, as `topic[partition] offset N`, and the line of code; empty if it is not long.
         counters: your own, from `TaskContext.count`.
         state: of a bolt with a state, its figures; else None.
     """
@@ -183,6 +184,12 @@ class Stats(Counts):
         default=0.0,
     )
     stalled_by: str = ""
+    execute_seconds: float = shown(
+        f"{PREFIX}execute_running_seconds",
+        "For how long a call of execute has been running; 0 if that is not long.",
+        default=0.0,
+    )
+    execute_at: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
     state: StateStats | None = None
 
@@ -191,6 +198,7 @@ class Stats(Counts):
         oldest = max(self, other, key=lambda each: each.oldest_input_seconds)
         stalled = max(self, other, key=lambda each: each.stalled_seconds)
         paused = max(self, other, key=lambda each: each.paused_seconds)
+        executing = max(self, other, key=lambda each: each.execute_seconds)
         added = (
             *(each.name for each in fields(Counts)),
             "pending",
@@ -213,6 +221,8 @@ class Stats(Counts):
             paused_by=paused.paused_by,
             stalled_seconds=stalled.stalled_seconds,
             stalled_by=stalled.stalled_by,
+            execute_seconds=executing.execute_seconds,
+            execute_at=executing.execute_at,
             state=merged_states(self.state, other.state),
             **{name: _sum(getattr(self, name), getattr(other, name)) for name in added},
         )
@@ -221,6 +231,7 @@ class Stats(Counts):
         """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
         ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
+        ended = replace(ended, execute_seconds=0.0, execute_at="")
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:

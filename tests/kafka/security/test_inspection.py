@@ -12,9 +12,9 @@ from confluent_kafka.admin import NewTopic
 from inspection.dashboard.source import Source
 from inspection.dead_letters import DeadLetter, DeadLetterLog
 from inspection.doctor.checks import examine
-from inspection.doctor.facts import Severity
 from inspection.doctor_gathering import look_at_all
 from inspection.errors import DeadLettersError, RootNotFoundError, StatusError
+from inspection.health.findings import Severity
 from inspection.message_status import status
 from inspection.replay import Replayer, replay_id
 from inspection.trace_reader import TraceReader

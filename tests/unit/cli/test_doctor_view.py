@@ -6,7 +6,8 @@ from dataclasses import replace
 from rich.console import Console
 
 from acker_cli.commands.doctor import print_findings
-from inspection.doctor.facts import Check, Facts, Finding
+from inspection.doctor.facts import Facts
+from inspection.health.findings import Check, Finding
 from tests.unit.inspection.doctor.cases import SERVERS, topology
 
 

@@ -12,6 +12,8 @@ from acker_cli.commands.top import screen
 from acker_cli.errors import SettingsError
 from acker_cli.views.states import in_bytes
 from acker_worker.stats import PartitionStats, WorkerStats
+from inspection.health.observation import Observation
+from inspection.health.verdict import judge
 from inspection.view import TopologyView
 from kafka_clients.errors import UnknownTopologyError
 from spout_sdk.statistics.state_stats import StateStats
@@ -27,7 +29,9 @@ LONG = "a-bolt-with-a-very-long-name-that-fits-no-column"
 def drawn(view: TopologyView, width: int = 80, *notes: str) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None)
-    console.print(screen(view.snapshot(NOW), width, notes))
+    snapshot = view.snapshot(NOW)
+    findings = judge(Observation(view.manifest, snapshot))
+    console.print(screen(snapshot, width, findings, notes))
     return out.getvalue().splitlines()
 
 
@@ -84,14 +88,17 @@ def test_errors_are_in_the_view() -> None:
         assert part in text
     idle = "\n".join(drawn(TopologyView(manifest())))
     assert "0/2" in idle
-    assert "no acker worker is running" in idle
+    assert "Topology words is not running" in idle
+    assert "0 acker workers: 0 of 2 partitions" in idle
 
 
 def test_a_call_that_does_not_return_is_in_the_view() -> None:
     view = TopologyView(manifest())
-    stalled = Stats("split", (2,), (0,), stalled_seconds=42.0, stalled_by="execute has not returned, at x")
-    view.feed([stats_record(stalled, 100, NOW)])
-    assert "split: execute has not returned, at x for 42 s" in drawn(view)
+    hung = Stats("split", (2,), (0,), execute_seconds=42.0, execute_at="x")
+    view.feed([stats_record(hung, 100, NOW)])
+    lines = drawn(view, 300)
+    assert any(line.startswith("problem  Bolt split: one execute has been running for 42 s, at x.") for line in lines)
+    assert any(line.startswith("  → See what it waits for: py-spy dump --pid PID") for line in lines)
 
 
 def test_states_are_in_the_view() -> None:

@@ -129,7 +129,8 @@ def test_partitions_of_the_ack_log_and_their_workers() -> None:
     assert {**snapshot["acker"][1], **expected} == snapshot["acker"][1]
     assert snapshot["acker"][0]["owner"] is None
     worker = {"name": "host/9", "partitions": [1], "entries_per_second": 1000.0, "seen_seconds_ago": 0.4}
-    assert snapshot["workers"] == [worker]
+    (found,) = snapshot["workers"]
+    assert {**found, **worker, "uptime_seconds": 106.0, "stalled_seconds": 0.0, "stalled_by": ""} == found
     # A partition that moves is that of the worker that reported last.
     stats = WorkerStats(partitions=1, by_partition=(PartitionStats(0),))
     moved = fed([acker(stats, 100, NOW - 2000), acker(stats, 3, NOW - 100, pid=10)])

@@ -23,4 +23,8 @@ def test_invalid_records_are_rejected() -> None:
 def test_a_record_is_decoded_as_it_was_written() -> None:
     written = StatsRecord("component", "split", "host", 7, "abc", 1500, True, {"emitted": 1})
     assert StatsRecord.of(b"component/split/host/7", written.to_json(), 99) == replace(written, at_ms=99)
-    assert set(json.loads(written.to_json())) == {"v", "run", "uptime_ms", "ended", "stats"}
+    members = {"v", "run", "uptime_ms", "sent_ms", "ended", "stats"}
+    assert set(json.loads(written.to_json())) == members
+    broken = replace(written, sent_ms=17, ended_by="OSError: No space left on device")
+    assert set(json.loads(broken.to_json())) == {*members, "ended_by"}
+    assert StatsRecord.of(b"component/split/host/7", broken.to_json(), 99) == replace(broken, at_ms=99)

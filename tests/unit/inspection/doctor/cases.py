@@ -5,7 +5,10 @@ from typing import Any
 
 from confluent_kafka import Node, TopicPartitionInfo
 
-from inspection.doctor.facts import Backlog, Facts, Finding, TopologyFacts
+from inspection.doctor.facts import Facts, TopologyFacts
+from inspection.health.findings import Finding
+from inspection.health.observation import Backlog, Observation
+from inspection.view import Snapshot, TopologyView
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import Guarantee, Manifest
@@ -13,6 +16,7 @@ from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
 SERVERS = "kafka:9092"
+NOW = 1_760_000_000_000
 
 
 def manifest(
@@ -59,7 +63,22 @@ def topology(of: Manifest | None = None, *, copies: int = 3, least: int = 2) -> 
     if of.acking:
         members |= {"words.acker": 1, "words.lines": 1}
         backlogs.append(backlog("acker", "acks"))
-    return TopologyFacts(of, topics, configs(of, least), members=members, backlogs=tuple(backlogs))
+    observed = Observation(of, snapshot(of), tuple(backlogs), members=members)
+    return TopologyFacts(observed, topics, configs(of, least))
+
+
+def snapshot(of: Manifest, **components: dict[str, Any]) -> Snapshot:
+    """The figures of components by their names, on top of those of a process that does nothing; none of others."""
+    found = TopologyView(of).snapshot(NOW)
+    for view in found["components"]:
+        if view["name"] in components:
+            running = {"processes": 1, "owned_tasks": view["tasks"], "youngest_seconds": 3_600.0, "unread": None}
+            view.update({**running, **components[view["name"]]})  # type: ignore[typeddict-item]
+    return found
+
+
+def observing(facts: TopologyFacts, **changed: Any) -> TopologyFacts:
+    return replace(facts, observed=replace(facts.observed, **changed))
 
 
 def healthy(of: TopologyFacts | None = None) -> Facts:

@@ -10,7 +10,7 @@ from inspection.doctor.checks import (
     check_version,
     examine,
 )
-from inspection.doctor.facts import Check, Facts, component_of
+from inspection.doctor.facts import Facts
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, summaries, topology, with_setting
 from tuple_tree.manifest import Guarantee
 
@@ -37,14 +37,6 @@ def test_findings_are_sorted_by_severity_and_shared_ones_listed_once() -> None:
     why = "no broker answers at kafka:9092 (timed out). Start one"
     (finding,) = examine(Facts(SERVERS, problem=why, wanted="words", java=21))
     assert (*summaries([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
-
-
-def test_a_component_may_have_the_name_of_its_topology() -> None:
-    """Findings about the topology have no component; those about a bolt's inputs have that bolt."""
-    named = manifest().model_copy(update={"topology": "lines"})
-    of_topology, of_group = (Check("groups", subject).warning("", "") for subject in ("lines", "lines.lines"))
-    assert [component_of(each, named) for each in (of_topology, of_group)] == [None, "lines"]
-    assert component_of(Check("inputs", "split").warning("", ""), named) == "split"
 
 
 def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:

@@ -1,13 +1,13 @@
-"""The doctor's checks of the states of running bolts."""
+"""The checks of the states of running bolts."""
 
 from dataclasses import replace
 from typing import Any
 
-from inspection.doctor.checks import check_backlogs, examine
-from inspection.doctor.facts import ComponentReport, HeldOffset, TopologyFacts, component_of
-from inspection.doctor.state_checks import check_identities, check_restores
+from inspection.health.observation import Observation, OpenMessage
+from inspection.health.states import check_identities, check_restores
+from inspection.health.verdict import judge
 from inspection.state_figures import RestoreFigures, StateFigures
-from tests.unit.inspection.doctor.cases import backlog, healthy, summaries, topology
+from tests.unit.inspection.doctor.cases import backlog, snapshot, summaries, topology
 
 RESTORE: RestoreFigures = {
     "tasks": [0, 2],
@@ -19,7 +19,7 @@ RESTORE: RestoreFigures = {
 }
 
 
-def reporting(rate: float = 0.0, **changed: Any) -> TopologyFacts:
+def reporting(rate: float = 0.0, **changed: Any) -> Observation:
     state: StateFigures = {
         "key": ["word"],
         "guarantee": "each message once",
@@ -29,7 +29,8 @@ def reporting(rate: float = 0.0, **changed: Any) -> TopologyFacts:
         "restore": None,
     }
     state.update(changed)  # type: ignore[typeddict-item]
-    return replace(topology(), reports={"split": ComponentReport(executed_per_second=rate, state=state)})
+    of = topology().observed
+    return replace(of, snapshot=snapshot(of.manifest, split={"executed_per_second": rate, "state": state}))
 
 
 def test_a_restore_that_takes_longer_than_the_message_timeout_is_a_warning() -> None:
@@ -37,15 +38,14 @@ def test_a_restore_that_takes_longer_than_the_message_timeout_is_a_warning() -> 
     (finding,) = check_restores(facts)
     assert summaries([finding]) == [("warning", "restores", "split")]
     assert "the state of tasks 0, 2 for 95 s: 45 % is read, 21,000 records/s, and about 116 s are left" in finding.found
-    assert component_of(finding, facts.manifest) == "split"
-    assert examine(healthy(facts)) == [finding]
+    assert finding.component == "split"
+    assert judge(facts) == [finding]
     assert list(check_restores(reporting(restore={**RESTORE, "seconds": 30.0}))) == []
     assert "are left" not in next(check_restores(reporting(restore={**RESTORE, "done": 0.0}))).found
     # It explains that nothing is executed.
-    assert summaries(list(check_backlogs(replace(reporting(), backlogs=(backlog(done=0),))))) == [
-        ("warning", "lag", "words.split")
-    ]
-    assert list(check_backlogs(replace(facts, backlogs=(backlog(done=0),)))) == []
+    standing = (backlog(done=0),)
+    assert summaries(judge(replace(reporting(), backlogs=standing))) == [("warning", "lag", "words.split")]
+    assert judge(replace(facts, backlogs=standing)) == [finding]
 
 
 def test_identities_that_are_kept_for_long_are_a_warning() -> None:
@@ -53,10 +53,12 @@ def test_identities_that_are_kept_for_long_are_a_warning() -> None:
     assert summaries([finding]) == [("warning", "identities", "split")]
     assert "keeps 100,001 identities of tuples in its state, and executes 0 tuples a second" in finding.found
     assert "open-messages" not in finding.found
-    held = HeldOffset("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
-    (finding,) = check_identities(replace(reporting(identities=100_001), held=(held, replace(held, group="x"))))
+    held = OpenMessage("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
+    (finding,) = check_identities(
+        replace(reporting(identities=100_001), open_messages=(held, replace(held, group="x")))
+    )
     assert finding.found.endswith("of the findings open-messages are open: text[3] offset 1000.")
     # As many as ten minutes have are those of messages that are just processed.
     for fine in (reporting(identities=100_000), reporting(1_000.0, identities=600_000), reporting(identities=None)):
         assert list(check_identities(fine)) == []
-    assert list(check_identities(topology())) == []
+    assert list(check_identities(topology().observed)) == []

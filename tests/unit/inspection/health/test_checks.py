@@ -3,43 +3,38 @@
 from dataclasses import replace
 from typing import Any
 
-from inspection.doctor.checks import (
-    check_ackers,
-    check_backlogs,
-    check_executes,
-    check_failing,
-    check_groups,
-    check_held,
-    check_idle,
-    check_inputs,
-    examine,
-)
-from inspection.doctor.facts import (
-    Backlog,
-    ComponentReport,
-    Finding,
-    HeldOffset,
-    TopologyFacts,
-    component_of,
-    exit_code,
-)
+from inspection.health.backlogs import check_lag, has_explained_lag
+from inspection.health.calls import check_executes, check_failing, check_inputs
+from inspection.health.findings import Finding, exit_code
+from inspection.health.messages import check_open_messages
+from inspection.health.observation import Backlog, Observation, OpenMessage
+from inspection.health.processes import check_ackers, check_groups, check_idle
+from inspection.health.verdict import judge
 from tests.manifests import chained, spout
 from tests.manifests import manifest as manifest_of
-from tests.unit.inspection.doctor.cases import backlog, healthy, manifest, summaries, topology
+from tests.unit.inspection.doctor.cases import backlog, manifest, snapshot, summaries, topology
+from tuple_tree.manifest import Manifest
 
 
-def with_members(facts: TopologyFacts | None = None, **members: int | None) -> TopologyFacts:
-    facts = facts or topology()
-    return replace(facts, members={**facts.members, **{f"words.{name}": count for name, count in members.items()}})
+def observed(of: Manifest | None = None, **components: dict[str, Any]) -> Observation:
+    found = topology(of).observed
+    return replace(found, snapshot=snapshot(found.manifest, **components))
 
 
-def lags(*backlogs: Backlog, facts: TopologyFacts | None = None) -> list[Finding]:
-    facts = replace(facts or topology(), backlogs=backlogs)
-    return [*check_inputs(facts), *check_backlogs(facts)]
+def with_members(of: Observation | None = None, **members: int | None) -> Observation:
+    of = of or observed()
+    return replace(of, members={**of.members, **{f"words.{name}": count for name, count in members.items()}})
 
 
-def reporting(component: str = "split", **report: Any) -> TopologyFacts:
-    return replace(topology(), reports={component: ComponentReport(**report)})
+def lags(*backlogs: Backlog, of: Observation | None = None) -> list[Finding]:
+    """As the verdict has them: the lag of what holds its inputs is explained."""
+    of = replace(of or observed(), backlogs=backlogs)
+    held = {bolt.name for bolt in of.manifest.bolts if has_explained_lag(of, bolt.name)}
+    return [*check_inputs(of), *check_lag(of, held)]
+
+
+def reporting(component: str = "split", **figures: Any) -> Observation:
+    return observed(None, **{component: figures})
 
 
 def source(**changed: Any) -> Backlog:
@@ -50,37 +45,37 @@ def source(**changed: Any) -> Backlog:
 def test_chained_bolts_have_the_processes_of_their_head() -> None:
     words = spout("lines").streams
     made = manifest_of(spout("lines"), chained("parse", "lines", streams=words), chained("keep", "parse"))
-    facts = replace(topology(made), members={"words.lines": 1, "words.acker": 1}, backlogs=())
+    facts = replace(observed(made), members={"words.lines": 1, "words.acker": 1}, backlogs=())
     assert [*check_groups(facts), *check_ackers(facts), *check_idle(facts)] == []
     (ackers,) = check_ackers(with_members(facts, acker=0))
     assert "no tree that leaves the chain of its spout completes" in ackers.found
-    hung = ComponentReport(stalled_seconds=40, stalled_by="execute has not returned, at chain of lines[0] offset 7")
-    (finding,) = check_executes(replace(facts, reports={"lines": hung, "keep": ComponentReport()}))
+    hung = {"execute_seconds": 40.0, "execute_at": "chain of lines[0] offset 7"}
+    (finding,) = check_executes(replace(facts, snapshot=snapshot(made, lines=hung, keep={})))
     assert finding.found.startswith(
         "Spout lines with parse, keep, chained to it: one execute has been running for 40 s"
     )
-    assert component_of(finding, made) == "lines"
+    assert finding.component == "lines"
 
 
 def test_a_head_without_a_process_is_one_finding() -> None:
     made = manifest_of(spout("lines"), chained("parse", "lines"), spout("words"))
-    facts = replace(topology(made), members={"words.lines": 0, "words.acker": 1, "words.words": 1})
+    facts = replace(observed(made), members={"words.lines": 0, "words.acker": 1, "words.words": 1})
     (finding,) = check_groups(facts)
     assert finding.subject == "words.lines"
     assert "no process runs spout lines with parse, chained to it, while others" in finding.found
 
 
 def test_a_component_without_a_process() -> None:
-    assert list(check_groups(topology())) == []
+    assert list(check_groups(observed())) == []
     (finding,) = check_groups(with_members(split=0))
     assert summaries([finding]) == [("problem", "groups", "words.split")]
     assert "lag 20 records" in finding.found
     assert "--component split" in finding.remedy
     assert summaries(list(check_ackers(with_members(acker=0)))) == [("problem", "ackers", "words")]
-    assert list(check_ackers(topology(manifest(guarantee="at_most_once")))) == []
+    assert list(check_ackers(observed(manifest(guarantee="at_most_once")))) == []
     # A topology that does not run is one warning.
     idle = with_members(lines=0, split=0)
-    assert [*check_groups(idle), *check_ackers(idle), *check_idle(topology())] == []
+    assert [*check_groups(idle), *check_ackers(idle), *check_idle(observed())] == []
     assert summaries(list(check_idle(idle))) == [("warning", "groups", "words")]
 
 
@@ -91,7 +86,7 @@ def test_groups_without_describe_acl_are_a_note() -> None:
 
 
 def test_spark_jobs_join_no_group() -> None:
-    spark = with_members(topology(manifest(external=True)), lines=0, split=0)
+    spark = with_members(observed(manifest(external=True)), lines=0, split=0)
     assert [*check_groups(spark), *check_idle(spark), *check_ackers(spark)] == []
     assert summaries(list(check_ackers(with_members(spark, acker=0)))) == [("warning", "ackers", "words")]
 
@@ -107,8 +102,8 @@ def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
     assert summaries(lags(backlog("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
     # Without a process or without trees there are no timeouts to report.
     much = backlog(after=1_000_000)
-    assert lags(much, facts=with_members(split=0)) == []
-    assert lags(much, facts=topology(manifest(guarantee="at_most_once"))) == []
+    assert lags(much, of=with_members(split=0)) == []
+    assert lags(much, of=observed(manifest(guarantee="at_most_once"))) == []
 
 
 def test_a_spout_that_lags_behind_its_source() -> None:
@@ -123,21 +118,21 @@ def test_a_spout_that_lags_behind_its_source() -> None:
 def test_an_input_that_is_never_acked_is_no_lag() -> None:
     place = "words.tuples.split[0] offset 12"
     facts = reporting(oldest_input=place, oldest_input_seconds=31.0)
-    found = lags(backlog(done=0), facts=facts)
+    found = lags(backlog(done=0), of=facts)
     assert summaries(found) == [("warning", "inputs", "split")]
     assert f"neither acked nor failed {place} for 31 s" in found[0].found
     assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
     soon = reporting(oldest_input=place, oldest_input_seconds=30.0)
-    assert summaries(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
+    assert summaries(lags(backlog(done=0), of=soon)) == [("warning", "lag", "words.split")]
 
 
 def test_a_message_at_which_the_offset_of_a_source_stays_is_a_warning() -> None:
-    held = HeldOffset("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
-    (finding,) = check_held(replace(topology(), held=(held,)))
+    held = OpenMessage("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
+    (finding,) = check_open_messages(replace(observed(), open_messages=(held,)))
     assert summaries([finding]) == [("warning", "open-messages", "words.lines")]
     assert "text[3] offset 1000 has failed 12 times and is 61 s old: the offset of group words.lines" in finding.found
     assert "299 messages behind it are done, and with it 2 are open" in finding.found
-    (finding,) = check_held(replace(topology(), held=(replace(held, failures=0, age_seconds=None),)))
+    (finding,) = check_open_messages(replace(observed(), open_messages=(replace(held, failures=0, age_seconds=None),)))
     assert "text[3] offset 1000 is open: the offset" in finding.found
 
 
@@ -161,9 +156,9 @@ def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:
     assert summaries(found) == [("problem", "failures", "split")]
     assert "Bolt split fails all its tuples, 812.0 a second, and acks none" in finding.found
     assert finding.found.endswith("The last exception: ValueError: a bad word.")
-    assert finding in examine(healthy(failing))
+    assert judge(failing) == [finding]
     assert exit_code(found, strict=False) == 2
-    assert component_of(finding, failing.manifest) == "split"
+    assert finding.component == "split"
     assert list(check_failing(reporting(failed_per_second=1.0, executed_per_second=100.0))) == []
 
 
@@ -173,19 +168,18 @@ def test_a_bolt_in_a_long_execute_is_not_one_without_a_process() -> None:
     executing = reporting(
         oldest_input=place,
         oldest_input_seconds=421.0,
-        stalled_seconds=420.0,
-        stalled_by=f"execute has not returned, at {place} (geo.py:42 in fetch)",
+        execute_seconds=420.0,
+        execute_at=f"{place} (geo.py:42 in fetch)",
         unread=100,
     )
     executing = with_members(replace(executing, backlogs=(backlog(done=0),)), split=0)
-    found = [finding for check in (check_groups, check_executes, check_inputs) for finding in check(executing)]
-    found += check_backlogs(with_members(executing, split=1))
+    found = judge(executing)
+    assert found == judge(with_members(executing, split=1))
     assert summaries(found) == [("problem", "execute", "split")]
     assert f"Bolt split: one execute has been running for 420 s, at {place} (geo.py:42 in fetch)." in found[0].found
-    assert list(check_executes(reporting(stalled_seconds=29.0, stalled_by=executing.reports["split"].stalled_by))) == []
-    # Something else that stalls is no call.
-    other = reporting(stalled_seconds=420.0, stalled_by="records wait, and none was executed")
-    assert list(check_executes(other)) == []
+    # Two thirds of the message timeout of 30 s.
+    assert list(check_executes(reporting(execute_seconds=20.0, execute_at=place))) == []
+    assert summaries(list(check_executes(reporting(execute_seconds=20.5, execute_at=place)))) == summaries(found)
 
 
 def test_what_a_bolt_holds_is_no_lag() -> None:
@@ -199,27 +193,27 @@ def test_what_a_bolt_holds_is_no_lag() -> None:
     assert summaries(lags(still)) == [("warning", "lag", "words.split")]
     assert "and does 2 a second: it needs 4,501 s" in lags(slow)[0].found
     for each in (still, slow):
-        assert lags(each, facts=reporting(unread=0, **held)) == []
+        assert lags(each, of=reporting(unread=0, **held)) == []
         # What came while statistics were made is soon executed.
-        assert lags(each, facts=reporting(unread=50, executed_per_second=100.0, **held)) == []
+        assert lags(each, of=reporting(unread=50, executed_per_second=100.0, **held)) == []
     behind = reporting(unread=9_000, executed_per_second=100.0, **held)
-    (late,) = lags(slow, facts=behind)
+    (late,) = lags(slow, of=behind)
     assert "has a lag of 9,000 records" in late.found
     assert "and does 100 a second: it needs 90 s" in late.found
     # With an offset that moves, commits have the rate.
-    assert lags(backlog(after=3_001), facts=reporting(unread=3_001, executed_per_second=9_000.0)) != []
+    assert lags(backlog(after=3_001), of=reporting(unread=3_001, executed_per_second=9_000.0)) != []
 
 
 def test_a_bolt_that_reads_nothing_has_a_lag() -> None:
-    assert summaries(lags(backlog(done=0), facts=reporting(unread=20))) == [("warning", "lag", "words.split")]
+    assert summaries(lags(backlog(done=0), of=reporting(unread=20))) == [("warning", "lag", "words.split")]
 
 
 def test_open_trees_of_a_spout_are_no_lag() -> None:
     """A window downstream holds them, and its group's offset with them."""
     held = source(before=4_000, after=4_420, done=2)
     assert "and does 1 a second: it needs 4,420 s" in lags(held)[0].found
-    assert lags(held, facts=reporting("lines", pending=4_400)) == []
-    assert lags(held, facts=reporting("lines", pending=100)) != []
+    assert lags(held, of=reporting("lines", pending=4_400)) == []
+    assert lags(held, of=reporting("lines", pending=100)) != []
 
 
 def test_a_slow_rate_has_digits() -> None:

@@ -1,0 +1,53 @@
+"""Lags of a topology's groups over time, for processes that follow it."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from inspection.health.limits import GROWTH_SECONDS
+from inspection.health.observation import Backlog
+
+_KEPT_SECONDS: Final = 2 * GROWTH_SECONDS
+
+Place = tuple[str, int]  # topic, partition
+Lags = Mapping[tuple[str, Place], tuple[int, int]]
+"""A group, and a partition that it reads → offsets that it has done, and its lag."""
+
+
+class LagReadings:
+    """The lags of the last seconds, read again and again."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, Lags]] = deque()
+
+    def add(self, now: float, lags: Lags) -> None:
+        """Takes a reading; `now` are seconds of a clock that only rises."""
+        self._readings.append((now, lags))
+        while len(self._readings) > 1 and self._readings[1][0] <= now - _KEPT_SECONDS:
+            self._readings.popleft()
+
+    def forget(self) -> None:
+        """The next reading is the first again: some were missed."""
+        self._readings.clear()
+
+    def backlogs(self) -> tuple[Backlog, ...]:
+        """What changed since the oldest reading; empty until the readings cover enough time."""
+        if not self._readings:
+            return ()
+        (began, first), (now, last) = self._readings[0], self._readings[-1]
+        return backlogs_between(now - began, first, last) if now - began >= GROWTH_SECONDS else ()
+
+
+def backlogs_between(
+    seconds: float, first: Lags, last: Lags, empty: frozenset[Place] | set[Place] = frozenset()
+) -> tuple[Backlog, ...]:
+    """The backlogs of groups that are in both readings; `empty` are partitions with markers of transactions only."""
+    found = []
+    for key in last:
+        if key not in first:
+            continue
+        group, place = key
+        (reached, before), (reached_later, after) = first[key], last[key]
+        is_waiting = not after or place not in empty
+        found.append(Backlog(group, *place, seconds, before, after, max(0, reached_later - reached), is_waiting))
+    return tuple(found)

@@ -1,0 +1,133 @@
+"""Checks of what becomes of messages: those that fail again and again, and shares of trees, tuples and dead letters."""
+
+from collections.abc import Collection, Iterator
+
+from inspection.health.findings import Check, Finding
+from inspection.health.limits import (
+    DEAD_LETTERS,
+    FAILED_SHARE,
+    FEW,
+    LATE_SHARE,
+    MANY_RUNS,
+    OFTEN,
+    UNDELIVERED,
+)
+from inspection.health.observation import Observation, OpenMessage
+from tuple_tree.messages import FailReason
+from tuple_tree.names import component_group
+
+
+def is_noteworthy(failures: int, open_runs: int) -> bool:
+    """Whether the oldest unfinished message of a partition is reported, and its age worth a read."""
+    return failures >= OFTEN or open_runs >= MANY_RUNS
+
+
+def check_open_messages(observed: Observation) -> Iterator[Finding]:
+    """Messages of a spout's source do not fail again and again."""
+    for message in observed.open_messages:
+        age = "" if message.age_seconds is None else f" and is {message.age_seconds:,.0f} s old"
+        failed = f"has failed {message.failures:,} times{age}" if message.failures else f"is open{age}"
+        spout = _spout_of(observed, message)
+        bolt = None if spout is None or not message.failures else _failing_bolt(observed, spout)
+        by = ""
+        if bolt is not None:
+            error = observed.components[bolt]["last_error"]
+            by = f", most of the failures of the last minute were those of bolt {bolt}{f' ({error})' if error else ''}"
+        remedy = f"The log of {f'bolt {bolt}' if bolt else 'the bolt that fails it'} has the reason"
+        yield Check("open-messages", message.group, component=bolt or spout).warning(
+            f"{message.topic}[{message.partition}] offset {message.offset} {failed}{by}: the "
+            f"offset of group {message.group} stays there. {message.done_behind:,} messages behind it are done, "
+            f"and with it {message.open_behind:,} are open.",
+            f"{remedy}. With max_retries its spout makes a dead letter of it.",
+        )
+
+
+def check_trees(observed: Observation, explained: Collection[str]) -> Iterator[Finding]:
+    """Few trees fail, of all that have ended in the last minute.
+
+    Args:
+        explained: components with a finding that explains why trees fail.
+    """
+    for spout in observed.manifest.spouts:
+        recent = observed.components[spout.name]["recent"]
+        failed = sum(recent["failed"].values())
+        ended = failed + recent["acked"]
+        behind = {bolt.name for bolt in observed.downstream(spout.name)}
+        if failed <= FEW or failed <= FAILED_SHARE * ended or not behind.isdisjoint(explained):
+            continue
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in recent["failed"].items())
+        by = ""
+        if 2 * recent["failed"].get(FailReason.FAILED.word, 0) >= failed:
+            bolt = _failing_bolt(observed, spout.name)
+            error = "" if bolt is None else observed.components[bolt]["last_error"]
+            by = "" if bolt is None else f" Most were failed by bolt {bolt}{f': {error}' if error else ''}."
+        elif (bolt := _slow_bolt(observed, spout.name)) is not None:
+            view = observed.components[bolt]
+            by = f" Bolt {bolt} has the oldest of their inputs, {view['oldest_input_seconds']:,.0f} s old."
+        check = Check("trees", spout.name, component=bolt or spout.name)
+        yield check.warning(
+            f"{failed:,} of the {ended:,} trees of spout {spout.name} that ended in the last minute failed, "
+            f"{100 * failed / ended:.1f} % ({counts}).{by}",
+            f"Which trees: acker trace --last-failed 3 --topology {observed.topology}. Trees that time out: a bolt "
+            "that is slower than its input, a timeout that is too short, or an input that is never acked.",
+        )
+
+
+def check_late(observed: Observation) -> Iterator[Finding]:
+    """Few tuples come when all their windows have closed."""
+    for name, view in observed.components.items():
+        late, executed = view["recent"]["late_tuples"], view["recent"]["executed"]
+        if late > FEW and late > LATE_SHARE * executed:
+            yield Check("late-tuples", name, component=name).warning(
+                f"{late:,} of the {executed:,} tuples that bolt {name} executed in the last minute came when all their "
+                "windows had closed: they are acked, and in no result.",
+                "Give its windows a larger lag, with_lag(), or send late tuples to a stream, "
+                "with_late_tuple_stream(); does a source or one of its streams lag behind?",
+            )
+
+
+def check_dead_letters(observed: Observation) -> Iterator[Finding]:
+    """No record becomes a dead letter."""
+    for name, view in observed.components.items():
+        if (letters := view["recent"]["dead_letters"]) > DEAD_LETTERS:
+            error = f" Its last error: {view['last_error']}." if view["last_error"] else ""
+            yield Check("dead-letters", name, component=name).warning(
+                f"{view['kind'].capitalize()} {name} has made {letters:,} dead letter{'' if letters == 1 else 's'} in "
+                f"the last minute.{error}",
+                f"List them with their reasons: acker dead-letters list {observed.topology} --component {name}. Fix "
+                f"the cause, and replay them: acker dead-letters replay {observed.topology}.",
+            )
+
+
+def check_undelivered(observed: Observation) -> Iterator[Finding]:
+    """Kafka takes what is sent."""
+    for name, view in observed.components.items():
+        if (lost := view["recent"]["undelivered"]) > UNDELIVERED:
+            yield Check("undelivered", name, component=name).problem(
+                f"Kafka has rejected {lost:,} tuples of {view['kind']} {name} in the last minute: their trees fail at "
+                "once, and are replayed.",
+                "Its log has the error: an inbox that was deleted, a record larger than max.message.bytes, a missing "
+                "WRITE ACL, or brokers that were away, or whose disks are full.",
+            )
+
+
+def _spout_of(observed: Observation, message: OpenMessage) -> str | None:
+    groups = {component_group(observed.topology, spout.name): spout.name for spout in observed.manifest.spouts}
+    return groups.get(message.group)
+
+
+def _slow_bolt(observed: Observation, spout: str) -> str | None:
+    """The bolt of a spout with the input that is open for longest; None if none is."""
+    ages = {bolt.name: observed.components[bolt.name]["oldest_input_seconds"] for bolt in observed.downstream(spout)}
+    oldest = max(ages, key=lambda name: ages[name], default=None)
+    return oldest if oldest is not None and ages[oldest] else None
+
+
+def _failing_bolt(observed: Observation, spout: str) -> str | None:
+    """The bolt of a spout that has failed most tuples in the last minute; None if none has failed one."""
+    failed = {
+        bolt.name: sum(observed.components[bolt.name]["recent"]["failed"].values())
+        for bolt in observed.downstream(spout)
+    }
+    most = max(failed, key=lambda name: failed[name], default=None)
+    return most if most is not None and failed[most] else None
