@@ -6,7 +6,9 @@
   `state_figures`: states; `state_search`: a key of a state.
 - `trace`: tuple trees, pure; `trace_reader`: their records in Kafka; `otel`: trees as traces of OpenTelemetry.
 - `message_status`: whether a message of a spout's source is done, open, or waits for a retry.
-- `doctor`: problems and what to do; `doctor_gathering`: its facts; `doctor_process`: a process of its own for it.
+- `health`: the findings on a running topology, pure; `open_messages`: unfinished messages of sources.
+- `doctor`: those on the cluster and its topics; `doctor_gathering`: facts for both; `doctor_process`: a process of its
+  own for it.
 - `dead_letters`: read and decoded; `replay`: writes them to their original topics.
 - `notation`: times, roots and positions as text; `previews`: payloads as text.
 - `dashboard`: topologies in the browser; `http_server`: the thread that serves it. `errors`: the hierarchy.

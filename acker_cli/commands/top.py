@@ -133,7 +133,9 @@ def screen(
         parts += ["", *lines]
     if snapshot["acker"]:
         parts += ["", _ackers(snapshot)]
-    if any(one["owner"] is None or one["rebuilding"] or one["clock_lag_seconds"] for one in snapshot["acker"]):
+    if any(
+        one["owner"] is None or one["rebuilding"] or (one["clock_lag_seconds"] or 0) >= 1 for one in snapshot["acker"]
+    ):
         parts += ["", _acker(snapshot["acker"], width)]
         if len(snapshot["acker"]) > _PARTITIONS:
             parts.append(f"… the {_PARTITIONS} with the oldest trees, of {len(snapshot['acker'])}; --json shows all")

@@ -4,9 +4,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from socketserver import TCPServer
 from typing import Any, Final
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from acker_cli.errors import SettingsError
 from acker_cli.settings.sections import MetricsSection
+from inspection.health.findings import Finding
 from kafka_clients.repeated_lines import get_logger
 
 logger = get_logger(__name__)
@@ -43,14 +44,7 @@ class Health(Collector):
     """The loops of a command, by name."""
 
     heartbeat_ages: Callable[[], Mapping[str, float]]  # seconds since each turned last
-    stalls: Callable[[], Mapping[str, tuple[float, str]]] = dict  # seconds of work without progress, and which work
-
-    def why_stalled(self, stalled_after_s: float) -> str:
-        return "; ".join(
-            f"{name} has made no progress for {seconds:.0f} s: {what}"
-            for name, (seconds, what) in sorted(self.stalls().items())
-            if seconds > stalled_after_s
-        )
+    findings: Callable[[], Sequence[Finding]] = tuple  # of its processes on themselves
 
     def why_stuck(self, stuck_after_s: float) -> str:
         return "; ".join(
@@ -96,9 +90,12 @@ def application(collectors: Iterable[Collector], health: Health, section: Metric
             return metrics(environ, start_response)
         if path in (HEALTH_PATH, LIVE_PATH):
             stuck = health.why_stuck(section.stuck_after_s)
-            why = stuck or (health.why_stalled(section.stalled_after_s) if path == HEALTH_PATH else "")
+            findings = health.findings() if path == HEALTH_PATH and not stuck else ()
+            why = stuck or "; ".join(each.found for each in findings)
             status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
             body: dict[str, Any] = {"status": "stuck" if stuck else "stalled", "why": why} if why else {"status": "ok"}
+            if findings:
+                body["findings"] = [asdict(each) for each in findings]
         else:
             status, body = HTTPStatus.NOT_FOUND, {"pages": [METRICS_PATH, HEALTH_PATH, LIVE_PATH]}
         start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])

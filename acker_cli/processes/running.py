@@ -17,9 +17,11 @@ from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes.acker_pool import ACKER_LOOP, ARGUMENTS, AckerPool
 from acker_cli.processes.control_watch import ControlWatch
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
+from acker_cli.processes.own_health import component_findings, worker_findings
 from acker_cli.settings.sections import Settings
 from acker_cli.views.live import TopologySnapshot, View
 from acker_worker.metrics import WorkerCollector
+from inspection.health.findings import Finding
 from inspection.topology_status import ClusterStatus
 from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
@@ -292,11 +294,11 @@ def _metrics_served(
     if plan.ackers:
         collectors.append(WorkerCollector(lambda: {manifest.topology: ackers.stats()}))
 
-    def stalls() -> dict[str, tuple[float, str]]:
-        stalled = {name: (each.stalled_seconds, each.stalled_by) for name, each in stats().items()}
-        return {**stalled, ACKER_LOOP: ackers.stats().stalled}
+    def findings() -> list[Finding]:
+        workers = {ACKER_LOOP: (manifest.topology, ackers.stats())}
+        return [*component_findings(manifest, stats().values()), *worker_findings(workers)]
 
-    health = Health(lambda: {**heartbeat_ages(), **ackers.heartbeat_ages()}, stalls)
+    health = Health(lambda: {**heartbeat_ages(), **ackers.heartbeat_ages()}, findings)
     return metrics_served(settings.metrics, collectors, health)
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes.acker_pool import ACKER_LOOP
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
+from acker_cli.processes.own_health import worker_findings
 from acker_cli.settings.sections import KafkaProperties, Settings
 from acker_worker.metrics import ServingCollector, WorkerCollector
 from acker_worker.service import AckerService
@@ -49,7 +50,7 @@ def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings,
             on_stats(topology, stats)
 
         worker = AckerWorker(topology, kafka, worker_settings, on_own_stats, instance=settings.instance_name)
-        health = Health(loop.heartbeat_ages, lambda: {ACKER_LOOP: latest.stalled})
+        health = Health(loop.heartbeat_ages, lambda: worker_findings({ACKER_LOOP: (topology, latest)}))
         collectors: list[Collector] = [WorkerCollector(lambda: {topology: latest})]
     else:
         worker = service = AckerService(kafka, worker_settings, on_stats, loop.turned, instance=settings.instance_name)
@@ -62,7 +63,7 @@ def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings,
                 **loop.heartbeat_ages(),
                 **{_loop_of(name): age for name, age in service.heartbeat_ages().items()},
             },
-            lambda: {_loop_of(name): stats.stalled for name, stats in stats_of_all().items()},
+            lambda: worker_findings({_loop_of(name): (name, stats) for name, stats in stats_of_all().items()}),
         )
         serving = ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()})
         collectors = [WorkerCollector(stats_of_all), serving]

@@ -49,8 +49,6 @@ class MetricsSection(_Section):
     host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
     # Seconds without a turn after which a loop is stuck; loops report their turns twice a second.
     stuck_after_s: float = Field(default=30.0, ge=1)
-    # Seconds without progress, though there is work, after which a process is unhealthy.
-    stalled_after_s: float = Field(default=60.0, ge=1)
 
 
 class DashboardSection(_Section):

@@ -34,6 +34,7 @@ from kafka_clients.errors import BrokerError, UnknownTopologyError
 
 STATIC: Final = Path(__file__).with_name("static")
 PAGE: Final = "/"
+TRACE_PAGES: Final = "/trace/"
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Pages:
                 Route("/api/state", shown(self._state)),
                 Route("/api/message", shown(self._message)),
                 Route("/api/events", self._events),
-                Route("/trace/{root}", _file("trace.html")),
+                Route(f"{TRACE_PAGES}{{root}}", _file("trace.html")),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             exception_handlers=dict.fromkeys((*_STATUS, HTTPException), _problem),

@@ -9,15 +9,20 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from inspection.dashboard.pages import PAGE, Pages
+from inspection.dashboard.pages import PAGE, TRACE_PAGES, Pages
 from inspection.dashboard.source import Source
 from inspection.http_server import HttpServer, ServedAt, bearer_of, checked_token, equal, new_token
 
 _GRACE_SECONDS: Final = 3  # for answers that are under way when it ends
 _METHODS: Final = ("GET", "HEAD")
+_REFUSED_PAGE: Final = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>acker dashboard</title>'
+    '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"></head>\n'
+    "<body><h1>acker</h1><p>{message}</p></body></html>\n"
+)
 _SECURITY: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -104,9 +109,13 @@ class Guard:
         if opens or self._is_known(request):
             return None
         message = "the dashboard needs its token: open the address that it printed when it was started (/?token=...)"
-        challenge = {"www-authenticate": "Bearer"}
-        if request.scope["path"] == PAGE:
-            return PlainTextResponse(f"{message}\n", 401, challenge)
+        challenge, path = {"www-authenticate": "Bearer"}, request.scope["path"]
+        if path == PAGE or path.startswith(TRACE_PAGES):
+            # A link to a tree may have come by mail; the browser has the cookie afterwards.
+            again = "" if path == PAGE else ", and then this link again"
+            return HTMLResponse(
+                _REFUSED_PAGE.format(message=f"{message[0].upper()}{message[1:]}{again}."), 401, challenge
+            )
         return JSONResponse({"error": message}, 401, challenge)
 
     def _is_ours(self, host: str) -> bool:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from inspection.health.calls import is_forgotten
 from inspection.health.findings import Check, Finding, Severity
-from inspection.health.limits import BUSY, FEW, GROWING_SECONDS, SKEW
+from inspection.health.limits import BUSY, FEW, GROWING_SECONDS, PENDING_SHARE, SKEW
 from inspection.health.observation import Backlog, Observation
 from inspection.view import ComponentView
 from tuple_tree.components import Component
@@ -100,7 +100,7 @@ def _source(observed: Observation, spout: str) -> Iterator[Finding]:
     view, group = observed.components[spout], component_group(observed.topology, spout)
     topic = late.backlog.topic
     most = view["max_pending"]
-    if most and (view["pending"] or 0) >= BUSY * most:
+    if most and (view["pending"] or 0) >= PENDING_SHARE * most:
         remedy = (
             f"It has max_spout_pending trees open, and no bolt is busy: raise max_spout_pending, or see in acker trace "
             f"--oldest 3 --topology {observed.topology} what its trees wait for."

@@ -10,7 +10,7 @@ STARTING_SECONDS: Final = 15.0
 STALLED_SECONDS: Final = 20.0
 """Seconds of work without progress."""
 PAUSED_SECONDS: Final = 1.0
-"""Seconds for which a task has paused because its calls raise: it has tried one call again, in vain."""
+"""Seconds for which a task has paused because its calls raise: the call that it has tried again raised, too."""
 EXECUTE_SHARE: Final = 2 / 3
 """Share of the message timeout that one `execute` may take: 20 s by default."""
 RETRY_SECONDS: Final = 15.0
@@ -33,6 +33,8 @@ UNDELIVERED: Final = 0
 
 BUSY: Final = 0.9
 """Share of the time for which the busiest process of a bolt executes tuples, from which on it limits the topology."""
+PENDING_SHARE: Final = 0.95
+"""Share of `max_spout_pending`, from which on a spout waits for its bolts."""
 SKEW: Final = 2.0
 """Rate of the busiest task over the mean of all, from which on one key or a few make it the slowest."""
 CLOCK_LAG_SECONDS: Final = 30.0

@@ -1,6 +1,6 @@
 """Checks of what becomes of messages: those that fail again and again, and shares of trees, tuples and dead letters."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 
 from inspection.health.findings import Check, Finding
 from inspection.health.limits import (
@@ -42,7 +42,7 @@ def check_open_messages(observed: Observation) -> Iterator[Finding]:
         )
 
 
-def check_trees(observed: Observation, explained: Collection[str]) -> Iterator[Finding]:
+def check_trees(observed: Observation, explained: Set[str]) -> Iterator[Finding]:
     """Few trees fail, of all that have ended in the last minute.
 
     Args:
@@ -53,7 +53,7 @@ def check_trees(observed: Observation, explained: Collection[str]) -> Iterator[F
         failed = sum(recent["failed"].values())
         ended = failed + recent["acked"]
         behind = {bolt.name for bolt in observed.downstream(spout.name)}
-        if failed <= FEW or failed <= FAILED_SHARE * ended or not behind.isdisjoint(explained):
+        if failed <= FEW or failed <= FAILED_SHARE * ended or not explained.isdisjoint({spout.name, *behind}):
             continue
         counts = ", ".join(f"{reason} {count:,}" for reason, count in recent["failed"].items())
         by = ""

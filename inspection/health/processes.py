@@ -133,13 +133,17 @@ def check_stalled(observed: Observation) -> Iterator[Finding]:
                 f"--topology {observed.topology}.",
             )
     for worker in observed.snapshot["workers"]:
-        if worker["stalled_seconds"] > STALLED_SECONDS:
-            yield Check("stalled", acker_group(observed.topology)).problem(
-                f"Acker worker {worker['name']} has made no progress for {worker['stalled_seconds']:,.0f} s: "
-                f"{worker['stalled_by']}.",
-                "Check the brokers: too few in-sync replicas, a full disk, or a transaction that hangs. See "
-                "docs/alerts.md, NothingProgresses.",
-            )
+        yield from check_worker(observed.topology, worker["name"], worker["stalled_seconds"], worker["stalled_by"])
+
+
+def check_worker(topology: str, name: str, stalled_seconds: float, stalled_by: str) -> Iterator[Finding]:
+    """An acker worker makes progress if there is work; `stalled_by` is what it does not do."""
+    if stalled_seconds > STALLED_SECONDS:
+        yield Check("stalled", acker_group(topology)).problem(
+            f"Acker worker {name} has made no progress for {stalled_seconds:,.0f} s: {stalled_by}.",
+            "Check the brokers: too few in-sync replicas, a full disk, or a transaction that hangs. See "
+            "docs/alerts.md, NothingProgresses.",
+        )
 
 
 def check_clocks(observed: Observation) -> Iterator[Finding]:

@@ -38,6 +38,9 @@ CAUSES: Final = (
 )
 """Checks whose findings explain those of the others, of the same components and of the spouts above them."""
 
+OF_PROCESSES: Final = (check_executes, check_paused, check_stalled)
+"""Checks for which the figures of one process are enough."""
+
 ORDER: Final = (
     *("java", "cluster", "version", "manifest", "topics", "topic-settings", "states", "copies"),
     *("groups", "ackers", "execute", "paused", "failures", "skew", "slow", "undelivered"),
@@ -81,6 +84,11 @@ def judge(observed: Observation) -> list[Finding]:
     return ordered(each for each in found if each.check not in EXPECTED[observed.control])
 
 
+def judge_processes(observed: Observation) -> list[Finding]:
+    """The findings of some processes of a topology on themselves, in order, whatever the others do."""
+    return ordered(finding for check in OF_PROCESSES for finding in check(observed))
+
+
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
     """Findings by severity, and by the order of checks; each once."""
     severities = [*Severity]
@@ -110,8 +118,8 @@ def _explained(observed: Observation, causes: Iterable[Finding]) -> set[str]:
         if finding.severity is Severity.NOTE:
             continue
         if finding.component is None and finding.severity is Severity.PROBLEM:
-            # No tree ends: nothing else of the topology is judged by that.
-            explained |= {acker_group(observed.topology), *observed.components}
+            # No tree ends; what waits for the outcomes of trees is not judged by that.
+            explained |= {acker_group(observed.topology), *(spout.name for spout in manifest.spouts)}
         elif finding.component is not None:
             head = manifest.head(finding.component).name
             explained |= {head, *(bolt.name for bolt in manifest.chained_to(head))}

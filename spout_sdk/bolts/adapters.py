@@ -39,6 +39,7 @@ class BoltAdapter:
         ends_inputs: whether it settles each input itself in the end, so that none is open because it was forgotten.
         stop_timeout: for how many seconds a stop waits for what it has begun.
         folds: whether what was done with open inputs is committed beside the offset, as `progress`.
+        holds_inputs: whether windows hold its inputs, which are acked when they leave the last.
         repeats_emits: whether an input that is replayed makes the same tuples in the same order; what is emitted has no
             identity otherwise.
         busy_since: since when a running input takes long, and there is no room for others; None if that is not so.
@@ -63,6 +64,7 @@ class BoltAdapter:
     stop_timeout: float = STOP_TIMEOUT
     folds = False
     repeats_emits = True
+    holds_inputs = False
     busy_since: float | None = None
     input: Tuple | None = None
     state: Any = None

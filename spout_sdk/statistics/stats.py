@@ -125,6 +125,7 @@ class Stats(Counts):
             is known: records that are not read count as those before. Shuffle groupings follow it.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
+        in_windows: of a bolt with windows that hold its inputs, how many these hold; they are part of `pending`.
         retrying: of a bolt, tuples that wait to be executed again; they are part of `pending`. Of a `KafkaSpout`,
             failed messages that wait to be emitted again, which are not.
         control: of a spout, the requested states that its processes have read; empty for bolts.
@@ -156,6 +157,7 @@ class Stats(Counts):
     pending: int = shown(
         f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
     )
+    in_windows: int = 0
     retrying: int = shown(
         f"{PREFIX}retrying",
         "Tuples of a bolt that wait to be executed again; failed messages of a spout.",
@@ -202,6 +204,7 @@ class Stats(Counts):
         added = (
             *(each.name for each in fields(Counts)),
             "pending",
+            "in_windows",
             "retrying",
             "unread",
             "counters",
@@ -229,7 +232,7 @@ class Stats(Counts):
 
     def retired(self) -> "Stats":
         """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
-        ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
+        ended = replace(self, pids=(), tasks=(), pending=0, in_windows=0, unread=0, task_waiting={})
         ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
         ended = replace(ended, execute_seconds=0.0, execute_at="")
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)

@@ -27,6 +27,7 @@ class WindowAdapter(BoltAdapter):
     """Folds the tuples of a task into the windows of a `WindowedBolt`, and closes due windows."""
 
     folds = True
+    holds_inputs = True
     repeats_emits = False  # a replayed tuple may be in a window with others
 
     def __init__(

@@ -106,7 +106,7 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     assert worker["partitions"] == [0, 1, 2]
     assert {one["owner"] for one in view["acker"]} == {worker["name"]}
     assert view["dead_letters"] == 0
-    assert all(word in plain for word in (name, "lines", "split", "count", "ack log", worker["name"]))
+    assert all(word in plain for word in (name, "lines", "split", "count", "1 acker worker: 3 of 3 partitions"))
     assert {(each["reason"], each["message"]) for each in failures} == {("failed", "not yet")}
     assert len(failures) == LINES // 10
     assert (history["topology"], letters["dead_letters"]) == (name, [])

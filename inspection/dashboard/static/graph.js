@@ -4,7 +4,6 @@
 import { Graph as Plan, layout } from "./dagre.js";
 import { setAttribute, setText, svg } from "./elements.js";
 import { count, rate, share } from "./format.js";
-import { isBusy } from "./tables.js";
 
 const NODE = { width: 162, height: 64 };
 const LABEL = { width: 60, height: 16 };
@@ -121,11 +120,11 @@ export class Graph {
       setText(note, clipped(`${rate(rated)}/s${lag && ` · ${lag}`}`, 24));
       const parts = [`${rate(rated)}/s ${verb}`, ...(lag ? [lag] : [])];
       if (component.busy != null) parts.push(`busy ${share(component.busy)}`);
-      if (component.findings) parts.push(`findings of the doctor: ${component.findings}`);
+      if (component.findings) parts.push(`findings: ${component.findings}`);
       const where = component.head === component.name ? "" : ` in the tasks of ${component.head}`;
       setAttribute(link, "aria-label", `${component.kind} ${component.name}${where}: ${parts.join(", ")}`);
       setAttribute(busy, "width", String(Math.round((component.busy ?? 0) * (NODE.width - 28))));
-      busy.classList.toggle("warns", isBusy(component.busy ?? 0));
+      busy.classList.toggle("warns", Boolean(component.findings));
       setText(badge.lastChild, component.findings ? String(component.findings) : "");
       setAttribute(badge, "data-severity", component.severity ?? "");
       link.classList.toggle("idle", component.processes === 0);

@@ -2,15 +2,14 @@
 
 import { Component, showFindings } from "./component.js";
 import { find, html, keyed, setAttribute, setState, setText, showFigures } from "./elements.js";
-import { count, milliseconds, rate, time } from "./format.js";
+import { count, milliseconds, rate, seconds, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { MessageSearch } from "./message.js";
 import { Plot } from "./plot.js";
-import { isLimited, tables } from "./tables.js";
+import { tables } from "./tables.js";
 
 const STALE_MS = 10_000;
 const HISTORY_MS = 5_000;
-const STALLED_MS = 60_000; // as metrics.stalled_after_s
 const FEW = 5; // failures of each reason that are shown where there are several
 
 const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum + one, 0);
@@ -47,11 +46,11 @@ let topology = null;
 let stream = null;
 let snapshot = null;
 let failures = [];
-let findings = [];
 let reason = null;
 let requests = {};
 let receivedAt = 0;
 let points = [];
+let wasUnowned = false;
 
 async function ask(path, more = {}) {
   // A parameter may have several values.
@@ -84,20 +83,20 @@ function show(next) {
   snapshot = next;
   const { components, edges, acker, workers } = snapshot;
   setText(find("at"), time(snapshot.at));
-  judgeState();
+  tiles();
   judged();
   shown.edges.show(edges);
   // Those with open trees first.
   const isOpen = ({ pending }) => Number(pending > 0);
   shown.partitions.show([...acker].sort((a, b) => isOpen(b) - isOpen(a)).map((row) => ({ ...row, topology })));
   shown.workers.show(workers);
+  ackers(acker, workers);
   setText(find("dead-count"), snapshot.dead_letters ? count(snapshot.dead_letters) : "");
   reasons();
   const failed = components.map((component) => total(component.failed)).join();
   refresh("history", snapshot.at, "/api/history", (value) => {
     points = value.points;
     plots.forEach((plot) => plot.show(points, snapshot.at));
-    judgeState();
   });
   hour();
   refresh("failures", failed, "/api/failures", (value) => {
@@ -105,24 +104,39 @@ function show(next) {
     reasons();
   });
   refresh("dead", snapshot.dead_letters, "/api/dead-letters", (value) => shown.dead.show(value.dead_letters));
-  refresh("findings", snapshot.at, "/api/findings", (value) => {
-    findings = value.findings;
-    setText(find("looked"), looked(value));
-    judged();
-  });
   // Last, so that the figures are not older than the time.
   setAttribute(find("at"), "datetime", new Date(snapshot.at).toISOString());
   setAttribute(document.body, "data-at", String(snapshot.at));
 }
 
-function looked({ at, findings, problem }) {
-  if (problem) return problem;
-  if (at === null) return "the first check is running";
-  return `${findings.length ? "" : "nothing is wrong, "}as of ${time(at)}`;
+// All ackers in a line; their tables open by themselves where a partition has no owner.
+function ackers(partitions, workers) {
+  const owned = partitions.filter(({ owner }) => owner !== null).length;
+  const open = partitions.reduce((total, { pending }) => total + (pending ?? 0), 0);
+  const ages = partitions.map(({ oldest_seconds: age }) => age ?? 0);
+  const named = `${count(workers.length)} worker${workers.length === 1 ? "" : "s"}, `;
+  const oldest = open ? `, the oldest ${seconds(Math.max(...ages))} s old` : "";
+  setText(find("ackers-line"), `${named}${owned} of ${partitions.length} partitions, ${count(open)} open trees${oldest}`);
+  const isUnowned = owned < partitions.length;
+  if (isUnowned && !wasUnowned) find("ackers-details").open = true;
+  wasUnowned = isUnowned;
 }
 
-// Findings of the doctor beside the figures of the components.
+// Of the topics and brokers, which the doctor checks now and then.
+function looked({ at, problem }) {
+  if (problem) return problem;
+  return at === null ? "the first check of topics and brokers is running" : `topics and brokers as of ${time(at)}`;
+}
+
+// The verdict: the first cause first, and each finding beside the figures of its component.
 function judged() {
+  const { findings, checked } = snapshot;
+  const problems = findings.filter(({ severity }) => severity === "problem").length;
+  // Without figures that change: it is read out when it changes.
+  if (problems) setState("unhealthy", `${problems} problem${problems === 1 ? "" : "s"}`);
+  else setState("live", "live");
+  setText(find("looked"), looked(checked));
+  find("healthy").hidden = findings.length > 0;
   const of = (name) => findings.filter(({ component }) => component === name);
   const components = snapshot.components.map((each) => {
     const own = of(each.name);
@@ -162,33 +176,6 @@ function sum(name) {
   return values.length ? values.reduce((a, b) => a + b, 0) : null;
 }
 
-// Since when nothing was acked though trees are open; null if that is not long ago. A topology that was idle before is
-// not stalled: the time counts from the first tree after the last ack.
-function stalledSince() {
-  if (!sum("pending") || sum("acked_per_second") !== 0 || !points.length) return null;
-  const last = points.findLastIndex((point) => point.acked_per_second > 0);
-  const began = points.slice(last + 1).find((point) => point.emitted_per_second + point.failed_per_second > 0);
-  const since = began?.at ?? (sum("emitted_per_second") ? snapshot.at : points[Math.max(0, last)].at);
-  return snapshot.at - since < STALLED_MS ? null : since;
-}
-
-function judgeState() {
-  tiles();
-  const works = snapshot.workers.length > 0 || snapshot.components.some(({ processes }) => processes > 0);
-  const since = stalledSince();
-  const failing = snapshot.components.filter((component) => component.failing).map(({ name }) => name);
-  const hung = snapshot.components.find(({ stalled_by: by }) => by.startsWith("execute has not returned"));
-  if (!works) setState("stale", "no process of the topology reports statistics");
-  else if (failing.length) setState("stalled", `failing: ${failing.join(", ")} fails all tuples`);
-  else if (hung && hung.stalled_seconds * 1000 >= STALLED_MS) setState("stalled", `stalled: ${hung.name}: ${hung.stalled_by}`);
-  else if (since === null) setState("live", "live");
-  else {
-    // Without figures that change: it is read out when it changes.
-    const open = spouts().some(isLimited) ? "as many trees are open as max_spout_pending allows" : "trees are open";
-    setState("stalled", `stalled: nothing acked since ${time(since)}, though ${open}`);
-  }
-}
-
 function tiles() {
   // Quantiles cannot be added: the slowest spout counts.
   const most = (quantile) => {
@@ -197,12 +184,12 @@ function tiles() {
   };
   const all = [
     ["emitted", "Emitted/s", rate(sum("emitted_per_second"))],
-    ["acked", "Acked/s", rate(sum("acked_per_second")), stalledSince() !== null],
-    ["failed", "Failed/s", rate(sum("failed_per_second")), sum("failed_per_second") > 0],
-    ["pending", "Pending trees", count(sum("pending")), spouts().some(isLimited)],
+    ["acked", "Acked/s", rate(sum("acked_per_second"))],
+    ["failed", "Failed/s", rate(sum("failed_per_second"))],
+    ["pending", "Pending trees", count(sum("pending"))],
     ["p50", "Complete p50 (ms)", milliseconds(most("p50"))],
     ["p99", "Complete p99 (ms)", milliseconds(most("p99"))],
-    ["dead", "Dead letters", count(snapshot.dead_letters), snapshot.dead_letters > 0],
+    ["dead", "Dead letters", count(snapshot.dead_letters)],
   ];
   showFigures(find("tiles"), all);
 }
@@ -246,7 +233,6 @@ function follow(name) {
   snapshot = null;
   points = [];
   failures = [];
-  findings = [];
   reason = null;
   requests = {};
   stream?.close();
@@ -280,7 +266,7 @@ async function answers() {
 
 setInterval(async () => {
   if (stream?.readyState !== EventSource.CLOSED) {
-    if (snapshot && ["live", "stalled"].includes(find("status").dataset.state) && Date.now() - receivedAt > STALE_MS) {
+    if (snapshot && ["live", "unhealthy"].includes(find("status").dataset.state) && Date.now() - receivedAt > STALE_MS) {
       setState("stale", "nothing new for a while");
     }
     return;

@@ -5,6 +5,8 @@ import { UNKNOWN, text } from "./format.js";
 
 export const word = (name, title, kind = "") => ({ name, title, kind, value: (row) => text(row[name]) });
 
+const FEW = 8; // rows, as in dashboard.css
+
 export class Table {
   // columns: [{name, title, kind, value, warns}], where `name` is that of the figure in the JSON, `value` gives the text
   //   of a row or an element to show, `kind` has the words "number", "code" and "text" (which may be long), and `warns`,
@@ -18,10 +20,20 @@ export class Table {
     table.append(html("thead", {}, html("tr", {}, ...heads)));
     this.body = html("tbody");
     table.append(this.body);
+    // Only on a small screen, where a long table shows its first rows.
+    const box = table.closest(".scroll");
+    this.more = html("button", { type: "button", class: "more" }, "Show all rows");
+    this.more.hidden = true;
+    this.more.addEventListener("click", () => {
+      box.classList.add("all");
+      this.more.hidden = true;
+    });
+    box?.after(this.more);
   }
 
   show(rows) {
     const items = rows.length ? rows : [null];
+    this.more.hidden = rows.length <= FEW || this.more.previousElementSibling?.classList.contains("all");
     keyed(
       this.body,
       items,

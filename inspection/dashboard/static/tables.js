@@ -4,20 +4,10 @@ import { html } from "./elements.js";
 import { count, milliseconds, rate, seconds, share, text, time, times } from "./format.js";
 import { Table, word } from "./table.js";
 
-const figure = (name, title, write = rate, warns = undefined) => ({
-  name,
-  title,
-  kind: "number",
-  value: (row) => write(row[name]),
-  warns: warns && ((row) => warns(row[name] ?? 0, row)),
-});
-const positive = (value) => value > 0;
+const figure = (name, title, write = rate) => ({ name, title, kind: "number", value: (row) => write(row[name]) });
 
 export const quantiles = (latency) =>
   latency ? `${milliseconds(latency.p50)} / ${milliseconds(latency.p99)}` : text(null);
-export const isBusy = (busy) => busy >= 0.9;
-export const isLimited = ({ pending, max_pending: most }) => most !== null && pending >= most;
-const isUneven = (skew) => skew >= 2;
 
 function componentLink({ name }) {
   return html("a", { href: `#component-${name}` }, name);
@@ -60,26 +50,25 @@ export const tables = (find) => ({
         title: "Tasks",
         kind: "number",
         value: (row) => `${count(row.owned_tasks)}/${count(row.tasks)}`,
-        warns: (row) => row.owned_tasks < row.tasks && !row.external,
       },
-      figure("processes", "Processes", count, (value, row) => value === 0 && !row.external),
+      figure("processes", "Processes", count),
       figure("emitted_per_second", "Emitted/s"),
       figure("executed_per_second", "Executed/s"),
       figure("acked_per_second", "Acked/s"),
-      figure("failed_per_second", "Failed/s", rate, positive),
-      figure("pending", "Pending", count, (value, row) => isLimited(row)),
+      figure("failed_per_second", "Failed/s"),
+      figure("pending", "Pending", count),
       figure("lag", "Lag", count),
       figure("done_behind", "Done behind offset", count),
-      figure("busy", "Busy", share, isBusy),
-      figure("skew", "Skew", times, isUneven),
+      figure("busy", "Busy", share),
+      figure("skew", "Skew", times),
       {
         name: "latency",
         title: "Latency (ms)",
         kind: "number",
         value: (row) => quantiles(row.kind === "spout" ? row.complete_latency : row.process_latency),
       },
-      figure("errors", "Errors", count, positive),
-      figure("findings", "Findings", count, positive),
+      figure("errors", "Errors", count),
+      { ...figure("findings", "Findings", count), warns: ({ findings }) => findings > 0 },
     ],
     ({ name }) => name,
     "The topology has no components.",
@@ -90,7 +79,7 @@ export const tables = (find) => ({
       figure("task", "Task", count),
       word("process", "Process"),
       figure("executed_per_second", "Executed/s"),
-      figure("busy", "Busy", share, isBusy),
+      figure("busy", "Busy", share),
       figure("lag", "Lag", count),
       figure("keys", "Keys", count),
     ],

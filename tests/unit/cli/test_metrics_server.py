@@ -2,15 +2,21 @@
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import pytest
 
 from acker_cli.errors import SettingsError
 from acker_cli.processes.metrics_server import Health, Loop, application, metrics_served
+from acker_cli.processes.own_health import component_findings, worker_findings
 from acker_cli.settings.sections import MetricsSection
+from acker_worker.stats import WorkerStats
+from spout_sdk import Stats
 from tests.unit.cli.running import call_acker, one_line
+from tests.unit.inspection.reports import manifest
 
 STUCK_AFTER_SECONDS = 30.0
 
@@ -18,11 +24,14 @@ STUCK_AFTER_SECONDS = 30.0
 def test_a_stuck_or_stalled_loop_is_unhealthy() -> None:
     now = 1_000.0
     loops = {name: Loop(name, lambda: now) for name in ("split", "acker")}
-    stalls = {"split": (0.0, ""), "acker": (0.0, "")}
-    health = Health(lambda: {name: loop.heartbeat_ages()[name] for name, loop in loops.items()}, lambda: stalls)
-    pages = application([], health, MetricsSection(stuck_after_s=STUCK_AFTER_SECONDS, stalled_after_s=60))
+    stats, worker = Stats("split", (1,), (0,)), WorkerStats()
+    health = Health(
+        lambda: {name: loop.heartbeat_ages()[name] for name, loop in loops.items()},
+        lambda: [*component_findings(manifest(), [stats]), *worker_findings({"acker": ("words", worker)})],
+    )
+    pages = application([], health, MetricsSection(stuck_after_s=STUCK_AFTER_SECONDS))
 
-    def get(path: str) -> tuple[str, object]:
+    def get(path: str) -> tuple[str, Any]:
         environ: dict[str, object] = {"PATH_INFO": path}
         setup_testing_defaults(environ)
         answered: list[str] = []
@@ -37,12 +46,20 @@ def test_a_stuck_or_stalled_loop_is_unhealthy() -> None:
     stuck = {"status": "stuck", "why": "the loop of acker has not turned for 31 s"}
     assert get("/health") == get("/live") == ("503 Service Unavailable", stuck)
     loops["acker"].turned()
-    stalls["acker"] = (60.0, "notices are not acknowledged")
+    worker.stalled_by, worker.stalled_ms = "notices are not acknowledged", 20_000
     assert get("/health")[0] == "200 OK"
-    stalls["acker"] = (61.0, "notices are not acknowledged")
-    why = "acker has made no progress for 61 s: notices are not acknowledged"
-    assert get("/health") == ("503 Service Unavailable", {"status": "stalled", "why": why})
+    worker.stalled_ms = 21_000
+    status, body = get("/health")
+    why = "Acker worker acker has made no progress for 21 s: notices are not acknowledged."
+    assert (status, body["status"], body["why"]) == ("503 Service Unavailable", "stalled", why)
+    assert [(each["check"], each["severity"]) for each in body["findings"]] == [("stalled", "problem")]
     assert get("/live")[0] == "200 OK"
+    # A component is judged by the same model; without its service its calls raise.
+    stats = replace(stats, paused_seconds=7.0, paused_by="task 0: ConnectionError: refused")
+    worker.stalled_ms = 0
+    assert get("/health")[1]["why"].startswith("All calls of bolt split raise, so it has paused for 7 s: task 0: Conn")
+    stats = replace(stats, paused_seconds=0.0, execute_seconds=25.0, execute_at="words.tuples.split[0] offset 3")
+    assert get("/health")[1]["findings"][0]["component"] == "split"
     assert get("/") == ("404 Not Found", {"pages": ["/metrics", "/health", "/live"]})
 
 

@@ -47,6 +47,18 @@ def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
     }
 
 
+FINDINGS: list[dict[str, Any]] = [
+    {
+        "severity": "warning", "check": "lag", "subject": "words.split", "component": "split",
+        "found": "Group words.split has done nothing.", "remedy": "See whether the process hangs.",
+    },
+    {
+        "severity": "note", "check": "topics", "subject": "acker.topologies", "component": None,
+        "found": "It may not be seen.", "remedy": "Allow <i>Describe</i>.",
+    },
+]
+
+
 def snapshot(at: int = AT) -> dict[str, Any]:
     owned = {
         "partition": 0, "owner": "host/17", "pending": 12, "orphans": 0, "oldest_seconds": 1.2,
@@ -93,6 +105,7 @@ def snapshot(at: int = AT) -> dict[str, Any]:
         "acker": [owned, {**dict.fromkeys(owned), "partition": 1}],
         "workers": [{"name": "host/17", "partitions": [0], "entries_per_second": 2222.0, "seen_seconds_ago": 0.4}],
         "dead_letters": 1,
+        "verdict": FINDINGS[0]["found"], "findings": FINDINGS, "checked": {"at": at - 500, "problem": None},
     }
 
 
@@ -118,16 +131,6 @@ MESSAGE = status_as_json(
     ),
     AT,
 )
-FINDINGS: list[dict[str, Any]] = [
-    {
-        "severity": "warning", "check": "lag", "subject": "words.split", "component": "split",
-        "found": "Group words.split has done nothing.", "remedy": "See whether the process hangs.",
-    },
-    {
-        "severity": "note", "check": "topics", "subject": "acker.topologies", "component": None,
-        "found": "It may not be seen.", "remedy": "Allow <i>Describe</i>.",
-    },
-]
 DEAD_LETTERS = [
     {
         "offset": 0, "at": AT - 2000, "topic": "words.tuples.split", "of_partition": 1, "of_offset": 42,
@@ -173,7 +176,7 @@ class Figures(Source):
 
     def findings(self, topology: str) -> Shown:
         self._check(topology)
-        return {"at": AT - 500, "findings": FINDINGS, "problem": None}
+        return {**{name: self.shown[name] for name in ("verdict", "findings")}, **self.shown["checked"]}
 
     def history(self, topology: str, component: str | None = None) -> Shown:
         self._check(topology)

@@ -63,6 +63,11 @@ def test_requests_without_the_token_are_rejected(port: int) -> None:
     for scheme in ("Bearer", "bearer"):
         answer = request(port, "/api/snapshot", headers={"Authorization": f"{scheme} {TOKEN}"})
         assert (answer.json["topology"], "set-cookie" in answer.headers) == ("words", False)
+    # A browser shows the reason; only programs get JSON.
+    for path in ("/", "/trace/00000000000000ff?topology=words"):
+        answer = request(port, path, headers={})
+        assert answer.headers["content-type"].startswith("text/html")
+        assert b"<p>The dashboard needs its token: open the address that it printed" in answer.body
     # In an address, a token counts only for the page.
     assert request(port, f"/api/snapshot?token={TOKEN}", headers={}).status == 401
     assert request(port, "/?token=wrong", headers={}).status == 401

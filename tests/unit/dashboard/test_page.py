@@ -1,6 +1,5 @@
 """The page in a browser, over figures of the tests' own."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,7 +65,7 @@ def test_a_component_shows_its_load_findings_and_history(context: BrowserContext
     page.wait_for_selector("#findings-list li")
     page.wait_for_selector("#failures-table td.text")
     node = page.locator("#drawing a.node").nth(1)
-    label = "bolt split: 1,235/s executed, lag 17, busy 93 %, findings of the doctor: 1"
+    label = "bolt split: 1,235/s executed, lag 17, busy 93 %, findings: 1"
     assert node.get_attribute("aria-label") == label
     node.click()
     page.wait_for_selector("#component .curve.busy", state="attached")
@@ -174,7 +173,7 @@ def test_a_token_opens_the_page_and_is_removed_from_the_address(context: Browser
         try:
             other = stranger.new_page()
             other.goto(page.url)
-            assert "the dashboard needs its token" in other.content()
+            assert "The dashboard needs its token" in other.content()
         finally:
             stranger.close()
 
@@ -201,22 +200,50 @@ def test_the_page_shows_errors_and_recovers(context: BrowserContext, figures: Fi
         assert state(page, "live") == "live"
 
 
-def test_a_stall_is_shown(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
-    """In words and in colour: trees are open, and none was acked in the last minute. Time-outs hide no exception."""
-    lines = figures.shown["components"][0]
-    lines |= {"acked_per_second": 0.0, "emitted_per_second": 0.0, "pending": 200, "max_pending": 200, "lag": 17_000}
-    figures.points = [{**point, "acked_per_second": 0.0} for point in figures.points]
+def test_the_page_opens_with_the_verdict(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
+    """And time-outs hide no exception among the failures."""
     figures.failed = [failure(f"{root:016x}", "timeout") for root in range(50)] + FAILURES[:1]
     page = context.new_page()
     page.goto(served.address)
-    message = "as many trees are open as max_spout_pending allows"
-    assert re.fullmatch(rf"stalled: nothing acked since .+, though {message}", state(page, "stalled"))
-    warning = page.locator("#tiles .warns dd").evaluate_all("all => all.map((one) => one.dataset.figure)")
-    assert {"acked", "pending"} <= set(warning)
-    assert page.locator("#component-lines [data-figure=lag]").inner_text() == "17,000"
+    assert state(page, "live") == "live"
+    first = page.locator("main > section").first
+    assert first.locator("h2").inner_text() == "Health topics and brokers as of 9 Oct 08:53:19"
+    assert first.locator(".found").all_inner_texts() == [each["found"] for each in FINDINGS]
+    assert first.locator("#healthy").is_hidden()
     page.wait_for_selector("#failures-table td.text")
     assert page.locator("#failures-table [data-figure=reason]").all_inner_texts() == [*["timeout"] * 5, "failed"]
     assert page.locator("#failures-table [data-figure=by]").first.inner_text() == "see its tree"
+    figures.shown = {**snapshot(AT + 1), "findings": [{**FINDINGS[0], "severity": "problem"}]}
+    assert state(page, "unhealthy") == "1 problem"
+    figures.shown = {**snapshot(AT + 2), "findings": []}
+    assert state(page, "live") == "live"
+    assert first.locator("#healthy").inner_text() == "Nothing is wrong."
+    # All ackers take a line; a partition without an owner opens their tables.
+    assert (
+        page.locator("#ackers-line").inner_text() == "1 worker, 1 of 2 partitions, 12 open trees, the oldest 1.2 s old"
+    )
+    assert page.locator("#ackers-details").get_attribute("open") is not None
+
+
+def test_nothing_scrolls_within_the_page_of_a_phone(
+    context: BrowserContext, served: DashboardServer, figures: Figures
+) -> None:
+    figures.failed = [failure(f"{root:016x}", "timeout") for root in range(50)]
+    page = context.new_page()
+    page.set_viewport_size({"width": 400, "height": 850})
+    page.goto(served.address)
+    page.wait_for_selector("#failures-table tbody a")
+    page.get_by_role("button", name="timeout").click()
+    boxes = "[...document.querySelectorAll('main *')].filter((one) => one.scrollHeight > one.clientHeight + 1"
+    scrolling = f"{boxes} && ['auto', 'scroll'].includes(getComputedStyle(one).overflowY)).map((one) => one.id)"
+    assert page.evaluate(scrolling) == []
+    rows = page.locator("#failures-table tbody tr")
+    assert [rows.count(), rows.nth(7).is_visible(), rows.nth(8).is_visible()] == [50, True, False]
+    page.locator("#failures .more").click()
+    assert rows.nth(49).is_visible()
+    assert page.locator("#failures .more").is_hidden()
+    assert page.evaluate(scrolling) == []
+    assert page.evaluate(OVERHANGS) == []
 
 
 def test_a_frame_is_drawn_around_a_chain(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
@@ -238,23 +265,3 @@ def is_within(box: Any, around: Any) -> bool:
         around[at] < box[at] and box[at] + box[size] < around[at] + around[size]
         for at, size in (("x", "width"), ("y", "height"))
     )
-
-
-@pytest.mark.parametrize(
-    ("trouble", "shown"),
-    [
-        ({"failing": True}, "failing: split fails all tuples"),
-        (
-            {"stalled_seconds": 61.0, "stalled_by": "execute has not returned, at words.tuples.split[0] offset 12"},
-            "stalled: split: execute has not returned, at words.tuples.split[0] offset 12",
-        ),
-    ],
-)
-def test_a_bolt_that_fails_all_or_hangs_is_not_live(
-    context: BrowserContext, served: DashboardServer, figures: Figures, trouble: dict[str, Any], shown: str
-) -> None:
-    figures.shown["components"][1] |= trouble
-    page = context.new_page()
-    page.goto(served.address)
-    assert state(page, "stalled") == shown
-    assert page.locator("#component-split [data-figure=latency]").inner_text() == "0.13 / 0.50"

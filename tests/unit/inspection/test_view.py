@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from inspection.observer import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
-from tests.manifests import chained, counting, spout
+from tests.manifests import bolt, chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
@@ -329,3 +330,51 @@ def test_the_state_of_a_bolt_is_that_of_the_tasks_where_they_are_now() -> None:
         },
     }
     assert [load["keys"] for load in found["loads"]] == [3, 5, None]
+
+
+def test_the_latency_of_the_topology_leaves_out_what_windows_hold() -> None:
+    """Trees that wait in a window take as long as it does; those of another spout are plotted."""
+    made = manifest_of(spout("slow"), spout("quick"), bolt("window", "slow"), bolt("store", "quick"))
+    view = TopologyView(made)
+    for number in range(20):
+        at_ms, uptime_s = NOW + 1000 * number, 100.0 + number
+        times = {"slow": 60.0, "quick": 0.01}
+        for name, seconds in times.items():
+            latency = LatencyHistogram()
+            for _ in range(number):
+                latency.record(seconds)
+            view.feed([stats_record(Stats(name, (1,), (0,), acked=number, complete_latency=latency), uptime_s, at_ms)])
+        view.feed([stats_record(Stats("window", (2,), (0,), in_windows=7, pending=7), uptime_s, at_ms)])
+    last = view.history()["points"][-1]
+    assert last["complete_p99"] == pytest.approx(10, rel=0.125)
+    assert last["acked_per_second"] == pytest.approx(2)
+    assert view.history("slow")["points"][-1]["complete_p50"] == pytest.approx(60_000, rel=0.125)
+
+
+def test_an_error_that_ended_a_process_is_known_for_a_minute() -> None:
+    view = fed(each_second(range(0, 70, 10)))
+    last = stats_record(lines(70), 107.0, NOW + 1000, ended=True)
+    view.feed([replace(last, ended_by="OSError: No space left on device")])
+    found = component(view, now_ms=NOW + 3000)
+    assert (found["processes"], found["ended_by"]) == (0, "OSError: No space left on device")
+    assert found["ended_seconds_ago"] == 2.0
+    assert component(view, now_ms=NOW + 61_000)["ended_by"] == ""
+
+
+def test_counts_of_the_last_minute_are_those_of_all_its_processes() -> None:
+    counts = [Stats("lines", (1,), (0,), acked=10 * n, failed={"failed": n}, dead_letters=n // 40) for n in range(90)]
+    view = fed(stats_record(each, 100 + n, NOW + 1000 * n) for n, each in enumerate(counts))
+    young = Stats("lines", (2,), (1,), acked=7, counters={"late tuples": 3})
+    view.feed([stats_record(young, 2.0, NOW + 89_000)])
+    recent = component(view, now_ms=NOW + 89_000)["recent"]
+    assert (recent["acked"], recent["failed"], recent["dead_letters"]) == (607, {"failed": 60}, 2)
+    assert recent["late_tuples"] == 3
+
+
+def test_clocks_are_compared_by_records_as_they_are_written() -> None:
+    """A record that was delayed says nothing: the smallest difference counts."""
+    view = TopologyView(manifest())
+    for number, delay_ms in enumerate((5_000, 40, 4_000)):
+        record = stats_record(lines(number), 100 + number, NOW + 1000 * number)
+        view.feed([replace(record, sent_ms=record.at_ms - 3_000 - delay_ms)])
+    assert view.snapshot(NOW)["clocks"] == {"host": 3.04}
