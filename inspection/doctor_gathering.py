@@ -76,7 +76,7 @@ class _Gathering:
         self._admin = self._status.catalogue.admin
 
     def facts(self, wanted: str | None, declared: Manifest | None, watch_s: float) -> Facts:
-        published = self._status.catalogue.manifests()
+        published, controls = self._status.catalogue.manifests(), self._status.catalogue.controls()
         brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_SECONDS).result().nodes]
         chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
@@ -110,6 +110,7 @@ class _Gathering:
                         tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
                         held[status.manifest.topology],
                         status.members,
+                        controls[name].state if (name := status.manifest.topology) in controls else "running",
                     ),
                     {name: each for name, each in topics.items() if _belongs(name, status.manifest)},
                     configs,

@@ -21,6 +21,7 @@ from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, BrokerError, TopicsError
 from kafka_clients.log_reader import LogReader
 from kafka_clients.repeated_lines import get_logger
+from tuple_tree.control import ControlState
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
@@ -33,6 +34,7 @@ _BACK_SECONDS: Final = 60.0  # enough for the rates of processes that were stopp
 _LAGS_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.2
 _CLOCK_SECONDS: Final = 2.0
+_CONTROL_SECONDS: Final = 10.0
 
 
 class BrokerClock:
@@ -84,6 +86,8 @@ class Observer:
         self._lags = LagReadings()
         self._messages = OpenMessages(kafka)
         self._open: tuple[OpenMessage, ...] = ()
+        self._control: ControlState = "running"
+        self._control_due = Interval(_CONTROL_SECONDS, time.monotonic)
 
     def open(self) -> None:
         """Reads to the end of the statistics, and the lags."""
@@ -123,7 +127,13 @@ class Observer:
 
     def findings(self, snapshot: Snapshot) -> list[Finding]:
         """The health of the topology, by a snapshot and the lags of the last seconds."""
-        return judge(Observation(self._manifest, snapshot, self._lags.backlogs(), self._open, problem=self.problem))
+        return judge(
+            Observation(
+                *(self._manifest, snapshot, self._lags.backlogs(), self._open),
+                control=self._control,
+                problem=self.problem,
+            )
+        )
 
     @property
     def silence(self) -> str:
@@ -156,6 +166,7 @@ class Observer:
     def read_lags(self) -> None:
         """Requests the lags; `problem` is why they are not known."""
         try:
+            self._read_control()
             waiting = self._status.waiting(self._manifest, self.view.sources())
             letters = waiting.dead_letters
             dead_letters = None if letters is None else self._dead_letters.between(*letters)
@@ -168,6 +179,13 @@ class Observer:
             self.problem = str(error)
             self.view.feed_lags({}, None)
             self._lags.forget()
+
+    def _read_control(self) -> None:
+        """Reads the requested state now and then, and at once if a component has no process: it may be stopped."""
+        components = self.snapshot()["components"]
+        if self._control_due.due() or not all(each["processes"] for each in components):
+            control = self._status.catalogue.controls().get(self._manifest.topology)
+            self._control = "running" if control is None else control.state
 
 
 def latest(kafka: KafkaSettings, manifest: Manifest, back_s: float) -> Snapshot:

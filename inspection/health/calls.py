@@ -48,7 +48,8 @@ def check_failing(observed: Observation) -> Iterator[Finding]:
 
 def check_retries(observed: Observation) -> Iterator[Finding]:
     """No tuple is executed again and again."""
-    for name, view in observed.components.items():
+    for bolt in observed.manifest.bolts:
+        name, view = bolt.name, observed.components[bolt.name]
         again, age = view["recent"]["retried"], view["oldest_input_seconds"]
         if view["retrying"] and again >= OFTEN and age > RETRY_SECONDS and not view["paused_seconds"]:
             error = f": {view['last_error']}" if view["last_error"] else ""

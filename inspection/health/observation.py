@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from inspection.view import ComponentView, Snapshot
 from tuple_tree.components import BoltManifest, Component
+from tuple_tree.control import ControlState
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, component_group
-
-Control = Literal["running", "paused", "draining", "stopped"]
-"""What an operator has told a topology to do: what follows from that is no finding, see `verdict.EXPECTED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ class Observation:
         open_messages: of the sources of its spouts.
         members: group → members; None without a DESCRIBE ACL. Empty if groups were not described: then the processes
             with statistics count.
-        control: what it was told to do.
+        control: its requested state; what follows from that is no finding, see `verdict.EXPECTED`.
         problem: why the groups and topics could not be read; empty if they were.
     """
 
@@ -70,7 +67,7 @@ class Observation:
     backlogs: tuple[Backlog, ...] = ()
     open_messages: tuple[OpenMessage, ...] = ()
     members: Mapping[str, int | None] = field(default_factory=dict)
-    control: Control = "running"
+    control: ControlState = "running"
     problem: str = ""
 
     @cached_property

@@ -14,7 +14,7 @@ from inspection.health.messages import (
     check_trees,
     check_undelivered,
 )
-from inspection.health.observation import Control, Observation
+from inspection.health.observation import Observation
 from inspection.health.processes import (
     check_ackers,
     check_clocks,
@@ -24,6 +24,7 @@ from inspection.health.processes import (
     check_stalled,
 )
 from inspection.health.states import check_identities, check_restores
+from tuple_tree.control import ControlState
 from tuple_tree.names import acker_group
 
 CAUSES: Final = (
@@ -49,13 +50,13 @@ ORDER: Final = (
 )
 """All checks. Of findings of one severity, those of earlier ones come first: a cause before its effects."""
 
-EXPECTED: Final[Mapping[Control, frozenset[str]]] = {
+EXPECTED: Final[Mapping[ControlState, frozenset[str]]] = {
     "running": frozenset(),
     "paused": frozenset({"lag", "stalled"}),
     "draining": frozenset({"lag", "stalled"}),
     "stopped": frozenset({"groups", "ackers", "lag", "stalled"}),
 }
-"""The checks whose findings follow from what the topology was told to do, and are left out."""
+"""The checks whose findings follow from the requested state of the topology, and are left out."""
 
 
 def judge(observed: Observation) -> list[Finding]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from inspection.health.findings import Finding
 from inspection.health.lags import LagReadings
 from inspection.health.messages import is_noteworthy
-from inspection.health.observation import Control, Observation, OpenMessage
+from inspection.health.observation import Observation, OpenMessage
 from inspection.health.verdict import judge
 from inspection.topology_status import PartitionStatus, TopicStatus, lags_of
 from inspection.view import TopologyView
@@ -16,6 +16,7 @@ from spout_sdk import Topology
 from spout_sdk.runtime.execute_watch import ExecuteWatch, Limits
 from spout_sdk.testing import NotIdleError, SimulatedCluster
 from spout_sdk.testing.cluster import LARGEST_TURN
+from tuple_tree.control import ControlState
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 from tuple_tree.process_stats import StatsRecord
 
@@ -42,7 +43,7 @@ class Watched:
     topology: Topology
     load: Callable[[int], list[bytes]]
     partitions: int = 2
-    control: Control = "running"
+    control: ControlState = "running"
     silent: set[str] = field(default_factory=set)
     ahead_ms: dict[str, int] = field(default_factory=dict)
     seen: list[list[Finding]] = field(default_factory=list)
