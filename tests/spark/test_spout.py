@@ -10,12 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
+from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, pairs_of, topology_name
 from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
+from tuple_tree.control import Control
 from tuple_tree.messages import NoticeBatch, encode_notice_batch
 from tuple_tree.names import notices_topic
 from tuple_tree.positions import Position, positional_root
@@ -263,3 +265,31 @@ def test_rows_that_a_job_emits_become_trees_and_others_when_it_runs_again(
     assert not stage.outcome().acked
     stage.ack_received("split")
     assert stage.outcome().acked == both
+
+
+@pytest.mark.exhaustive
+def test_a_paused_topology_delivers_nothing_also_after_a_restart(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest())
+    catalogue = Catalogue(stage.kafka)
+    name = stage.manifest.topology
+    with stage.played(lambda _root, payload: "never" if payload == b"line 3" else None) as bolt:
+        running = stage.start(spark)
+        stage.feed(lines(10))
+        eventually(lambda: running.outcomes.acked == 9 and running.outcomes.failed > 1, "outcomes, and replays")
+        catalogue.set_control(name, Control("paused"))
+        eventually(lambda: running.outcomes.control == "paused" and not running.outcomes.outstanding, "the pause")
+        delivered = len(bolt.deliveries)
+        stage.feed(lines(20)[10:])
+        stop(running)
+        running = stage.start(spark)
+        eventually(lambda: running.outcomes.control == "paused", "the requested state")
+        eventually(lambda: (stage.checkpoint / "offsets" / "1").exists(), "a micro-batch that waits")
+        shown = running.outcomes.stats()
+        assert (shown["control"], shown["retrying"]) == (["paused"], 1)
+        assert len(bolt.deliveries) == delivered
+        catalogue.set_control(name, Control("running"))
+        eventually(lambda: running.outcomes.acked == 10, "the new messages acked")
+        eventually(lambda: len(bolt.deliveries) > delivered + 10, "the failed message delivered again")
+        stop(running)
