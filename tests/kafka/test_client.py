@@ -104,6 +104,39 @@ def test_a_call_that_ends_early_leaves_its_message_in_process(use: Use, director
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("topology", ["answered", "answered_once"])
+def test_each_call_gets_its_own_answer_while_the_spout_and_the_bolt_are_killed(
+    use: Use, directory: Path, topology: str
+) -> None:
+    cluster, _ = ready(use, topology)
+    kills = 4
+
+    async def scenario(runner: TopologyRunner) -> None:
+        async with Client(load_topology(f"{MODULE}:{topology}"), cluster.kafka, max_open=100) as client:
+            killed, answered = 0, 0
+
+            async def caller(name: int) -> None:
+                nonlocal answered
+                number = 0
+                while killed < kills or number < 20:
+                    text = f"call {name}-{number}"
+                    assert (await client.process(text, key=text, timeout=120)).answer[0] == text.upper()
+                    number, answered = number + 1, answered + 1
+
+            async with asyncio.TaskGroup() as callers:
+                for name in range(50):
+                    callers.create_task(caller(name))
+                for component in ("upper", "orders") * (kills // 2):
+                    wanted = answered + 100
+                    await until(lambda wanted=wanted: answered >= wanted, "more answers")  # type: ignore[misc]
+                    await asyncio.to_thread(runner.kill, component)
+                    killed += 1
+
+    with running(cluster, topology) as runner:
+        asyncio.run(scenario(runner))
+
+
+@pytest.mark.exhaustive
 def test_outcomes_are_read_from_partitions_that_are_added_to_their_topic(
     use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
