@@ -1,9 +1,10 @@
-"""Reads partitions in blocks of offsets, from their end or their beginning, until enough is found.
+"""Reads partitions in blocks of offsets, from their end or around an offset, until enough is found.
 
 The first blocks are small, so what is near is found soon. All partitions are read at the same time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Final, Self
 
 from confluent_kafka import Message
@@ -27,6 +28,17 @@ def blocks(
         left = {place: stretch[:-size] if from_end else stretch[size:] for place, stretch in left.items()}
         left = {place: stretch for place, stretch in left.items() if len(stretch)}
         size = min(size * _GROWTH, _LARGEST_BLOCK)
+
+
+def blocks_around(
+    stretches: Mapping[Place, range], middle: Mapping[Place, int], *, first: int = FIRST_BLOCK
+) -> Iterator[dict[Place, range]]:
+    """Divides stretches into blocks on both sides of an offset of each, in turn; the blocks next to it come first."""
+    late = {place: range(max(stretch.start, middle[place]), stretch.stop) for place, stretch in stretches.items()}
+    early = {place: range(stretch.start, min(stretch.stop, middle[place])) for place, stretch in stretches.items()}
+    sides = blocks(late, from_end=False, first=first), blocks(early, from_end=True, first=first)
+    for pair in zip_longest(*sides, fillvalue=dict[Place, range]()):
+        yield from filter(None, pair)
 
 
 class BlockReader:
@@ -57,14 +69,15 @@ class BlockReader:
         take: Callable[[Message], None],
         enough: Callable[[], bool] = lambda: False,
         *,
-        from_end: bool = True,
+        around: Mapping[Place, int] | None = None,
     ) -> None:
         """Calls `take` with records until `enough` is true after a block; errors as of `LogReader.read`.
 
-        The records of a block come in the order of their offsets.
+        It begins at the end of the stretches, or on both sides of an offset of each. The records of a block come in the
+        order of their offsets.
         """
         self._before, self._total = 0, sum(map(len, stretches.values()))
-        for block in blocks(stretches, from_end=from_end):
+        for block in blocks(stretches, from_end=True) if around is None else blocks_around(stretches, around):
             self._log.read(what, block, take)
             if enough():
                 return

@@ -1,6 +1,6 @@
 """The last attempt and the last failure of a message, its outcome, and its dead letter: searches in topics.
 
-The ack log and notices are read from their end, outcomes and dead letters from the time of the message.
+The ack log, notices and dead letters are read from their end, outcomes around the time of the message.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from confluent_kafka import Message
 from inspection.dead_letters import DeadLetter, parse
 from inspection.message_status.blocks import BlockReader
 from inspection.message_status.outcome_topics import OutcomeTopic
-from inspection.message_status.verdict import LastFailure, SourceMessage
+from inspection.message_status.verdict import ACKED, DEAD_LETTER, LastFailure, SourceMessage
 from kafka_clients.log_reader import Place
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES
@@ -89,9 +89,21 @@ def last_failure(
 
 
 def outcome_of(
-    reader: BlockReader, stretches: Sequence[Mapping[Place, range]], message: SourceMessage, topic: OutcomeTopic
+    reader: BlockReader,
+    parts: Sequence[Mapping[Place, range]],
+    around: Mapping[Place, int],
+    message: SourceMessage,
+    topic: OutcomeTopic,
 ) -> OutcomeRecord | None:
-    """The outcome of a message in the first of these stretches that have one; of several in a block, the last."""
+    """The outcome of a message in parts of its topic: of several an acked one, else the last one.
+
+    Args:
+        reader: reads the topic.
+        parts: stretches to search, one after the other, until an outcome is found.
+        around: the offsets of the partitions near which it is expected.
+        message: the message.
+        topic: its outcomes.
+    """
     found: list[OutcomeRecord] = []
     key, at = message.key, (message.topic, message.partition, message.offset)
 
@@ -103,11 +115,14 @@ def outcome_of(
         if read is not None and (read.topic, read.partition, read.offset) == at:
             found.append(read)
 
-    for each in stretches:
-        reader.read("outcomes", each, take, lambda: bool(found), from_end=False)
+    for part in parts:
+        reader.read("outcomes", part, take, lambda: bool(found), around=around)
+        if any(each.outcome == DEAD_LETTER for each in found):
+            # The offsets of the group may have been reset later, to process it once more.
+            reader.read("outcomes", part, take, lambda: any(each.outcome == ACKED for each in found))
         if found:
             break
-    return max(found, key=lambda outcome: outcome.end, default=None)
+    return max(found, key=lambda each: (each.outcome == ACKED, each.end), default=None)
 
 
 def dead_letter(reader: BlockReader, stretches: Mapping[Place, range], message: SourceMessage) -> DeadLetter | None:

@@ -21,10 +21,10 @@ class OutcomeTopic:
     def places(self, key: bytes | None) -> tuple[list[Place], list[Place]]:
         """The partitions where the outcome of a key is by the partitioners of Kafka's clients, and the others.
 
-        An outcome that was too large has no key, and is in any of them.
+        Without a key, any of them may have it. So may they if it was too large for a record with its key.
         """
-        likely = set[int]() if key is None or not self._partitions else {*likely_partitions(key, self._partitions)}
         numbers = range(self._partitions)
+        likely = {*(numbers if key is None or not numbers else likely_partitions(key, self._partitions))}
         near = [(self.name, number) for number in numbers if number in likely]
         return near, [(self.name, number) for number in numbers if number not in likely]
 

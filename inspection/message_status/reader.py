@@ -31,6 +31,8 @@ from tuple_tree.routing import acker_partition
 _POSITION: Final = re.compile(r"(?:([^/]+)/)?([0-9]{1,9})/([0-9]{1,19})")
 _NOT_COMMITTED_MS: Final = 60_000
 """How old an outcome may be whose offset is not committed: it takes a second."""
+_NEAR: Final = 100_000
+"""Offsets on either side of the time of a message, in which partitions are searched where its outcome is not likely."""
 
 
 def status(
@@ -181,19 +183,14 @@ class StatusReader:
         return None if target is None else OutcomeTopic(target, spout.partitions.get(target.topic, 0))
 
     def _outcome(self, topic: OutcomeTopic, message: SourceMessage, *, is_done: bool) -> OutcomeRecord | None:
-        """The outcome of a message: one that is done has it after its timestamp, unless its clock was wrong."""
+        """The outcome of a message; of one that is not done only a recent one, which is not committed yet."""
         near, far = topic.places(message.key)
-        if not is_done:
-            recent = _now_ms() - _NOT_COMMITTED_MS
-            return outcome_of(self._reader, [self._reader.stretches(near + far, recent)], message, topic)
-        since = None if message.at_ms is None or message.at_ms <= 0 else message.at_ms - CLOCK_MS
-        whole, late = (self._reader.stretches(near + far, begin) for begin in (None, since))
-        stretches = [
-            {place: late[place] for place in near},
-            {place: late[place] for place in far},
-            {place: range(whole[place].start, late[place].start) for place in near + far},
-        ]
-        return outcome_of(self._reader, stretches, message, topic)
+        whole = self._reader.stretches(near + far, None if is_done else _now_ms() - _NOT_COMMITTED_MS)
+        later = whole if message.at_ms is None else self._reader.stretches(near + far, message.at_ms)
+        around = {place: stretch.start for place, stretch in later.items()}
+        # A spout has it in the first ones, unless its partitioner was set, or the topic had fewer partitions.
+        parts = [{place: whole[place] for place in near}, {place: _near(whole[place], around[place]) for place in far}]
+        return outcome_of(self._reader, parts, around, message, topic)
 
     def _letter(self, message: SourceMessage, ended_ms: int | None) -> DeadLetter | None:
         known_ms = ended_ms if ended_ms is not None else message.at_ms
@@ -282,6 +279,11 @@ def _position(text: str, spouts: Iterable[SourceSpout]) -> tuple[str, int, int]:
             f"one topic; it reads {', '.join(topics)}"
         )
     return match[1] or topics[0], int(match[2]), int(match[3])
+
+
+def _near(stretch: range, middle: int) -> range:
+    """The part of a stretch that is not far from an offset."""
+    return range(max(stretch.start, middle - _NEAR), max(stretch.start, min(stretch.stop, middle + _NEAR)))
 
 
 def _now_ms() -> int:

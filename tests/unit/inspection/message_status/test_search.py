@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspection.message_status.blocks import FIRST_BLOCK, blocks
+from inspection.message_status.blocks import FIRST_BLOCK, blocks, blocks_around
+from inspection.message_status.evidence import outcome_of
 from inspection.message_status.key_search import KeySearch
 from inspection.message_status.outcome_topics import OutcomeTopic
 from inspection.message_status.partitioners import likely_partitions, murmur2
 from inspection.message_status.spouts import source_numbers
+from inspection.message_status.verdict import SourceMessage
 from kafka_clients.log_reader import Place
 from spout_sdk.kafka_spout.partitions import owned_numbers
 from spout_sdk.records import MadeRecord
@@ -57,6 +59,16 @@ def test_blocks_have_each_offset_once(from_end: bool, sizes: list[tuple[int, int
     assert {*seen} == {place for place, stretch in stretches.items() if len(stretch)}
 
 
+@given(st.integers(0, 50), st.integers(0, 200), st.integers(0, 250), st.integers(1, 20))
+def test_blocks_around_an_offset_begin_next_to_it(start: int, size: int, middle: int, first: int) -> None:
+    place, stretch = ("t", 0), range(start, start + size)
+    found = [block[place] for block in blocks_around({place: stretch}, {place: middle}, first=first)]
+    assert sorted(at for each in found for at in each) == [*stretch]
+    if middle in stretch:
+        assert found[0][0] == middle
+        assert middle == start or found[1][-1] == middle - 1
+
+
 class Logs:
     """Partitions of records by offset, in place of a `BlockReader`.
 
@@ -64,7 +76,7 @@ class Logs:
         read_of: partition → how many offsets were read.
     """
 
-    def __init__(self, keys: Mapping[Place, Mapping[int, bytes]], ends: Mapping[Place, int]) -> None:
+    def __init__(self, keys: Mapping[Place, Mapping[int, bytes | None]], ends: Mapping[Place, int]) -> None:
         self._keys, self._ends = keys, ends
         self.values: dict[tuple[Place, int], bytes] = {}
         self.read_of: Counter[Place] = Counter()
@@ -73,9 +85,15 @@ class Logs:
         return {place: range(since_ms or 0, self._ends[place]) for place in places}
 
     def read(
-        self, what: str, stretches: Mapping[Place, range], take: Callable[[Any], None], enough: Callable[[], bool]
+        self,
+        what: str,
+        stretches: Mapping[Place, range],
+        take: Callable[[Any], None],
+        enough: Callable[[], bool],
+        *,
+        around: Mapping[Place, int] | None = None,
     ) -> None:
-        for block in blocks(stretches, from_end=True):
+        for block in blocks(stretches, from_end=True) if around is None else blocks_around(stretches, around):
             for place, stretch in block.items():
                 self.read_of[place] += len(stretch)
                 for offset, key in self._keys.get(place, {}).items():
@@ -125,18 +143,60 @@ def test_a_key_is_found_wherever_a_producer_has_written_it_and_everywhere_if_all
     assert not _search(Logs({}, _places(5, 100))).messages({"orders": 5}, None)
 
 
-def test_a_message_that_retention_has_deleted_is_found_by_its_outcome() -> None:
-    topic = OutcomeTopic(OutcomesManifest(topic="outcomes"), 2)
-    values = OutcomeRecord("orders", 3, 120_311, "acked", 1, 10, 20)
-    logs = Logs({("outcomes", 0): {5: KEY, 6: KEY, 7: KEY}}, {("outcomes", 0): 9, ("outcomes", 1): 9})
+OUTCOMES = OutcomeTopic(OutcomesManifest(topic="outcomes"), 3)
+MESSAGE = SourceMessage("orders", 3, 120_311, KEY, 500_000)
+OUTCOME = OutcomeRecord("orders", 3, 120_311, "acked", 1, 10, 20)
+LIKELY, OTHER, LAST = ("outcomes", 1), ("outcomes", 0), ("outcomes", 2)
+
+
+def _outcomes(written: Mapping[tuple[Place, int], tuple[bytes | None, OutcomeRecord]], end: int = 1_000_000) -> Logs:
+    """Topics of outcomes with these records by position: the key, and the value."""
+    keys: dict[Place, dict[int, bytes | None]] = {}
     codec = payload_codec(outcome_stream("json"))
-    logs.values = {
-        (("outcomes", 0), 5): encode_tuples(codec, [values]),
-        (("outcomes", 0), 6): encode_tuples(codec, [values._replace(topic="returns")]),
-        (("outcomes", 0), 7): b"another program's",
-    }
-    (found,) = _search(logs).by_outcomes(topic, ["orders"], None)
+    for (place, offset), (key, _) in written.items():
+        keys.setdefault(place, {})[offset] = key
+    logs = Logs(keys, dict.fromkeys((LIKELY, OTHER, LAST), end))
+    logs.values = {at: encode_tuples(codec, [outcome]) for at, (_, outcome) in written.items()}
+    return logs
+
+
+def _found(logs: Logs, middle: int = 500_000) -> OutcomeRecord | None:
+    parts = [logs.stretches(places) for places in OUTCOMES.places(KEY)]
+    around = dict.fromkeys((LIKELY, OTHER, LAST), middle)
+    return outcome_of(logs, parts, around, MESSAGE, OUTCOMES)  # type: ignore[arg-type]
+
+
+def test_a_message_that_retention_has_deleted_is_found_by_its_outcome() -> None:
+    logs = _outcomes(
+        {
+            (LIKELY, 5): (KEY, OUTCOME),
+            (LIKELY, 6): (KEY, OUTCOME._replace(topic="returns")),
+            (LIKELY, 7): (KEY, OUTCOME),
+        }
+    )
+    logs.values[LIKELY, 7] = b"another program's"
+    (found,) = _search(logs).by_outcomes(OUTCOMES, ["orders"], None)
     assert (found.topic, found.partition, found.offset, found.at_ms) == ("orders", 3, 120_311, None)
+
+
+def test_an_outcome_is_found_near_the_time_of_its_message() -> None:
+    assert OUTCOMES.places(KEY) == ([LIKELY], [OTHER, LAST])
+    assert OUTCOMES.places(None) == ([OTHER, LIKELY, LAST], [])
+    for offset in (500_000 + 4_000, 500_000 - 4_000):
+        logs = _outcomes({(LIKELY, offset): (KEY, OUTCOME), (LIKELY, offset - 1): (b"other", OUTCOME)})
+        assert _found(logs) == OUTCOME
+        assert sum(logs.read_of.values()) <= 2 * 2 * FIRST_BLOCK
+    # It was too large for a record with its key, so it may be in any partition.
+    assert _found(_outcomes({(OTHER, 500_001): (None, OUTCOME)})) == OUTCOME
+    assert _found(_outcomes({(LIKELY, 500_001): (KEY, OUTCOME._replace(offset=7))})) is None
+
+
+def test_a_message_that_was_acked_after_its_dead_letter_is_acked() -> None:
+    """The offsets of the group were reset, and the message was processed once more."""
+    letter, again = OUTCOME._replace(outcome="dead-letter"), OUTCOME._replace(end=90_000)
+    assert _found(_outcomes({(LIKELY, 500_001): (KEY, letter), (LIKELY, 999_000): (KEY, again)})) == again
+    later = letter._replace(end=90_000)
+    assert _found(_outcomes({(LIKELY, 500_001): (KEY, letter), (LIKELY, 999_000): (KEY, later)})) == later
 
 
 def test_the_numbers_of_a_source_partition_have_that_of_the_spout() -> None:
