@@ -1,4 +1,4 @@
-"""A component that lacks an ACL ends, and the first finding on its topology says so."""
+"""A component that lacks an ACL ends, and its error is the first finding on its topology."""
 
 import uuid
 
