@@ -100,7 +100,7 @@ bench-report: $(READY) ## Make docs/benchmarks.md and its plots of benchmarks/re
 	.bench/plots/bin/python -m benchmarks.report
 
 screenshots: $(READY) ## Make the pictures of the dashboard in docs/images; needs Chromium, see .ci/chromium
-	$(BIN)/pytest --exhaustive tests/kafka/test_dashboard.py -k "read_in_light or leads_to" --screenshots docs/images
+	$(BIN)/pytest --exhaustive tests/kafka/test_dashboard.py -k "readable or links_to" --screenshots docs/images
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

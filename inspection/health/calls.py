@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from inspection.health.findings import Check, Finding
+from inspection.health.findings import Check, Finding, counted
 from inspection.health.limits import EXECUTE_SHARE, OFTEN, PAUSED_SECONDS, RETRY_SECONDS
 from inspection.health.observation import Observation
 
@@ -53,9 +53,10 @@ def check_retries(observed: Observation) -> Iterator[Finding]:
         again, age = view["recent"]["retried"], view["oldest_input_seconds"]
         if view["retrying"] and again >= OFTEN and age > RETRY_SECONDS and not view["paused_seconds"]:
             error = f": {view['last_error']}" if view["last_error"] else ""
+            tuples, times = counted(view["retrying"], "tuple"), counted(again, "time")
             yield Check("retries", name, component=name).warning(
-                f"Bolt {name} executes {view['retrying']:,} tuples again and again, {again:,} times in the last "
-                f"minute{error}. The oldest of its inputs, {view['oldest_input']}, has been open for {age:,.0f} s.",
+                f"Bolt {name} executes {tuples} again and again, {times} in the last minute{error}. The oldest of its "
+                f"inputs, {view['oldest_input']}, has been open for {age:,.0f} s.",
                 "Fix the cause: its log has the traceback. For a tuple that no call can execute raise FailTupleError, "
                 'or limit its retries with retry=RetryPolicy(max_retries=…) and on_exhausted="dead_letter".',
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Set
 
-from inspection.health.findings import Check, Finding
+from inspection.health.findings import Check, Finding, counted
 from inspection.health.limits import (
     DEAD_LETTERS,
     FAILED_SHARE,
@@ -26,7 +26,7 @@ def check_open_messages(observed: Observation) -> Iterator[Finding]:
     """Messages of a spout's source do not fail again and again."""
     for message in observed.open_messages:
         age = "" if message.age_seconds is None else f" and is {message.age_seconds:,.0f} s old"
-        failed = f"has failed {message.failures:,} times{age}" if message.failures else f"is open{age}"
+        failed = f"has failed {counted(message.failures, 'time')}{age}" if message.failures else f"is open{age}"
         spout = _spout_of(observed, message)
         bolt = None if spout is None or not message.failures else _failing_bolt(observed, spout)
         by = ""
@@ -36,8 +36,8 @@ def check_open_messages(observed: Observation) -> Iterator[Finding]:
         remedy = f"The log of {f'bolt {bolt}' if bolt else 'the bolt that fails it'} has the reason"
         yield Check("open-messages", message.group, component=bolt or spout).warning(
             f"{message.topic}[{message.partition}] offset {message.offset} {failed}{by}: the "
-            f"offset of group {message.group} stays there. {message.done_behind:,} messages behind it are done, "
-            f"and with it {message.open_behind:,} are open.",
+            f"offset of group {message.group} stays there. Done behind it: {counted(message.done_behind, 'message')}; "
+            f"open, with it: {message.open_behind:,}.",
             f"{remedy}. With max_retries its spout makes a dead letter of it.",
         )
 
@@ -92,7 +92,7 @@ def check_dead_letters(observed: Observation) -> Iterator[Finding]:
         if (letters := view["recent"]["dead_letters"]) > DEAD_LETTERS:
             error = f" Its last error: {view['last_error']}." if view["last_error"] else ""
             yield Check("dead-letters", name, component=name).warning(
-                f"{view['kind'].capitalize()} {name} has made {letters:,} dead letter{'' if letters == 1 else 's'} in "
+                f"{view['kind'].capitalize()} {name} has made {counted(letters, 'dead letter')} in "
                 f"the last minute.{error}",
                 f"List them with their reasons: acker dead-letters list {observed.topology} --component {name}. Fix "
                 f"the cause, and replay them: acker dead-letters replay {observed.topology}.",
@@ -104,8 +104,8 @@ def check_undelivered(observed: Observation) -> Iterator[Finding]:
     for name, view in observed.components.items():
         if (lost := view["recent"]["undelivered"]) > UNDELIVERED:
             yield Check("undelivered", name, component=name).problem(
-                f"Kafka has rejected {lost:,} tuples of {view['kind']} {name} in the last minute: their trees fail at "
-                "once, and are replayed.",
+                f"Kafka has rejected {counted(lost, 'tuple')} of {view['kind']} {name} in the last minute: their "
+                "trees fail at once, and are replayed.",
                 "Its log has the error: an inbox that was deleted, a record larger than max.message.bytes, a missing "
                 "WRITE ACL, or brokers that were away, or whose disks are full.",
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from inspection.health.findings import Check, Finding
+from inspection.health.findings import Check, Finding, counted
 from inspection.health.limits import CLOCK_LAG_SECONDS, CLOCK_SECONDS, STALLED_SECONDS, STARTING_SECONDS
 from inspection.health.observation import Observation
 from tuple_tree.components import Component
@@ -31,7 +31,7 @@ def check_idle(observed: Observation) -> Iterator[Finding]:
     waiting = sum(each.after for each in observed.backlogs if each.is_waiting)
     topology = observed.topology
     yield Check("groups", topology).warning(
-        f"Topology {topology} is not running: no process runs any of its components; lag {waiting:,} records.",
+        f"Topology {topology} is not running: no process runs any of its components; lag {counted(waiting, 'record')}.",
         f"Start it: acker run MODULE:TOPOLOGY and acker worker; or delete it: acker topologies delete {topology}.",
     )
 
@@ -110,12 +110,12 @@ def _check_group(observed: Observation, head: Component, *, is_expected: bool) -
         waiting = observed.waiting(group)
         begin = f"Group {group} has no members: no process" if observed.members else "No process"
         yield check.problem(
-            f"{begin} runs {runs}, while others of the topology run; lag {waiting:,} records.",
+            f"{begin} runs {runs}, while others of the topology run; lag {counted(waiting, 'record')}.",
             f"Start it: acker run MODULE:TOPOLOGY --component {head.name}.",
         )
     elif not observed.members and processes and not is_young and (left := head.tasks - view["owned_tasks"]) > 0:
         yield check.problem(
-            f"{left} of {head.tasks} tasks of {runs} have no process: their records wait.",
+            f"Of {head.tasks} tasks of {runs}, {left} without a process: their records wait.",
             f"Start more processes: acker run MODULE:TOPOLOGY --component {head.name}; the logs of those that run have "
             "the reason if they own no task.",
         )

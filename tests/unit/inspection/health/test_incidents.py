@@ -149,7 +149,7 @@ def test_a_poison_message_that_its_task_retries(service: Service) -> None:
 
     service(parse)
     watched.run(45)
-    assert_found(watched, "retries", "price", "executes 1 tuples again and again", "no price in it")
+    assert_found(watched, "retries", "price", "executes 1 tuple again and again", "no price in it")
 
 
 def test_an_execute_that_hangs(service: Service) -> None:
