@@ -167,7 +167,8 @@ class DeadLetterError(ClientError):
         by = f" in {outcome.component}" if outcome.component else ""
         super().__init__(
             f"the message at {outcome.topic}[{outcome.partition}] offset {outcome.offset} has become a dead letter "
-            f"after {outcome.attempts} attempts, {outcome.reason}{by}: {outcome.failure}"
+            f"after {outcome.attempts} attempt{'s' if outcome.attempts > 1 else ''}, {outcome.reason}{by}: "
+            f"{outcome.failure}"
         )
         self.outcome = outcome
 
@@ -195,8 +196,8 @@ class TooManyCallsError(ClientError, TimeoutError):
 
     def __init__(self, max_open: int, seconds: float) -> None:
         super().__init__(
-            f"{max_open} calls are open, and none ended within {seconds:g} s, so the message was not sent: try again "
-            "later, or raise max_open of the Client"
+            f"as many calls are open as max_open of the Client allows, {max_open}, and none ended within {seconds:g} "
+            "s, so the message was not sent: try again later, or raise max_open"
         )
 
 

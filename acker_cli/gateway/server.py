@@ -18,7 +18,7 @@ class GatewayServer(HttpServer):
     """Serves messages over HTTP from `start` to `close`, or inside a `with`.
 
     `close` refuses further connections, waits for open requests, and then closes the client: requests that are open
-    after `stop_timeout_s` are answered with the positions of their messages.
+    after `stop_timeout_s` are answered with the positions of their messages. If the client fails, the server stops.
 
     Args:
         client: it is opened by `start`.
@@ -68,9 +68,13 @@ class GatewayServer(HttpServer):
                 self._opened.set()
             serving = asyncio.create_task(self._server.serve([self._socket]))
             stopping = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
+            failing = asyncio.create_task(self._client.wait_failed())
+            await asyncio.wait({serving, stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
             self._server.should_exit = True
             await asyncio.wait({serving}, timeout=self._stop_timeout_s)
             await stack.aclose()
             await serving
+            for waiting in (stopping, failing):
+                waiting.cancel()
+            if failing.done() and not failing.cancelled():
+                raise failing.result()

@@ -114,7 +114,7 @@ class Client:
             BrokerError: if the brokers do not answer, a topic does not exist or may not be used, or there is no such
                 topology.
         """
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._has_failed = asyncio.get_running_loop(), asyncio.Event()
         await asyncio.to_thread(self._open)
         self._ended = None
         return self
@@ -152,11 +152,12 @@ class Client:
             DeadLetterError: if the message was given up, or could not be read.
             OutcomePendingError: if there is no outcome when the timeout passes. It is a `TimeoutError`.
             TooManyCallsError: if `max_open` other calls were open until then; nothing was sent.
-            NotDeliveredError: if the message is refused, or not acknowledged within `delivery.timeout.ms`.
+            NotDeliveredError: if the message is refused, or not acknowledged within `delivery.timeout.ms`, 30 s
+                unless set.
             ClientClosedError: if the client has ended.
         """
-        deadline = self._loop.time() + check_seconds("timeout of process()", timeout) if self._ended is None else 0.0
         self._check_open()
+        deadline = self._loop.time() + check_seconds("timeout of process()", timeout)
         try:
             async with asyncio.timeout_at(deadline):
                 await self._slots.acquire()
@@ -195,6 +196,12 @@ class Client:
     def is_full(self) -> bool:
         """Whether a call would wait before it sends."""
         return self._slots.locked()
+
+    async def wait_failed(self) -> Exception:
+        """Waits until the client has ended with an error, and returns it; a `close` in order is no error."""
+        await self._has_failed.wait()
+        assert self._ended is not None  # noqa: S101 - set before
+        return self._ended
 
     @property
     def failure(self) -> Exception | None:
@@ -245,6 +252,8 @@ class Client:
         if self._ended is not None:
             return
         self._ended = error
+        if not isinstance(error, ClientClosedError):
+            self._has_failed.set()
         for waiting in self._waiting:
             waiting.fail(self._closed(error))
 

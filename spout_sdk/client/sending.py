@@ -13,7 +13,12 @@ from spout_sdk.kafka.kafka_settings import ack_producer_settings
 _POLL_SECONDS: Final = 0.1
 _FLUSH_SECONDS: Final = 5.0
 _ANY_PARTITION: Final = -1
-_LINGER_MS: Final = 1  # without, each of many calls would be a request of its own
+_SETTINGS: Final[dict[str, Any]] = {
+    # Without, each of many calls would be a request of its own.
+    "linger.ms": 1,
+    # A message that is not delivered holds a slot of the client: by default for five minutes.
+    "message.timeout.ms": 30_000,
+}
 
 Reported = Callable[[KafkaError | None, Any], None]
 
@@ -28,7 +33,7 @@ class Sending:
 
     def __init__(self, kafka: Mapping[str, Any], failed: Callable[[Exception], None]) -> None:
         self._failed = failed
-        self._producer = ServedProducer(ack_producer_settings({"linger.ms": _LINGER_MS, **kafka}), self._end)
+        self._producer = ServedProducer(ack_producer_settings({**_SETTINGS, **kafka}), self._end)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="client deliveries", daemon=True)
 

@@ -48,8 +48,15 @@ class Outcomes:
     async def __aenter__(self) -> "Outcomes":
         if self.refuses is not None:
             raise self.refuses
-        self._loop, self._closed = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._closed, self._failed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         return self
+
+    async def wait_failed(self) -> Exception:
+        await self._failed.wait()
+        return ClientClosedError("the topic is gone")
+
+    def fail(self) -> None:
+        self._loop.call_soon_threadsafe(self._failed.set)
 
     def end(self) -> None:
         """Ends the calls that wait."""
@@ -208,3 +215,11 @@ def test_a_client_that_cannot_be_opened_ends_the_start(outcomes: Outcomes) -> No
     outcomes.refuses = NotDeliveredError("orders", "no broker")
     with pytest.raises(NotDeliveredError), serving(outcomes):
         pass
+
+
+def test_a_client_that_fails_ends_the_gateway(outcomes: Outcomes, caplog: pytest.LogCaptureFixture) -> None:
+    with serving(outcomes) as served:
+        outcomes.fail()
+        with pytest.raises(ServingError, match="the gateway has stopped; its log has the error"):
+            served.wait()
+        assert "the topic is gone" in caplog.text
