@@ -14,13 +14,14 @@ from kafka_clients.librdkafka_bugs import BrokerMonitor
 from kafka_clients.log_reader import LogReader, Place
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.client.calls import Answered, Ended
-from spout_sdk.client.records import RecordReader
+from spout_sdk.client.records import RecordReader, created_again
 from spout_sdk.client.target import Target
+from tuple_tree.positions import topic_key
 
 logger = get_logger("spout_sdk.client")
 
 _POLL_SECONDS: Final = 0.1
-_GROWTH_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 10.0
 
 Batch = Sequence[Answered | Ended]
 
@@ -50,7 +51,7 @@ class Reading:
         self._may_take.set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="client reading", daemon=True)
-        self._grown_at = 0.0
+        self._look_at = 0.0
 
     def start(self) -> None:
         """Finds the end of the topic, so that no outcome of a message that is sent after this is missed.
@@ -99,8 +100,8 @@ class Reading:
             self._reader.close()
             self._open()
             self._reader.assign(self._next)
-        if not self._target.has_answers and time.monotonic() >= self._grown_at:
-            self._look_for_partitions()
+        if not self._target.has_answers and time.monotonic() >= self._look_at:
+            self._look_at_topics()
 
     def _hand_over(self, messages: Sequence[Message]) -> None:
         batch = self._records.decode(messages)
@@ -113,15 +114,21 @@ class Reading:
         self._may_take.clear()
         self._take(batch, self._may_take.set)
 
-    def _look_for_partitions(self) -> None:
-        """Reads partitions that were added to a topic of outcomes from their beginning."""
-        self._grown_at = time.monotonic() + _GROWTH_SECONDS
-        topic = self._target.reads
+    def _look_at_topics(self) -> None:
+        """Reads partitions that were added to a topic of outcomes from their beginning.
+
+        Raises:
+            TopicsError: if the source topic was created again: offsets in outcomes may be those of earlier messages.
+        """
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+        topic, source = self._target.reads, self._target.topic
         try:
-            count = self._catalogue.topics().get(topic, 0)
+            count, source_id = self._catalogue.topics().get(topic, 0), self._catalogue.topic_id(source)
         except BrokerError as error:
             logger.warning("the client does not know whether topic %s has grown: %s", topic, error)
             return
+        if source_id is None or topic_key(source_id) != self._target.topic_key:
+            raise created_again(source)
         if added := [(topic, number) for number in range(count) if (topic, number) not in self._next]:
             self._next |= dict.fromkeys(added, 0)
             self._reader.assign(self._next)

@@ -62,5 +62,10 @@ class RecordReader:
             return None
         if root is not None and self._offset(root) != outcome.offset:
             # No answer would be found, and an outcome without its answer is a wrong result.
-            raise TopicsError(outcome.topic, "was deleted and created again: open another client")
+            raise created_again(outcome.topic)
         return Ended(outcome, root)
+
+
+def created_again(topic: str) -> TopicsError:
+    """The error of a source topic that is not the one that it was when the client began."""
+    return TopicsError(topic, "was deleted, or deleted and created again: open another client")

@@ -140,7 +140,7 @@ def test_each_call_gets_its_own_answer_while_the_spout_and_the_bolt_are_killed(
 def test_outcomes_are_read_from_partitions_that_are_added_to_their_topic(
     use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spout_sdk.client.reading._GROWTH_SECONDS", 0.1)
+    monkeypatch.setattr("spout_sdk.client.reading._LOOK_SECONDS", 0.1)
     cluster, source = ready(use, "completed")
     outcomes, admin = f"{source}.outcomes", AdminClient(cluster.bootstrap)
 

@@ -266,7 +266,7 @@ def test_a_source_topic_that_was_created_again_ends_the_client() -> None:
         cluster.produce("orders", "a")
         cluster.run_until_idle()
         earlier = Target.of(cluster.topology.manifest, "orders", "orders", "the id of an earlier topic")
-        with pytest.raises(TopicsError, match="deleted and created again"):
+        with pytest.raises(TopicsError, match="created again"):
             RecordReader(earlier).decode(cluster.records("t.answers"))
 
 

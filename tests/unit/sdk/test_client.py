@@ -222,6 +222,16 @@ def test_another_reader_continues_where_one_has_lost_its_brokers(monkeypatch: py
     answers.reading.close()
 
 
+def test_a_source_topic_that_was_created_again_ends_a_client_that_reads_outcomes_alone() -> None:
+    broker, failed = MemoryBroker([TopicSpec("done", 1), TopicSpec("orders", 1)], lambda: 0), list[Exception]()
+    earlier = Target("orders", "orders", "done", False, "json", 2, topic_key("the id of an earlier topic"))
+    reading = Reading(MemoryClients(broker, [0], room=10**9).settings, earlier, lambda *_: None, failed.append)
+    reading.start()
+    eventually(lambda: failed, "the error")
+    reading.close()
+    assert "topic orders was deleted, or deleted and created again" in str(failed[0])
+
+
 def test_a_topic_that_does_not_exist_is_an_error_at_the_start() -> None:
     broker = MemoryBroker([TopicSpec("orders", 1)], lambda: 0)
     kafka = MemoryClients(broker, range(2)).settings
