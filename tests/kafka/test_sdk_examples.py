@@ -13,6 +13,7 @@ import pytest
 
 from examples.kafka_spout_word_count import MESSAGES
 from examples.running_totals import CUSTOMERS, KILLS, PART
+from examples.send_and_wait import ORDERS, PRICES
 from examples.word_count import LINES
 from tests.pages import commands, pasted
 from tests.unit.cli.running import RunningAcker, descendants, run_acker, running_acker
@@ -55,6 +56,11 @@ def test_the_words_of_a_topic_are_counted() -> None:
     words = sum(len(LINES[number % len(LINES)].split()) for number in range(MESSAGES) if number % 100)
     line = last_line("examples.kafka_spout_word_count")
     assert line == f"{MESSAGES - blank:,} lines acked, {blank} skipped, {words:,} words counted"
+
+
+def test_each_order_that_is_sent_gets_its_price() -> None:
+    euros = sum(PRICES["pears"] * number for number in range(ORDERS))
+    assert last_line("examples.send_and_wait") == f"{ORDERS:,} orders of pears: {euros:,.2f} euros"
 
 
 def processes_of(pid: int, component: str) -> set[int]:
