@@ -5,6 +5,7 @@ from kafka_clients.access import (
     Operation,
     Role,
     acker_role,
+    client_role,
     component_role,
     operator_role,
     remedy,
@@ -15,7 +16,7 @@ from kafka_clients.access import (
 )
 from tests.manifests import bolt, chained, counting, spout
 from tests.manifests import manifest as manifest_of
-from tuple_tree.components import BoltManifest, Grouping, Subscription
+from tuple_tree.components import BoltManifest, Grouping, OutcomesManifest, Subscription
 from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import transactional_id
 from tuple_tree.streams import declare
@@ -143,6 +144,22 @@ def test_a_viewer_has_read_only_acls_and_is_not_listed() -> None:
         "text": (Operation.READ,),
         "more": (Operation.READ,),
     }
+
+
+def test_answers_are_written_by_the_bolt_and_the_spouts_before_it_and_read_by_clients_alone() -> None:
+    answering = bolt("c", "a").model_copy(update={"answers": True})
+    done = OutcomesManifest(topic="done")
+    spouts = (spout("a"), spout("b").model_copy(update={"outcomes": done}), spout("e"))
+    described = manifest_of(*spouts, answering, bolt("d", "b"), topology="t")
+    writers = [role.name for role in roles(described) if uses(role).get("topic:t.answers") == "w"]
+    assert writers == ["a", "c"]
+    sources = {"a": ("orders", "returns"), "b": "bills", "e": "others"}
+    client = client_role(described, sources)
+    assert uses(client) == {
+        "topic:t.answers": "r", "topic:done": "r", "topic:orders": "w", "topic:returns": "w", "topic:bills": "w",
+        "group:acker.catalogue": "r",
+    }  # fmt: skip
+    assert client.name not in {each.name for each in roles(described)}
 
 
 def test_brokers_before_2_8_need_idempotent_write_for_each_writer() -> None:
