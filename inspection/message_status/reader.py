@@ -173,7 +173,9 @@ class StatusReader:
         if not is_done:
             search = _AttemptSearch(self._kafka, self._manifest, self._reader, self._spouts, self._progress)
             tree, failure = search.of(spout, message, known.failures(message.offset), since_ms)
-            known = replace(known, tree=tree, failure=failure)
+            control = self._spouts.cluster.catalogue.controls().get(self._topology)
+            requested = known.requested if control is None else control.state
+            known = replace(known, tree=tree, failure=failure, requested=requested)
         elif outcome is None or outcome.outcome == DEAD_LETTER:
             known = replace(known, letter=self._letter(message, None if outcome is None else outcome.end))
         return judge(self._topology, spout.name, message, replace(known, outcome=outcome))

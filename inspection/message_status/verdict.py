@@ -1,7 +1,7 @@
 """The status of a message of a spout's source, from what was read about it; no Kafka, no clock."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -10,6 +10,7 @@ from inspection.trace.output import verdict
 from inspection.trace.records import Node
 from inspection.trace.records import State as TupleState
 from inspection.trace.tree import Status, Tree
+from tuple_tree.control import ControlState
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.outcomes import OutcomeRecord
 
@@ -23,6 +24,13 @@ class State(StrEnum):
     OPEN = "open"  # delivered, without an outcome yet
     WAITING = "waiting"  # its last attempt has failed, and another one follows
     UNREAD = "unread"  # its spout has not read it yet
+
+
+_EMITS_NOTHING: Final[Mapping[State, tuple[ControlState, ...]]] = {
+    State.UNREAD: ("paused", "draining", "stopped"),
+    State.WAITING: ("paused", "stopped"),
+}
+"""State of a message → the requested states of the topology in which its spout does not emit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,7 @@ class Evidence:
         failure: its last failure by the notices.
         chain: the bolts chained to the spout.
         begin: the first offset of the partition.
+        requested: the requested state of the topology.
     """
 
     done: DoneSet | None
@@ -101,6 +110,7 @@ class Evidence:
     failure: LastFailure | None = None
     chain: Sequence[str] = ()
     begin: int = 0
+    requested: ControlState = "running"
 
     def is_done(self, offset: int) -> bool:
         """Whether the commit has a message as done."""
@@ -174,7 +184,11 @@ def judge(topology: str, spout: str, message: SourceMessage, evidence: Evidence)
         return _not_done(topology, spout, message, evidence, (remark,))
     if is_done or outcome is not None or (tree is not None and tree.status is Status.ACKED):
         return _done(topology, spout, message, evidence)
-    return _not_done(topology, spout, message, evidence, ())
+    status = _not_done(topology, spout, message, evidence, ())
+    if evidence.requested in _EMITS_NOTHING.get(status.state, ()):
+        remark = f"the topology is {evidence.requested}: acker topologies resume {topology}"
+        return replace(status, remarks=(*status.remarks, remark))
+    return status
 
 
 def _began_later(tree: Tree | None, outcome: OutcomeRecord) -> bool:

@@ -17,6 +17,7 @@ from inspection.message_status.verdict import (
 )
 from inspection.trace.tree import Tree, build_tree
 from tests.unit.inspection.forest import ROOT, SPOUT, Forest, line_of_words
+from tuple_tree.control import ControlState
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.messages import FailReason
 from tuple_tree.outcomes import OutcomeRecord
@@ -131,6 +132,22 @@ def test_what_is_before_something_done_was_delivered() -> None:
     status = judged(done=SEEN)
     assert (status.state, status.attempt) == (State.OPEN, None)
     assert "the next owner of the partition delivers it again" in lines(status)[1]
+
+
+def test_a_message_of_a_paused_topology_follows_when_it_is_resumed() -> None:
+    failed, open_ = tree(stuck=1, failed=FailReason.FAILED), tree(stuck=1)
+    resume = "the topology is {}: acker topologies resume shop"
+    states: list[tuple[ControlState, bool, bool]] = [
+        ("running", False, False),
+        ("paused", True, True),
+        ("draining", True, False),
+        ("stopped", True, True),
+    ]
+    for requested, unread, waits in states:
+        remark = resume.format(requested)
+        assert (remark in judged(requested=requested).remarks) == unread
+        assert (remark in judged(requested=requested, tree=failed).remarks) == waits
+        assert remark not in judged(requested=requested, tree=open_).remarks
 
 
 def test_a_message_in_a_chain_may_have_no_tree() -> None:
