@@ -3,11 +3,13 @@
 import re
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from confluent_kafka import Message
 
+from acker_worker.errors import UnsupportedVersionError
 from acker_worker.progress import Progress as AckersProgress
 from inspection.dead_letters import DeadLetter
 from inspection.errors import MessageNotFoundError, RootNotFoundError, StatusError
@@ -29,6 +31,8 @@ from tuple_tree.outcomes import OutcomeRecord
 from tuple_tree.routing import acker_partition
 
 _POSITION: Final = re.compile(r"(?:([^/]+)/)?([0-9]{1,9})/([0-9]{1,19})")
+MOST: Final = 100
+"""Messages with a key whose statuses are read."""
 _NOT_COMMITTED_MS: Final = 60_000
 """How old an outcome may be whose offset is not committed: it takes a second."""
 _NEAR: Final = 100_000
@@ -94,13 +98,13 @@ class StatusReader:
     def of_key(
         self, key: bytes, since_ms: int | None = None, *, topic: str | None = None, every: bool = False
     ) -> list[MessageStatus]:
-        """The newest message with a key, or with `every` all, the newest first; a status for each spout that reads it.
+        """The newest message with a key, or with `every` the newest `MOST`; a status for each spout that reads it.
 
         Args:
             key: as in the source topic.
             since_ms: not older than that, by the timestamps of the records, in milliseconds since the epoch.
             topic: only of this one.
-            every: whether all are wanted; this reads all partitions from `since_ms` on.
+            every: whether older ones are wanted; this reads all partitions from `since_ms` on.
         """
         spouts = self._spouts.read()
         topics = _chosen(spouts, topic)
@@ -117,7 +121,7 @@ class StatusReader:
                 "compared as bytes (--key-hex for one that is no text), search further back with --since, or name the "
                 "position: --offset TOPIC/PARTITION/OFFSET"
             )
-        chosen = found if every else found[:1]
+        chosen = found[: MOST if every else 1]
         # Again: the search may have taken long.
         spouts = self._spouts.read()
         return [each for message in chosen for each in self._statuses(spouts, message, since_ms)]
@@ -177,7 +181,7 @@ class StatusReader:
             requested = known.requested if control is None else control.state
             known = replace(known, tree=tree, failure=failure, requested=requested)
         elif outcome is None or outcome.outcome == DEAD_LETTER:
-            known = replace(known, letter=self._letter(message, None if outcome is None else outcome.end))
+            known = replace(known, letter=self._letter(message))
         return judge(self._topology, spout.name, message, replace(known, outcome=outcome))
 
     def _outcomes(self, spout: SourceSpout) -> OutcomeTopic | None:
@@ -194,11 +198,9 @@ class StatusReader:
         parts = [{place: whole[place] for place in near}, {place: _near(whole[place], around[place]) for place in far}]
         return outcome_of(self._reader, parts, around, message, topic)
 
-    def _letter(self, message: SourceMessage, ended_ms: int | None) -> DeadLetter | None:
-        known_ms = ended_ms if ended_ms is not None else message.at_ms
-        since = None if known_ms is None or known_ms <= 0 else known_ms - CLOCK_MS
-        place = dead_letters_topic(self._topology), 0
-        return dead_letter(self._reader, self._reader.stretches([place], since), message)
+    def _letter(self, message: SourceMessage) -> DeadLetter | None:
+        # All of them: the clock of the message's producer may be wrong.
+        return dead_letter(self._reader, self._reader.stretches([(dead_letters_topic(self._topology), 0)]), message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +259,9 @@ class _AttemptSearch:
         recent = self.reader.stretches(places, _now_ms() - spout.manifest.timeout_ms - CLOCK_MS)
         for place, stretch in log.items():
             if (commit := commits.get(place)) is not None and commit.offset <= stretch.stop:
-                rebuild_from = AckersProgress.of(commit.offset, commit.metadata).rebuild_from
-                log[place] = range(max(stretch.start, min(rebuild_from, recent[place].start)), stretch.stop)
+                with suppress(UnsupportedVersionError):
+                    rebuild_from = AckersProgress.of(commit.offset, commit.metadata).rebuild_from
+                    log[place] = range(max(stretch.start, min(rebuild_from, recent[place].start)), stretch.stop)
         return log
 
 
