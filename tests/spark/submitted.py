@@ -60,8 +60,8 @@ def split(rows: DataFrame) -> DataFrame:
     return rows.select(F.explode(F.split("line", " ")).alias("word"), "_tracking")
 
 
-def words() -> Topology:
-    """lines (in Spark) → split (in Spark) → count."""
+def words(outcomes: str | None = None) -> Topology:
+    """lines (in Spark), which may write outcomes → split (in Spark) → count."""
     timeout = int(os.environ.get("SPARK_TEST_TIMEOUT", "120"))
     builder = TopologyBuilder(
         os.environ[NAME],
@@ -71,10 +71,14 @@ def words() -> Topology:
         max_tree_age=3 * timeout,
         max_spout_pending=600,
     )
-    builder.set_spout("lines", source_topic(), external=True, streams=LINE)
+    builder.set_spout("lines", source_topic(), external=True, streams=LINE, outcomes=outcomes)
     builder.set_bolt("split", split, external=True, streams=WORD).shuffle_grouping("lines")
     builder.set_bolt("count", Count).fields_grouping("split", "word")
     return builder.build()
+
+
+def outcomes_topic() -> str:
+    return f"{os.environ[NAME]}-outcomes"
 
 
 def source_topic() -> str:

@@ -3,6 +3,7 @@
 Run as a module it is a driver, of a spout and of a bolt.
 """
 
+import json
 import os
 import random
 import signal
@@ -25,12 +26,12 @@ from pyspark.sql import SparkSession
 import spark_jobs
 from spark_jobs import bolts, delivering, inbox, packing
 from spark_jobs.entries import KafkaSender, Record
-from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
+from tests.kafka.sdk_rig import Cluster, in_threads, progress, value, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
 from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, await_done, lines, spout_manifest
-from tests.spark.submitted import source_topic, words
+from tests.spark.submitted import outcomes_topic, source_topic, words
 from tests.spark.test_bolt import explode, limited
 from tests.spark.topologies import manifest_of
 from tests.topics import create_topics
@@ -74,11 +75,22 @@ def test_killed_drivers_lose_no_tuple(bootstrap_servers: str, tmp_path: Path, mo
     monkeypatch.setenv(submitted.NAME, topology_name())
     # Longer than a few micro-batches take on a busy machine, or every tree would time out and be replayed.
     monkeypatch.setenv("SPARK_TEST_TIMEOUT", "40")
-    built = words()
+    built = words(outcomes_topic())
     cluster = Cluster(bootstrap_servers, built.manifest)
     cluster.create_topics()
-    create_topics(cluster.bootstrap, [NewTopic(source_topic(), 2, 1)])
+    create_topics(cluster.bootstrap, [NewTopic(source_topic(), 2, 1), NewTopic(outcomes_topic(), 2, 1)])
     write(cluster.bootstrap, source_topic(), [f"a{number} b{number}" for number in range(MESSAGES)], 2)
+
+    spout = component_group(built.name, "lines")
+
+    def check_outcomes() -> None:
+        """Each message that is committed as done has an outcome, and each outcome is an ack."""
+        committed = progress(cluster.bootstrap, spout, source_topic())
+        written = [json.loads(value(record)) for record in cluster.records(outcomes_topic())]
+        assert {each["outcome"] for each in written} <= {"acked"}
+        named = {(each["partition"], each["offset"]) for each in written}
+        done = {(number, offset) for number, (end, _) in committed.items() for offset in range(end)}
+        assert done <= named, f"seed {seed}"
 
     with in_threads(built, cluster.bootstrap, ("count",)) as sdk:
 
@@ -92,8 +104,8 @@ def test_killed_drivers_lose_no_tuple(bootstrap_servers: str, tmp_path: Path, mo
             after = sdk.stats["count"].executed + rng.randrange(1, 600)
             with driver(bootstrap_servers, tmp_path) as process:
                 await_progress(process, after, f"word {after} before kill {kill}")
+            check_outcomes()
         with driver(bootstrap_servers, tmp_path) as process:
-            spout = component_group(built.name, "lines")
             done = dict.fromkeys(range(2), (MESSAGES // 2, MESSAGES // 2))
             eventually(
                 lambda: process.poll() is not None or progress(cluster.bootstrap, spout, source_topic()) == done,
@@ -103,6 +115,7 @@ def test_killed_drivers_lose_no_tuple(bootstrap_servers: str, tmp_path: Path, mo
             assert process.poll() is None, "the driver ended by itself"
             os.kill(process.pid, signal.SIGTERM)
             assert process.wait(60) == 0
+    check_outcomes()
     expected = {f"{letter}{number}" for letter in "ab" for number in range(MESSAGES)}
     assert sdk.stats["count"].counters.keys() == expected, f"seed {seed}"
 
@@ -245,7 +258,7 @@ def main() -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)
-    built, kafka = words(), {"bootstrap.servers": servers}
+    built, kafka = words(outcomes_topic()), {"bootstrap.servers": servers}
     running = [
         spark_jobs.bolt(spark, built, "split", explode, kafka=kafka, checkpoint=f"{checkpoints}/split"),
         spark_jobs.spout(spark, built, "lines", source_topic(), kafka=kafka, checkpoint=f"{checkpoints}/lines"),
