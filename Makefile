@@ -91,6 +91,7 @@ bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setu
 	$(BIN)/python -m benchmarks.message_status
 	$(BIN)/python -m benchmarks.process_call
 	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.spark_outcomes
 
 bench-guard: $(READY) ## Check that no ratio of speeds has fallen far: under a minute
 	$(BIN)/python -m benchmarks.guard

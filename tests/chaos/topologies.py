@@ -69,7 +69,7 @@ def results_of(topology: str) -> str:
 
 
 def outcomes_of(topology: str) -> str:
-    """The topic of the outcomes of a `Source`."""
+    """The topic of the outcomes of a spout."""
     return f"{topology}.outcomes"
 
 
@@ -317,7 +317,8 @@ def spark() -> Topology:
     name = f"{os.environ[NAME]}-spark"
     builder = TopologyBuilder(name, ack_partitions=2)
     numbers, parts = declare({"number": int}, codec="avro"), declare({"number": int, "part": int}, codec="avro")
-    builder.set_spout("numbers", partial(numbers_in_spark, name), external=True, streams=[numbers])
+    source = partial(numbers_in_spark, name)
+    builder.set_spout("numbers", source, external=True, streams=[numbers], outcomes=outcomes_of(name))
     split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=[parts])
     split.shuffle_grouping("numbers")
     builder.set_bolt("sink", Sink, tasks=2).fields_grouping("split", "number")
