@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from confluent_kafka import KafkaError, Producer
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spark_jobs import SparkJobError
 from spark_jobs.delivering import NOTHING, SourceRoots
+from spark_jobs.message_table import Prefix
 from spark_jobs.outcome_writer import OutcomeWriter
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.source_reader import rounds
+from spark_jobs.spout_loop import SpoutLoop
 from tests.manifests import bolt, manifest, spout
 from tests.waiting import eventually
 from tuple_tree.components import OutcomesManifest
@@ -174,6 +177,38 @@ def test_a_stop_does_not_wait_for_a_broker_that_does_not_answer(caplog: pytest.L
     assert not thread.is_alive()
     assert "5 outcomes of orders were not written before the stop" in caplog.text
     assert rig.outcomes.ended == 5
+
+
+class Offsets:
+    """The offsets of the spout, without notices."""
+
+    mark = 0
+    committed: Mapping[int, Prefix] = {}
+
+    def poll(self, _seconds: float) -> list[Any]:
+        return []
+
+    def commit(self, prefixes: Mapping[int, Prefix]) -> None:
+        self.committed = prefixes
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_a_stop_writes_what_has_ended_before_it_commits() -> None:
+    rig = Rig(Broker())
+    rig.end()
+    offsets: Any = Offsets()
+    batch: Any = SimpleNamespace(manifest=rig.topology, spout=rig.topology.spout("orders"))
+    control: Any = SimpleNamespace(look=lambda _now: None, state="running", close=lambda: None)
+    spark: Any = None  # nothing fails
+    reader: Any = Reader()
+    loop = SpoutLoop(spark, batch, offsets, rig.outcomes, reader, control, rig.writer)
+    loop.start(None, lambda: None, lambda _written: None)
+    loop.stop()
+    assert loop.error is None
+    assert offsets.committed == {0: Prefix(4, 0), 1: Prefix(1, 0)}
+    assert rig.records().keys() == {*KEYS, 3}
 
 
 def test_keys_are_read_in_rounds_without_wide_gaps() -> None:
