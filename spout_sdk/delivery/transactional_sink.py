@@ -23,7 +23,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers, Sending
-from tuple_tree.names import acks_topic, transactional_id, transactional_prefix
+from tuple_tree.names import dead_letters_topic, transactional_id, transactional_prefix
 
 logger = get_logger("spout_sdk.kafka")
 
@@ -57,7 +57,7 @@ class _Transactions:
     def __init__(self, settings: Mapping[str, Any], topology: str, component: str, timeout: float) -> None:
         self._component = component
         self._prefix = transactional_prefix(topology, component)
-        self._acks = acks_topic(topology)
+        self._known = dead_letters_topic(topology)  # one that each topology has
         self._timeout = timeout
         self._refused: str | None = None
         self.ended: str | None = None
@@ -74,7 +74,7 @@ class _Transactions:
         """Fences the last producer with this transactional id, and ends its transaction; waits `seconds` at most."""
         with suppress(KafkaException), bounded(_HANG_SECONDS, f"list_topics() of {self._component}"):
             # Without a connection, the client asks for the coordinator of its transactions half a second later.
-            self._client.list_topics(self._acks, timeout=min(seconds, _CONNECT_SECONDS))
+            self._client.list_topics(self._known, timeout=min(seconds, _CONNECT_SECONDS))
         self._step(self._client.init_transactions, seconds)
         self.poll()
         self.was_cut_off = False

@@ -109,6 +109,7 @@ def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckL
         "ackers": 0,
         "unread_acks": 5,
         "waiting": 1,
+        "state": "running",
     }
     with log.worker():
         eventually(lambda: log.committed()[0][0] == 5, "the commit")
@@ -126,7 +127,7 @@ def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckL
     plain = acker("show", name).stdout
     assert f"topology {name}, at_least_once, 2 ack partitions, tick 0.2 s" in plain
     assert re.search(r"b +bolt +1 +0 +1 +s/default shuffle", plain)
-    assert re.search(rf"{name} +at_least_once +1 +1 +2 +all 5 +0 +0 +1\s", acker("list").stdout)
+    assert re.search(rf"{name} +running +at_least_once +1 +1 +2 +all 5 +0 +0 +1\s", acker("list").stdout)
 
     log.delete_topic(tuples_topic(name, "b"))
     missing = acker("show", name)

@@ -53,6 +53,8 @@ class Fake:
     def produce(self, *_: Any) -> None:
         self._call("produce")
 
+    def list_topics(self, _topic: str, timeout: float) -> None: ...
+
     def poll(self, _seconds: float) -> int:
         while self.reports:
             self.reports.pop()()
