@@ -1,4 +1,4 @@
-"""Ids: unsigned 64-bit integers, eight big-endian bytes on the wire; random ones are the system's, see ADR 5.
+"""Ids: unsigned 64-bit integers, eight big-endian bytes on the wire; random ones are the system's, see ADR 29.
 
 A root id names a tuple tree, an edge id one delivery of one tuple. Other languages may print them signed.
 """
