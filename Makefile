@@ -80,16 +80,14 @@ bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setu
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.worker
 	$(BIN)/python -m benchmarks.worker --curve
-	$(BIN)/python -m benchmarks.topology
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.latency --guarantees
-	$(BIN)/python -m benchmarks.slow_task
-	$(BIN)/python -m benchmarks.uneven_work
 	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.state
 	$(BIN)/python -m benchmarks.windows
 	$(BIN)/python -m benchmarks.message_status
 	$(BIN)/python -m benchmarks.process_call
+	$(BIN)/python -m benchmarks.broker_restart
 	$(BIN)/python -m benchmarks.spark
 	$(BIN)/python -m benchmarks.spark_outcomes
 

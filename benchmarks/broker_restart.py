@@ -2,29 +2,29 @@
 
     python -m benchmarks.broker_restart                              # exactly once, seven kills
     python -m benchmarks.broker_restart --guarantee at_least_once
-    python -m benchmarks.broker_restart --kills 3 --away 2 --log run.log
+    python -m benchmarks.broker_restart --rounds 3 --away 2 --log run.log
 
 A spout emits 200 tuples a second through four bolts; three of them have two processes each. The broker is killed with
 SIGKILL, and started again on its files and port after `--away` seconds. With `--log`, a file has the logs of all
 processes, and lines with KILL, START, ANSWERS and ACKED.
 """
 
-import argparse
 import logging
 import os
-import statistics
 import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, get_args
 
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError
+from benchmarks.harness import Benchmark, BenchmarkError
+from benchmarks.plan import EnvironmentPlan
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spout_sdk import (
@@ -42,8 +42,6 @@ from spout_sdk import (
 )
 from tuple_tree.manifest import Guarantee
 
-NAME: Final = "BROKER_RESTART_NAME"
-GUARANTEE: Final = "BROKER_RESTART_GUARANTEE"
 RATE: Final = 200.0
 _MESSAGE_TIMEOUT: Final = 120.0
 _LIMIT: Final = 120.0
@@ -51,6 +49,14 @@ _QUIET: Final = 5.0
 _SOME: Final = 100  # more than the acks that were under way at the kill
 _STREAM: Final = declare({"number": int})
 logger = logging.getLogger("benchmark")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(EnvironmentPlan):
+    """The settings of a run."""
+
+    name: str
+    guarantee: Guarantee
 
 
 class Numbers(Spout):
@@ -79,8 +85,8 @@ class End(BasicBolt):
 
 
 def topology() -> Topology:
-    guarantee = cast(Guarantee, os.environ[GUARANTEE])
-    builder = TopologyBuilder(os.environ[NAME], guarantee=guarantee, message_timeout=_MESSAGE_TIMEOUT)
+    plan = Plan.from_environment()
+    builder = TopologyBuilder(plan.name, guarantee=plan.guarantee, message_timeout=_MESSAGE_TIMEOUT)
     builder.set_spout("numbers", Numbers)
     before = "numbers"
     for name in ("first", "second", "third"):
@@ -91,8 +97,8 @@ def topology() -> Topology:
 
 
 @contextmanager
-def running(kafka: dict[str, Any], guarantee: str) -> Iterator[TopologyProcesses]:
-    os.environ[NAME], os.environ[GUARANTEE] = f"restart-{uuid.uuid4().hex[:8]}", guarantee
+def running(kafka: dict[str, Any], guarantee: Guarantee) -> Iterator[TopologyProcesses]:
+    os.environ.update(Plan(f"restart-{uuid.uuid4().hex[:8]}", guarantee).environment)
     reference = "benchmarks.broker_restart:topology"
     made = load_topology(reference)
     catalogue = Catalogue(kafka)
@@ -116,8 +122,8 @@ def pids(components: TopologyRunner) -> set[int]:
     return {pid for several in components.pids().values() for pid in several}
 
 
-def recover(broker: LocalKafka, components: TopologyRunner, away: float) -> float:
-    """Kills the broker and starts it again; returns the seconds until trees are acked again."""
+def recover(broker: LocalKafka, components: TopologyRunner, away: float) -> dict[str, float]:
+    """Kills the broker and starts it again; returns the seconds until it answers, and until trees are acked."""
     before = pids(components)
     logger.info("KILL")
     killed = time.monotonic()
@@ -131,40 +137,30 @@ def recover(broker: LocalKafka, components: TopologyRunner, away: float) -> floa
     wait(components, acked + _SOME)
     logger.info("ACKED")
     took = time.monotonic() - killed
-    ended = len(before - pids(components))
-    print(
-        f"the broker answers after {answers:.1f} s, trees are acked after {took:.1f} s; {ended} processes ended",
-        flush=True,
-    )
-    return took
+    return {"answers_s": answers, "acked_s": took, "ended_processes": float(len(before - pids(components)))}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--guarantee", choices=get_args(Guarantee), default="exactly_once")
-    parser.add_argument("--kills", type=int, default=7)
-    parser.add_argument("--away", type=float, default=5.0, help="seconds from the kill until the broker is started")
-    parser.add_argument("--log", type=Path, help="file for the logs of all processes")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a librdkafka property")
-    given = parser.parse_args()
+    bench = Benchmark("broker_restart", __doc__, quick="one kill", rounds=7)
+    bench.option("--guarantee", "exactly_once", choices=get_args(Guarantee), help="of the topology")
+    bench.option("--away", 5.0, quick=1.0, help="seconds from a kill until the broker is started")
+    bench.option("--set", [], nargs="+", type=str, metavar="NAME=VALUE", help="librdkafka properties")
+    bench.parser.add_argument("--log", type=Path, help="file for the logs of all processes")
+    given = bench.start()
     if given.log is not None:
         os.dup2(os.open(given.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     line = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level="INFO", format=line, stream=sys.stderr)
-    took = list[float]()
     with tempfile.TemporaryDirectory() as directory, LocalKafka(data_dir=Path(directory, "broker")) as broker:
         kafka = {"bootstrap.servers": broker.bootstrap_servers, **dict(each.split("=") for each in given.set)}
         with running(kafka, given.guarantee) as processes:
-            components = processes.components
-            for _ in range(given.kills):
+            components, kills = processes.components, []
+            for _ in range(bench.rounds):
                 wait(components, components.stats()["numbers"].acked + 5 * _SOME)
                 time.sleep(_QUIET)
-                took.append(recover(broker, components, given.away))
+                kills.append(recover(broker, components, given.away))
             failed = sum(components.stats()["numbers"].failed.values())
-    print(
-        f"{given.guarantee}: trees are acked after {min(took):.1f} to {max(took):.1f} s, median "
-        f"{statistics.median(took):.1f} s; {failed} trees failed"
-    )
+    bench.publish([{"guarantee": given.guarantee, **harness.spreads(kills, 1), "failed": failed}])
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ Each process builds its own topology from the plan in its environment.
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from benchmarks.plan import EnvironmentPlan
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
@@ -32,7 +32,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tuple_tree.manifest import Guarantee
+from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 PIPELINE: Final = "benchmarks.clicks:pipeline"
 CLICKS: Final = "clicks"
@@ -40,7 +40,6 @@ USERS: Final = 1_000
 PAGES: Final = 50
 COUNTRIES: Final = {user: f"country-{user % 40}" for user in range(USERS)}
 TASKS: Final = 2
-_PLAN: Final = "ACKER_BENCHMARK_CLICKS"
 _LINE: Final = declare({"line": bytes})
 _PARSED: Final = declare({"user": int, "page": str, "ms": int})
 _ENRICHED: Final = declare({"user": int, "page": str, "ms": int, "country": str})
@@ -56,33 +55,27 @@ def clicks(count: int) -> Iterator[bytes]:
 
 @cache
 def results(count: int) -> Counter[bytes]:
-    """The expected results of `count` clicks, and how often each occurs."""
+    """The expected results of `count` clicks, as JSON without spaces, and how often each occurs."""
     found: Counter[bytes] = Counter()
     for line in clicks(count):
         click = json.loads(line)
         if click["ms"] % 10:
-            found[json.dumps([click["user"], click["page"], click["ms"], COUNTRIES[click["user"]]]).encode()] += 1
+            result = [click["user"], click["page"], click["ms"], COUNTRIES[click["user"]]]
+            found[json.dumps(result, separators=(",", ":")).encode()] += 1
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class ClicksPlan:
+class ClicksPlan(EnvironmentPlan):
     """The settings of a run; `steps`: four bolts in one task, four bolts with inboxes, or one bolt."""
 
     name: str
     topic: str
     sink: str
+    ack_partitions: int = DEFAULT_ACK_PARTITIONS
     steps: Literal["chained", "unchained", "merged"] = "chained"
     columns: bool = False
     guarantee: Guarantee = "at_least_once"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {_PLAN: json.dumps(asdict(self))}
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        return cls(**json.loads(os.environ[_PLAN]))
 
 
 class Parse(BasicBolt):
@@ -189,7 +182,7 @@ _STEPS: Final = {
 def pipeline() -> Topology:
     """The pipeline of this process's plan."""
     plan = ClicksPlan.from_environment()
-    builder = TopologyBuilder(plan.name, guarantee=plan.guarantee)
+    builder = TopologyBuilder(plan.name, guarantee=plan.guarantee, ack_partitions=plan.ack_partitions)
     builder.set_spout(CLICKS, KafkaSpout(plan.topic, streams=(_LINE,)), tasks=TASKS)
     steps = _STEPS["merged" if plan.steps == "merged" else "columns" if plan.columns else "rows"]
     source, sink = CLICKS, plan.sink

@@ -26,7 +26,6 @@ from acker_worker.ledger import warm_up
 from benchmarks import sdk
 from benchmarks.ledger import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from benchmarks.topics import payloads
-from benchmarks.topologies import STREAM
 from tuple_tree.messages import encode_ack_batch, schema_directory
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
@@ -59,7 +58,7 @@ class Check:
 
 def arrow_round() -> Round:
     """The library of packs alone: reads and writes those that a bolt's task gets."""
-    codec = payload_codec(STREAM)
+    codec = payload_codec(sdk.STREAM)
     pack = encode_tuples(codec, [(payload,) for payload in payloads(sdk.READ)])
 
     def run() -> float:

@@ -1,7 +1,7 @@
-"""Functions of all benchmarks: their flags, their rounds in turn, and the JSON that they print and keep in `results/`.
+"""The core of all benchmarks: options, rounds in turn, their spread, and the JSON that is printed and kept.
 
-A result is one JSON object: `benchmark`, `machine`, `versions`, `settings`, `rows`, and `ratios` where rows are
-compared. A figure that was measured in rounds is a `Spread`.
+A result is one JSON object: `benchmark`, `machine`, `versions`, `settings`, and `rows`. A figure that was measured in
+rounds is a `Spread`.
 """
 
 import argparse
@@ -51,36 +51,103 @@ class Spread:
         return cls(round(median(rounds), digits), min(rounded), max(rounded), rounded)
 
 
-def parser(description: str | None, quick: str) -> argparse.ArgumentParser:
-    """A parser with `--quick`, whose description is `quick`, and `--results`."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--quick", action="store_true", help=f"{quick}: shows that it works; keeps nothing by itself")
-    made.add_argument(
-        "--results", type=Path, help=f"the directory to write to; by default {RESULTS.name}/ of benchmarks"
-    )
-    return made
+def spreads(rounds: Sequence[Mapping[str, float]], digits: int = 2) -> dict[str, Spread]:
+    """Figure → its spread over rounds, rounded to `digits`; rates (`…per_s…`) are whole numbers."""
+    return {
+        figure: Spread.of([each[figure] for each in rounds], None if "per_s" in figure else digits)
+        for figure in rounds[0]
+    }
 
 
-def directory(given: argparse.Namespace, *, whole: bool = True) -> Path | None:
-    """Where a result is kept: by default only that of a whole run, with its own settings; None for nowhere."""
-    chosen: Path | None = given.results
-    return RESULTS if chosen is None and whole and not given.quick else chosen
+class Benchmark:
+    """The command line of a benchmark, and its result.
+
+    A run is kept in `results/` if it is not quick and its options have their defaults, `--rounds` excepted; another one
+    only with `--results`.
+    """
+
+    def __init__(self, name: str, description: str | None, *, quick: str = "one short round", rounds: int = 5) -> None:
+        self.name = name
+        self.parser = argparse.ArgumentParser(
+            description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        )
+        self.parser.add_argument("--quick", action="store_true", help=f"{quick}, as a test: the result is not kept")
+        self.parser.add_argument("--results", type=Path, help=f"directory of the result; by default {RESULTS.name}/")
+        self.kept_in: Path | None = None
+        self.rounds = 1
+        self._settings: dict[str, Any] = {}
+        self._machine: dict[str, Any] = {}
+        self._defaults: dict[str, tuple[Any, Any]] = {}
+        self.option("--rounds", rounds, quick=1, help="rounds that count")
+
+    def option(self, flag: str, default: Any, *, quick: Any = None, **more: Any) -> None:
+        """Adds an option, which is a setting of the result, with another default in a quick run if there is one."""
+        if default is False:
+            more["action"] = "store_true"
+        else:
+            more.setdefault("type", type(default))
+            shown = " ".join(map(str, default)) if isinstance(default, list) else default
+            more["help"] += f"; {'none' if shown == '' else shown} by default"
+        action = self.parser.add_argument(flag, default=None, **more)
+        self._defaults[action.dest] = default, default if quick is None else quick
+
+    def start(self) -> argparse.Namespace:
+        """Parses the command line, and waits for an idle machine if the result is to be published."""
+        given = self.parser.parse_args()
+        whole = not given.quick
+        for name, (default, quick) in self._defaults.items():
+            if getattr(given, name) is None:
+                setattr(given, name, quick if given.quick else default)
+            whole &= name == "rounds" or getattr(given, name) == default
+            self._settings[name] = getattr(given, name)
+        self.rounds = given.rounds
+        self.kept_in = given.results or (RESULTS if whole else None)
+        await_idle(self.kept_in)
+        self._machine = machine()
+        return given
+
+    def publish(
+        self,
+        rows: Sequence[Any],
+        *,
+        settings: Mapping[str, Any] | None = None,
+        versions: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prints the result on standard output, and keeps it in a directory if there is one.
+
+        `settings` are added to the options; `versions` are those of peers and other libraries.
+        """
+        libraries = {name: version(name) for name in _LIBRARIES}
+        kafka = {"kafka": KAFKA_VERSION, "librdkafka": str(confluent_kafka.libversion()[0])}
+        result = {
+            "benchmark": self.name,
+            "machine": self._machine,
+            "versions": {"python": platform.python_version(), **kafka, **libraries, **(versions or {})},
+            "settings": {**self._settings, **(settings or {})},
+            "rows": rows,
+        }
+        text = json.dumps(result, indent=2, default=asdict)
+        print(text)
+        if self.kept_in is not None:
+            self.kept_in.mkdir(parents=True, exist_ok=True)
+            (self.kept_in / f"{self.name}.json").write_text(text + "\n")
+            say(f"kept in {self.kept_in / f'{self.name}.json'}")
 
 
 def await_idle(kept_in: Path | None) -> None:
-    """Waits until the machine is idle before a comparison that becomes the published one: load is unfair to a JVM."""
+    """Waits until the machine is idle before a result is published: load is unfair to a JVM."""
     deadline = time.monotonic() + _IDLE_SECONDS
     while kept_in == RESULTS and (load := os.getloadavg()[0]) > _IDLE_LOAD:
         if time.monotonic() > deadline:
             raise BenchmarkError(
-                f"The machine is busy (load average {load:.2f}): a published comparison needs an idle one. "
+                f"The machine is busy (load average {load:.2f}): a published result needs an idle one. "
                 "Stop what runs, or write elsewhere with --results DIRECTORY"
             )
         time.sleep(5)
 
 
 def machine() -> dict[str, Any]:
-    """The machine, and its load before the run: call it first."""
+    """The machine, and its load before the run."""
     processor = platform.processor()
     if (info := Path("/proc/cpuinfo")).exists():
         models = (line for line in info.read_text().splitlines() if line.startswith("model name"))
@@ -93,39 +160,6 @@ def machine() -> dict[str, Any]:
         "architecture": platform.machine(),
         "load_before": [round(one, 2) for one in os.getloadavg()],
     }
-
-
-def publish(
-    benchmark: str,
-    host: Mapping[str, Any],
-    rows: Sequence[Any],
-    settings: Mapping[str, Any],
-    kept_in: Path | None,
-    *,
-    versions: Mapping[str, str] | None = None,
-    ratios: Mapping[str, float] | None = None,
-) -> None:
-    """Prints a result on standard output, and keeps it in a directory if there is one.
-
-    `host` is what `machine` returned before the run; `versions` are those of peers and other libraries.
-    """
-    libraries = {name: version(name) for name in _LIBRARIES}
-    kafka = {"kafka": KAFKA_VERSION, "librdkafka": str(confluent_kafka.libversion()[0])}
-    result: dict[str, Any] = {
-        "benchmark": benchmark,
-        "machine": host,
-        "versions": {"python": platform.python_version(), **kafka, **libraries, **(versions or {})},
-        "settings": settings,
-        "rows": rows,
-    }
-    if ratios is not None:
-        result["ratios"] = ratios
-    text = json.dumps(result, indent=2, default=asdict)
-    print(text)
-    if kept_in is not None:
-        kept_in.mkdir(parents=True, exist_ok=True)
-        (kept_in / f"{benchmark}.json").write_text(text + "\n")
-        say(f"kept in {kept_in / f'{benchmark}.json'}")
 
 
 def warm_rounds(contestants: int) -> int:

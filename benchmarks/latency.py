@@ -11,23 +11,40 @@ due during a stall include it, as they include what the spout itself is late by.
 """
 
 import json
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import replace
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.harness import Benchmark, BenchmarkError
+from benchmarks.plan import EnvironmentPlan
 from benchmarks.processes import running_topology
-from benchmarks.topics import Topics, broker
-from benchmarks.topologies import TRANSFORM, Plan
+from benchmarks.topics import Topics, broker, payloads
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Failure,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+_TOPOLOGY: Final = "benchmarks.latency:topology"
+_STREAM: Final = declare({"payload": bytes})
+_STAMP_BYTES: Final = 20
 _DRAIN_SECONDS: Final = 60.0
 
 
@@ -36,6 +53,110 @@ def quantiles(latencies: Sequence[float]) -> dict[str, float]:
     ordered = sorted(latencies)
     last = len(ordered) - 1
     return {name: ordered[min(last, int(share * len(ordered)))] for name, share in QUANTILES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(EnvironmentPlan):
+    """A round: `rate` payloads a second, for so many seconds, over so many hops; `directory` is for its latencies."""
+
+    rate: float
+    seconds: float
+    ack_partitions: int
+    guarantee: Guarantee = "at_least_once"
+    hops: int = 2
+    name: str = ""
+    directory: str = ""
+
+
+def topology() -> Topology:
+    """The source, so many hops behind it, and the sink of this process's plan."""
+    plan, source = Plan.from_environment(), "source"
+    builder = TopologyBuilder(
+        plan.name,
+        guarantee=plan.guarantee,
+        ack_partitions=plan.ack_partitions,
+        max_spout_pending=20_000,
+        message_timeout=60.0,
+    )
+    builder.set_spout(source, Paced)
+    for number in range(plan.hops - 1):
+        bolt = f"transform{number or ''}"
+        builder.set_bolt(bolt, Transform).shuffle_grouping(source)
+        source = bolt
+    builder.set_bolt("sink", TimedSink).shuffle_grouping(source)
+    return builder.build()
+
+
+class Paced(Spout):
+    """So many payloads a second by a timetable; a payload begins with its intended time, from which latency counts.
+
+    A source that waits for answers would be late where the system is slow, and would leave out just what was worst.
+    """
+
+    streams = (_STREAM,)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.plan = Plan.from_environment()
+        self.collector = collector
+        self.payload = payloads(1)[0][_STAMP_BYTES:]
+        self.number = 0
+        self.total = int(self.plan.rate * self.plan.seconds)
+        self.interval = 1 / self.plan.rate
+        self.latencies = array("d")
+        self.failed = 0
+        self.latest = 0.0
+        self.began = time.monotonic() + 1.0
+
+    def next_tuple(self) -> None:
+        number = self.number
+        due = self.began + number * self.interval
+        late = time.monotonic() - due
+        if late < 0 or number >= self.total:
+            return
+        self.latest = max(self.latest, late)
+        self.number = number + 1
+        self.collector.emit((b"%0*.6f" % (_STAMP_BYTES, due) + self.payload,), message_id=number)
+
+    def ack(self, message_id: Any) -> None:
+        self.latencies.append(time.monotonic() - (self.began + message_id * self.interval))
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        # It is not replayed: the result has the number of failures.
+        self.failed += 1
+
+    def close(self) -> None:
+        result = {
+            "failed": self.failed,
+            "latest_emit_ms": round(self.latest * 1e3, 3),
+            "complete_ms": _milliseconds(self.latencies),
+        }
+        Path(self.plan.directory, "source").write_text(json.dumps(result))
+
+
+class Transform(BasicBolt):
+    """A payload in upper case."""
+
+    streams = (_STREAM,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tuple_.values[0].upper(),))
+
+
+class TimedSink(BasicBolt):
+    """Writes how long the payloads of a paced source took."""
+
+    def prepare(self, context: TaskContext) -> None:
+        self.latencies = array("d")
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.latencies.append(time.monotonic() - float(tuple_.values[0][:_STAMP_BYTES]))
+
+    def cleanup(self) -> None:
+        Path(Plan.from_environment().directory, "sink").write_text(json.dumps(_milliseconds(self.latencies)))
+
+
+def _milliseconds(seconds: Iterable[float]) -> list[float]:
+    return [round(each * 1e3, 3) for each in seconds]
 
 
 def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
@@ -50,7 +171,7 @@ def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
     tracked = plan.guarantee != "at_most_once"
     with tempfile.TemporaryDirectory() as directory:
         plan = replace(plan, name=f"latency-{uuid.uuid4().hex[:8]}", directory=directory)
-        with running_topology(topics, TRANSFORM, plan.environment) as running:
+        with running_topology(topics, _TOPOLOGY, plan.environment) as running:
             deadline = time.monotonic() + plan.seconds + _DRAIN_SECONDS
             done = 0
             while done < expected:
@@ -77,7 +198,7 @@ def row_of_hops(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "trees": sum(len(each["complete_ms"]) for each in rounds),
         "failed": sum(each["failed"] for each in rounds),
         "latest_emit_ms": max(each["latest_emit_ms"] for each in rounds),
-        **{f"{name}_ms": Spread.of([each[name] for each in measured], 2) for name in QUANTILES},
+        **{f"{name}_ms": spread for name, spread in harness.spreads(measured).items()},
     }
 
 
@@ -97,40 +218,27 @@ def row_of_guarantee(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, "one short round")
-    parser.add_argument("--guarantees", action="store_true", help="of the three guarantees")
-    parser.add_argument("--rate", type=float, help="tuples a second")
-    parser.add_argument("--seconds", type=float, help="of a round; 60 unless given, 15 with --guarantees")
-    parser.add_argument(
-        "--warm", type=float, help="seconds before, which do not count; 10 unless given, 2 of a guarantee"
-    )
-    parser.add_argument("--rounds", type=int, help="3 unless given, 1 with --guarantees")
-    parser.add_argument("--ack-partitions", type=int, default=DEFAULT_ACK_PARTITIONS, help="of the ack log")
-    given = parser.parse_args()
-    given.seconds = given.seconds or (5.0 if given.quick else 15.0 if given.guarantees else 60.0)
-    given.warm = given.warm or (2.0 if given.quick or given.guarantees else 10.0)
-    given.rounds = given.rounds or (1 if given.quick or given.guarantees else 3)
+    # A run of its own, with other defaults, whose result is kept under another name.
+    guarantees = "--guarantees" in sys.argv
+    bench = Benchmark("latency_of_guarantees" if guarantees else "latency", __doc__, rounds=1 if guarantees else 3)
+    bench.parser.add_argument("--guarantees", action="store_true", help="of the three guarantees, over two hops")
+    rates = [20.0, 500.0] if guarantees else [1_000.0]
+    bench.option("--rate", rates, quick=rates[:1], nargs="+", type=float, help="tuples a second")
+    bench.option("--seconds", 15.0 if guarantees else 60.0, quick=5.0, help="of a round")
+    bench.option("--warm", 2.0 if guarantees else 10.0, quick=2.0, help="seconds before, which do not count")
+    bench.option("--ack-partitions", DEFAULT_ACK_PARTITIONS, help="of the ack log")
+    given = bench.start()
     kinds: list[dict[str, Any]] = [{"hops": 3}]
-    rates: list[float] = [1_000]
-    if given.guarantees:
+    if guarantees:
         kinds = [{"guarantee": guarantee} for guarantee in get_args(Guarantee)]
-        rates = [20.0] if given.quick else [20.0, 500.0]
-    plan = Plan("", ack_partitions=given.ack_partitions, seconds=given.warm + given.seconds)
-    plans = [replace(plan, rate=rate, **kind) for rate in ([given.rate] if given.rate else rates) for kind in kinds]
-    host = harness.machine()
+    seconds = given.warm + given.seconds
+    plans = [Plan(rate, seconds, given.ack_partitions, **kind) for rate in given.rate for kind in kinds]
     with broker() as topics:
         runs = {f"{each.guarantee} at {each.rate:g}/s": partial(measure, topics, each, given.warm) for each in plans}
-        results = harness.in_turn(runs, given.rounds, shown=lambda result: str(quantiles(result["delivery_ms"])))
-    row = row_of_guarantee if given.guarantees else row_of_hops
-    rows = [row(each, of) for each, of in zip(plans, results.values(), strict=True)]
-    settings = {
-        "seconds": given.seconds,
-        "warm_seconds": given.warm,
-        "rounds": given.rounds,
-        "ack_partitions": given.ack_partitions,
-    }
-    benchmark = "exactly_once" if given.guarantees else "latency"
-    harness.publish(benchmark, host, rows, settings, harness.directory(given))
+        shown = "{0[p50]:.1f} ms p50, {0[p99]:.1f} ms p99".format
+        results = harness.in_turn(runs, bench.rounds, shown=lambda each: shown(quantiles(each["delivery_ms"])))
+    row = row_of_guarantee if guarantees else row_of_hops
+    bench.publish([row(each, of) for each, of in zip(plans, results.values(), strict=True)])
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from acker_worker.kernels import ACK, INIT
 from acker_worker.ledger import Ledger, LedgerSettings, Run, warm_up
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.harness import Benchmark, BenchmarkError, Spread
 from benchmarks.processes import resident_bytes
 from benchmarks.setup import ACKER_WINDOW, require_storm, storm_program
 from tuple_tree.ids import IdColumn
@@ -252,24 +252,20 @@ def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, "one small window, few rounds")
-    parser.add_argument("--pending", type=int, nargs="+", default=list(SIZES), help="sizes of the window")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each size; the median counts")
-    parser.add_argument("--without-storm", action="store_true", help="against a plain dict only; not kept by itself")
-    given = parser.parse_args()
-    sizes, turns, rounds = (SIZES[:1], _QUICK_TURNS, 3) if given.quick else (given.pending, TURNS, given.rounds)
-    kept_in = harness.directory(given, whole=not given.without_storm)
+    bench = Benchmark("ledger", __doc__, quick="one small window, few rounds", rounds=7)
+    bench.option("--pending", [*SIZES], quick=[SIZES[0]], nargs="+", type=int, help="sizes of the window")
+    bench.option("--turns", TURNS, quick=_QUICK_TURNS, help="trees of a round, at least")
+    bench.option("--without-storm", False, help="compare with a plain dict only")
+    given = bench.start()
     if not given.without_storm:
         require_storm()
-    harness.await_idle(kept_in)
-    host, rows, versions = harness.machine(), [], dict[str, str]()
-    for size in sizes:
+    rows, versions = [], dict[str, str]()
+    for size in given.pending:
         harness.say(f"{size:,} pending trees …")
-        row, storm = measure(size, turns, rounds, not given.without_storm)
+        row, storm = measure(size, given.turns, bench.rounds, not given.without_storm)
         rows.append(row)
         versions |= storm
-    settings = {"batch": BATCH, "turns": turns, "rounds": rounds, "warm_rounds": WARM_ROUNDS}
-    harness.publish("ledger", host, rows, settings, kept_in, versions=versions)
+    bench.publish(rows, settings={"batch": BATCH, "warm_rounds": WARM_ROUNDS}, versions=versions)
 
 
 if __name__ == "__main__":

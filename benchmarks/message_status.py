@@ -11,7 +11,6 @@ terminal: `seconds` are from its start to its end, half a second of which is tha
 the broker.
 """
 
-import itertools
 import random
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, Final
 from zlib import crc32
 
@@ -27,8 +27,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from acker_worker.worker import AckerWorker
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Spread
-from benchmarks.topics import Topics, broker, payloads
+from benchmarks.harness import Benchmark, BenchmarkError, Spread
+from benchmarks.topics import Record, Topics, broker, payloads
 from inspection.errors import InspectionError
 from inspection.message_status import State, status
 from kafka_clients.catalogue import Catalogue
@@ -52,7 +52,6 @@ from tuple_tree.names import component_group
 MESSAGES: Final = 10_000_000
 PARTITIONS: Final = 8
 _QUICK_MESSAGES: Final = 100_000
-_ROUNDS: Final = 5
 _NAME: Final = "status"
 _SOURCE: Final = "status.source"
 _OUTCOMES: Final = "status.outcomes"
@@ -98,35 +97,27 @@ def fill(topics: Topics, built: Topology, messages: int) -> None:
     """Creates the topics, and writes messages, their outcomes, and the commits of the spout's group."""
     topics.create({_SOURCE: PARTITIONS, _OUTCOMES: PARTITIONS})
     topics.create_for(built.manifest)
-    settings = {"linger.ms": 50, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}
-    producer, ends = Producer({**topics.kafka, **settings}), Counter[int]()
-    begin_ms, values = time.time_ns() // 1_000_000 - round(_LAST_SECONDS * 1_000), payloads()
-    for number, value in zip(range(messages), itertools.cycle(values)):
+    begin_ms, ends = time.time_ns() // 1_000_000 - round(_LAST_SECONDS * 1_000), Counter[int]()
+
+    def record(number: int, value: bytes, delay_ms: int = 0) -> Record:
         key, at_ms = key_of(number), begin_ms + round(_LAST_SECONDS * 1_000 * number / messages)
-        partition = crc32(key) % PARTITIONS
-        outcome = (
-            b'{"topic":"%s","partition":%d,"offset":%d,"outcome":"acked","attempts":1,"first_emit":%d,"end":%d,'
-            b'"reason":"","component":"","failure":""}'
-        ) % (_SOURCE.encode(), partition, ends[partition], at_ms, at_ms + 50)
-        for topic, payload, ms in ((_SOURCE, value, at_ms), (_OUTCOMES, outcome, at_ms + 50)):
-            _produce(producer, topic, payload, key, partition, ms)
-        ends[partition] += 1
-        if number and number % 1_000_000 == 0:
-            harness.say(f"{number:,} of {messages:,} messages written")
-    if producer.flush(300):
-        raise BenchmarkError("the topics could not be filled: the broker does not answer")
+        return Record(value, crc32(key) % PARTITIONS, key=key, at_ms=at_ms + delay_ms)
+
+    def outcomes() -> Iterator[Record]:
+        for number in range(messages):
+            empty = record(number, b"", 50)
+            outcome = (
+                b'{"topic":"%s","partition":%d,"offset":%d,"outcome":"acked","attempts":1,"first_emit":%d,"end":%d,'
+                b'"reason":"","component":"","failure":""}'
+            ) % (_SOURCE.encode(), empty.partition, ends[empty.partition], empty.at_ms - 50, empty.at_ms)
+            ends[empty.partition] += 1
+            yield empty._replace(value=outcome)
+
+    topics.write(_SOURCE, (record(number, value) for number, value in zip(range(messages), cycle(payloads()))))
+    topics.write(_OUTCOMES, outcomes())
     consumer = Consumer({**topics.kafka, "group.id": component_group(_NAME, "orders")})
     consumer.commit(offsets=[TopicPartition(_SOURCE, at, end) for at, end in ends.items()], asynchronous=False)
     consumer.close()
-
-
-def _produce(producer: Producer, topic: str, value: bytes, key: bytes, partition: int, at_ms: int) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, key, partition, timestamp=at_ms)
-            return
-        except BufferError:
-            producer.poll(0.05)
 
 
 @contextmanager
@@ -193,24 +184,16 @@ def ask(servers: str, *arguments: str) -> Callable[[], float]:
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, f"two rounds with {_QUICK_MESSAGES:,} messages")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help=f"{MESSAGES:,} unless given")
-    parser.add_argument("--rounds", type=int, help=f"{_ROUNDS} unless given")
-    parser.add_argument("--rate", type=int, default=0, help="messages that are written a second; none unless given")
-    given = parser.parse_args()
-    messages = _QUICK_MESSAGES if given.quick else given.messages
-    rounds = given.rounds or (2 if given.quick else _ROUNDS)
-    kept_in = harness.directory(given, whole=(messages, given.rounds, given.rate) == (MESSAGES, None, 0))
-    harness.await_idle(kept_in)
-    host, built = harness.machine(), topology()
-    with broker(None) as topics:
+    bench = Benchmark("message_status", __doc__, quick=f"one round with {_QUICK_MESSAGES:,} messages")
+    bench.option("--messages", MESSAGES, quick=_QUICK_MESSAGES, help="in the source")
+    bench.option("--rate", 0, help="messages that are written a second")
+    given, built = bench.start(), topology()
+    with broker() as topics:
         began = time.monotonic()
-        fill(topics, built, messages)
-        harness.say(f"{messages:,} messages and outcomes written in {time.monotonic() - began:,.0f} s")
-        rows = measured(topics, built, messages, rounds, given.rate)
-    size = len(payloads()[0])
-    settings = {"messages": messages, "partitions": PARTITIONS, "bytes": size, "rounds": rounds, "rate": given.rate}
-    harness.publish("message_status", host, rows, settings, kept_in)
+        fill(topics, built, given.messages)
+        harness.say(f"{given.messages:,} messages and outcomes written in {time.monotonic() - began:,.0f} s")
+        rows = measured(topics, built, given.messages, bench.rounds, given.rate)
+    bench.publish(rows, settings={"partitions": PARTITIONS, "bytes": len(payloads()[0])})
 
 
 def measured(topics: Topics, built: Topology, messages: int, rounds: int, rate: int) -> list[dict[str, Any]]:

@@ -14,12 +14,11 @@ time of the process of the client for each call, in microseconds.
 import asyncio
 import os
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.harness import Benchmark, BenchmarkError, Spread
 from benchmarks.latency import quantiles
 from benchmarks.processes import running_topology
 from benchmarks.topics import Topics, broker
@@ -95,38 +94,26 @@ def _wall_ms() -> float:
     return time.time_ns() / 1_000_000
 
 
-def spreads(rounds: Sequence[dict[str, float]]) -> dict[str, Spread]:
-    """Quantile → its spread over rounds."""
-    return {name: Spread.of([each[name] for each in rounds], 1) for name in ("p50", "p99", "max")}
-
-
 def main() -> None:
-    parser = harness.parser(__doc__, "one short round")
-    parser.add_argument("--rate", type=float, default=1_000.0, help="calls a second; 1,000 unless given")
-    parser.add_argument("--seconds", type=float, help="of a round; 30 unless given")
-    parser.add_argument("--warm", type=float, help="seconds before, which do not count; 10 unless given")
-    parser.add_argument("--rounds", type=int, help="3 unless given")
-    given = parser.parse_args()
-    seconds = given.seconds or (5.0 if given.quick else 30.0)
-    warm = given.warm or (2.0 if given.quick else 10.0)
-    rounds = given.rounds or (1 if given.quick else 3)
-    host = harness.machine()
-    guarantees = ("at_least_once", "exactly_once")
+    bench = Benchmark("process_call", __doc__, rounds=3)
+    bench.option("--rate", 1_000.0, help="calls a second")
+    bench.option("--seconds", 30.0, quick=5.0, help="of a round")
+    bench.option("--warm", 10.0, quick=2.0, help="seconds before, which do not count")
+    given, guarantees = bench.start(), ("at_least_once", "exactly_once")
     with broker() as topics:
-        runs = {each: partial(measure, topics, each, given.rate, warm, seconds) for each in guarantees}
-        results = harness.in_turn(runs, rounds, shown=lambda result: str(quantiles(result["process_ms"])))
+        timing = given.rate, given.warm, given.seconds
+        runs = {each: partial(measure, topics, each, *timing) for each in guarantees}
+        results = harness.in_turn(runs, bench.rounds, shown=lambda result: str(quantiles(result["process_ms"])))
     rows = [
         {
             "guarantee": guarantee,
-            "rate": given.rate,
             "calls": sum(len(each["process_ms"]) for each in of),
             "cpu_us": Spread.of([each["cpu_us"][0] for each in of], 0),
-            **{kind: spreads([quantiles(each[kind]) for each in of]) for kind in _KINDS},
+            **{kind: harness.spreads([quantiles(each[kind]) for each in of], 1) for kind in _KINDS},
         }
         for guarantee, of in results.items()
     ]
-    settings = {"seconds": seconds, "warm_seconds": warm, "rounds": rounds, "partitions": _PARTITIONS}
-    harness.publish("process_call", host, rows, settings, harness.directory(given))
+    bench.publish(rows, settings={"partitions": _PARTITIONS})
 
 
 if __name__ == "__main__":

@@ -8,36 +8,15 @@ It needs only the standard library, and matplotlib for plots.
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_TITLES: Final = {
-    "word_count": "A word count, compared with others",
-    "pipeline": "A JSON pipeline, compared with others",
-    "ledger": "The ledger, and memory",
-    "worker": "One acker worker",
-    "worker_curve": "Workers by batches, partitions and processes",
-    "topology": "A topology: one process, and all of them",
-    "exactly_once": "Guarantees: latency",
-    "latency": "Complete latency",
-    "uneven_work": "Uneven work in an AsyncBolt",
-    "sdk": "A tuple in the SDK, by stage",
-    "state": "The restore of a state",
-    "message_status": "The status of a message among 10 million",
-    "spark": "A Spark bolt",
-}
-_HEAD: Final = """# Benchmarks
-
-Made of `benchmarks/results/` by `make bench-report`; do not edit. What each benchmark does, what is fair about it, what
-the figures mean and where the time goes is in [performance.md](performance.md). A figure is the median of the rounds
-that the settings name, with the lowest and the highest in brackets. Peers ran in the same run on the same machine, in
-turn with ours.
-"""
-
 IN_WORDS: Final = {
     "storm": "Storm, bolts in Java, from its spout, 800 lines open",
     "pystorm": "Storm, bolts in Python (pystorm), from its spout, 800 lines open",
@@ -60,7 +39,7 @@ IN_WORDS: Final = {
 }
 """The contestants of the word count in words."""
 
-_STEPS: Final = {
+STEPS: Final = {
     "bytewax": "Bytewax, one process",
     "quixstreams": "Quix Streams, one process",
     "quixstreams-2": "Quix Streams, two processes",
@@ -72,7 +51,10 @@ _STEPS: Final = {
     "ours-exactly-once": "kafka-acker, chained, exactly once, one process",
     "ours-unchained": "kafka-acker, a process for each step",
     "ours-unchained-columns": "kafka-acker, a process for each step, in record batches",
+    "ours-unchained-at-most-once": "kafka-acker, a process for each step, at most once",
+    "ours-unchained-exactly-once": "kafka-acker, a process for each step, exactly once",
     "ours-merged": "kafka-acker, the steps in one bolt, unchained",
+    "plain": "a plain loop over confluent-kafka, one process",
 }
 """The contestants of the pipeline in words."""
 
@@ -116,7 +98,7 @@ README_TABLES: Final = {
         },
     ),
     "pipeline": ReadmeTable(
-        "pipeline", _STEPS, {"clicks_per_s": ("clicks/s", ""), "cpu_us_per_click_with_broker": _WITH_BROKER}
+        "pipeline", STEPS, {"clicks_per_s": ("clicks/s", ""), "cpu_us_per_click_with_broker": _WITH_BROKER}
     ),
 }
 
@@ -185,41 +167,170 @@ def shown(value: Any) -> str:
     return str(value).replace("|", "\\|")
 
 
-def table(rows: Sequence[Row]) -> list[str]:
-    """Rows as a table; those of different comparisons as one each, and a single one read downwards."""
-    kinds = list(dict.fromkeys(row.get("comparison") for row in rows))
-    if len(kinds) > 1:
-        return [line for kind in kinds for line in ("", *table([row for row in rows if row.get("comparison") == kind]))]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    if len(rows) == 1:
-        return ["| | |", "|---|---|", *(f"| {column} | {shown(rows[0][column])} |" for column in columns)]
-    return [
-        "| " + " | ".join(columns) + " |",
-        "|" + "---|" * len(columns),
-        *("| " + " | ".join(shown(row.get(column)) for column in columns) + " |" for row in rows),
-    ]
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A benchmark on the page: a row of the table for each row of its result, and its plots with the method."""
+
+    title: str
+    method: str
+    label: Callable[[Row], str]
+    columns: tuple[str, str, str, str] = ("", "", "", "")
+    """Rate, CPU time, p50 and p99: keys of a row, `a.b` for one within another, `a|b` for the first; empty for none."""
+    command: Callable[[Row], str] = lambda _row: ""
+
+    def rows(self, result: Mapping[str, Any]) -> Iterator[str]:
+        """The rows of the table; those without a label are in the JSON only."""
+        for row in result["rows"]:
+            cells = [shown(_cell(row, column)) for column in self.columns]
+            if self.label(row):
+                name = f"[{self.title.partition(',')[0]}](#{_anchor(self.title)})"
+                command = f"`{text}`" if (text := self.command(row)) else ""
+                yield " | ".join((f"| {name}", self.label(row), *cells, f"{command} |"))
+
+    def text(self, result: Mapping[str, Any]) -> str:
+        """The section with the plots."""
+        name, machine = result["benchmark"], result["machine"]
+        lines = [f"## {self.title}", "", *textwrap.wrap(self.method, 120), ""]
+        for plot in PLOTS:
+            if plot.benchmark == name and plot.rows({name: result}):
+                lines += [f"![{plot.title}](benchmarks/{plot.name}.png)", ""]
+        peers = {of: version for of, version in result["versions"].items() if of in _PEERS}
+        measured = f"{result['settings'].get('rounds', 1)} rounds, {machine['cpus']} cores ({machine['processor']})"
+        versions = ", ".join(f"{of} {version}" for of, version in peers.items())
+        lines += [f"`{name}.json`: {measured}{versions and f'; {versions}'}."]
+        return "\n".join(lines) + "\n"
 
 
-def section(result: Mapping[str, Any], plots: Sequence[Plot]) -> str:
-    name = result["benchmark"]
-    lines = [f"## {_TITLES[name]}", "", f"`benchmarks/results/{name}.json`", ""]
-    for plot in plots:
-        lines += [f"![{plot.title}](benchmarks/{plot.name}.png)", ""]
-    lines += table(result["rows"])
-    if result.get("ratios"):
-        lines += ["", "| ratio | |", "|---|---|"]
-        lines += [f"| {ratio} | {shown(value)} |" for ratio, value in result["ratios"].items()]
-    for label in ("settings", "versions", "machine"):
-        lines += ["", f"{label.capitalize()}: {shown(result[label])}."]
-    return "\n".join(lines) + "\n"
+def _cell(row: Row, column: str) -> Any:
+    """A figure of a row; None where it has none."""
+    for path in column.split("|"):
+        value: Any = row
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return None
+
+
+def _of_storm(row: Row) -> str:
+    return f"Storm's `Acker.execute` {shown(_cell(row, 'storm'))}"
+
+
+def _anchor(title: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+_PEERS: Final = ("kafka", "storm", "java", "pystorm", "quixstreams", "bytewax", "faust-streaming", "pyspark")
+_HEAD: Final = """# Benchmarks
+
+`make bench-report` generates this page from `benchmarks/results/`; do not edit it. Each figure is the median of the
+rounds, with the lowest and the highest in brackets. The programs of a benchmark took turns on one machine: compare
+figures of one benchmark only. CPU time is that of a tuple, click or row, in the word count and the pipeline with the
+broker's. [Performance](performance.md) describes the contestants. JSON files are in `benchmarks/results/`.
+
+A row with a command is measured with `python -m benchmarks.` and the command, after `make bench-setup`. `make bench`
+measures everything.
+
+| benchmark | program | a second | CPU time, µs | p50, ms | p99, ms | command |
+|---|---|---|---|---|---|---|
+"""
+_FIGURES: Final = "tuples_per_s", "cpu_us_per_tuple_with_broker", "p50_ms", "p99_ms"
+SECTIONS: Final = {
+    "word_count": Section(
+        "A word count, compared with others",
+        "The words of two novels are counted; everything runs on the same two cores, the broker included. A round "
+        "counts in its steady part, from the first tenth of its lines to the last, and ends with a comparison "
+        "with a plain count. Latency is from the emit of a line to its ack. Storm passes tuples in memory, the "
+        "others through Kafka.",
+        lambda row: IN_WORDS[row["contestant"]],
+        _FIGURES,
+        lambda row: f"word_count --only {row['contestant']}",
+    ),
+    "pipeline": Section(
+        "A JSON pipeline, compared with others",
+        "Clicks as JSON, from a topic with two partitions into another: parsed, filtered, enriched, formatted. "
+        "Every program has the four steps in the usual way of its framework. A round measures the growth of the "
+        "sink, in clicks read, and ends with a comparison with a plain loop.",
+        lambda row: STEPS[row["contestant"]],
+        ("clicks_per_s", "cpu_us_per_click_with_broker", "", ""),
+        lambda row: f"pipeline --only {row['contestant']}",
+    ),
+    "topology": Section(
+        "One step, and the cost of a guarantee",
+        "`stage` is one process that turns 100 bytes into upper case, from a filled topic to a topic, peers with "
+        "their own settings and tuned; `pipeline` is a whole topology of source, transform and sink, with an "
+        "acker worker. CPU time is that of the process, without the broker. `pipeline` has these contestants now "
+        "(`plain`, `ours-unchained-…`); they are not measured yet, and these figures are older, from four cores.",
+        lambda row: f"{row['comparison']}: {row['contestant']}, {row['settings']}",
+        ("tuples_per_s", "cpu_us_per_tuple", "", ""),
+    ),
+    "latency": Section(
+        "Complete latency",
+        "A timetable emits 1,000 trees a second over three hops, a process each. By the method of Storm's "
+        "`ThroughputVsLatency`, latency counts from the intended emit, so all tuples that were due during a stall "
+        "include it.",
+        lambda row: f"kafka-acker, {row['hops']} hops, at {shown(row['rate'])} trees/s",
+        ("", "", "p50_ms", "p99_ms"),
+        lambda _row: "latency",
+    ),
+    "latency_of_guarantees": Section(
+        "Guarantees: latency",
+        "As complete latency, over two hops, with each guarantee; `at_most_once` has no acks, so its latency is "
+        "that until the last bolt executes the tuple.",
+        lambda row: f"{row['guarantee']}, at {shown(row['rate'])} tuples/s",
+        ("", "", "complete_ms.p50|delivery_ms.p50", "complete_ms.p99|delivery_ms.p99"),
+        lambda _row: "latency --guarantees",
+    ),
+    "ledger": Section(
+        "The ledger",
+        "A sliding window of trees in memory: a batch of old ones is acked, a batch of new ones is initialised. "
+        "Storm's own `Acker.execute` gets the same trees, in a JVM whose heap is three times as large as needed. "
+        "The sizes of a tree are in the JSON.",
+        lambda row: f"{shown(row['pending'])} open trees; {_of_storm(row)}",
+        ("ledger", "", "", ""),
+        lambda _row: "ledger",
+    ),
+    "worker": Section(
+        "One acker worker",
+        "The worker reads ack batches from a topic, folds them and delivers notices; Storm's `Acker.execute` has "
+        "its tuples in memory and delivers nothing.",
+        lambda row: f"{shown(row['pending'])} open trees; {_of_storm(row)}",
+        ("worker", "", "", ""),
+        lambda _row: "worker",
+    ),
+    "worker_curve": Section(
+        "Workers by entries of a batch",
+        "As one acker worker, with 100,000 open trees and 8 partitions; the JSON has other numbers of partitions.",
+        lambda row: f"{shown(row['batch'])} entries, workers: {row['workers']}" if row["partitions"] == 8 else "",
+        ("worker", "", "", ""),
+        lambda _row: "worker --curve",
+    ),
+    "sdk": Section(
+        "A tuple in the SDK, by stage",
+        "The CPU time of our Python for a tracked tuple, without Kafka: prepared packs in, a sink that drops what "
+        "it is sent. Stages that cannot be timed by themselves are differences.",
+        lambda row: row["stage"],
+        ("", "tracked_us", "", ""),
+        lambda _row: "sdk",
+    ),
+    "spark": Section(
+        "A Spark bolt",
+        "`bolt` is a tracked bolt over packs, `untracked` the same job without entries in the ack log and without "
+        "the second write, `tuned_copy` copies single records, `spout` writes them as packs. CPU time is that of "
+        "the driver, of Java and of Python's workers.",
+        lambda row: row["job"],
+        ("rows_per_s", "cpu_us_per_row", "", ""),
+        lambda _row: "spark",
+    ),
+}
 
 
 def page(results: Mapping[str, Any]) -> str:
     """The whole page."""
-    drawn = [plot for plot in PLOTS if plot.rows(results)]
-    names = [name for name in _TITLES if name in results]
-    sections = (section(results[name], [plot for plot in drawn if plot.benchmark == name]) for name in names)
-    return "\n".join([_HEAD, *sections])
+    sections = {name: section for name, section in SECTIONS.items() if name in results}
+    rows = (row for name, section in sections.items() for row in section.rows(results[name]))
+    texts = (section.text(results[name]) for name, section in sections.items())
+    return _HEAD + "\n".join(rows) + "\n\n" + "\n".join(texts)
 
 
 def draw(plot: Plot, rows: Sequence[Row], file: Path) -> None:

@@ -12,6 +12,7 @@ batches, and so do `ack`, `emit` and `spout emit`.
 """
 
 import gc
+import itertools
 import math
 import os
 import time
@@ -21,9 +22,8 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import Spread
-from benchmarks.topics import payloads, record_headers
-from benchmarks.topologies import STREAM, Sink
+from benchmarks.harness import Benchmark
+from benchmarks.topics import payloads
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -34,16 +34,22 @@ from spout_sdk import (
     TaskContext,
     TopologyBuilder,
     Tuple,
+    declare,
 )
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import MadeRecord, Sending, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
+from tuple_tree.anchors import AnchorColumns
+from tuple_tree.edges import new_seed
+from tuple_tree.entries import LARGEST_BATCH as FULL
+from tuple_tree.ids import random_column
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import NoticeBatch, decode_ack_batch, encode_notice_batch
 from tuple_tree.payloads import encode_tuples, payload_codec
 
+STREAM: Final = declare({"payload": bytes})
 READ: Final = 500  # tuples of a record, and between two turns of the loop
 
 
@@ -106,11 +112,35 @@ class EmitsAndAcks(Acks):
         self.collector.ack(tuple_)
 
 
+class Sink(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        pass
+
+
 class Basic(BasicBolt):
     streams = (STREAM,)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         collector.emit(tuple_.values)
+
+
+def record_headers(source: bytes, tuples: int, ack_partitions: int | None) -> Callable[[], list[Any]]:
+    """Headers of a record of tuples with one anchor each, other roots each time; untracked without ack partitions.
+
+    As those that a busy task of a spout draws, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
+    """
+    if ack_partitions is None:
+        return lambda: [("source", source)]
+    drawn = itertools.count(0, tuples)
+
+    def headers() -> list[Any]:
+        roots = random_column(tuples).copy()
+        sticky = next(drawn) // FULL % ack_partitions
+        roots -= roots % np.uint64(ack_partitions)
+        roots += np.uint64(sticky)
+        return [*AnchorColumns(roots, None, new_seed()).headers(), ("source", source)]
+
+    return headers
 
 
 def _topology(guarantee: Guarantee, bolt: type[AnyBolt], pending: int) -> Any:
@@ -200,23 +230,20 @@ def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, "few and short rounds")
-    parser.add_argument("--tuples", type=int, help="of a round; 100,000 unless given")
-    parser.add_argument("--rounds", type=int, help="7 unless given")
-    given = parser.parse_args()
-    tuples = given.tuples or (20_000 if given.quick else 100_000)
-    rounds = given.rounds or (3 if given.quick else 7)
-    host = harness.machine()
+    bench = Benchmark("sdk", __doc__, quick="few and short rounds", rounds=7)
+    bench.option("--tuples", 100_000, quick=20_000, help="of a round")
+    given = bench.start()
     taken = harness.in_turn(
-        {"untracked": lambda: _round("at_most_once", tuples), "tracked": lambda: _round("at_least_once", tuples)},
-        rounds,
+        {
+            "untracked": lambda: _round("at_most_once", given.tuples),
+            "tracked": lambda: _round("at_least_once", given.tuples),
+        },
+        bench.rounds,
         shown=lambda stages: f"{stages['bolt']:.2f} us a tuple of a bolt",
     )
-    rows = [
-        {"stage": stage, **{f"{side}_us": Spread.of([each[stage] for each in of], 3) for side, of in taken.items()}}
-        for stage in taken["tracked"][0]
-    ]
-    harness.publish("sdk", host, rows, {"tuples": tuples, "rounds": rounds}, harness.directory(given))
+    spreads = {f"{side}_us": harness.spreads(rounds, 3) for side, rounds in taken.items()}
+    stages = [*spreads["tracked_us"]]
+    bench.publish([{"stage": stage, **{side: of[stage] for side, of in spreads.items()}} for stage in stages])
 
 
 if __name__ == "__main__":

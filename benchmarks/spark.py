@@ -25,9 +25,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
 from benchmarks import harness
-from benchmarks.harness import Spread
+from benchmarks.harness import Benchmark, Spread
 from benchmarks.processes import cpu_seconds, descendants
-from benchmarks.topics import Topics, broker
+from benchmarks.topics import Record, Topics, broker
 from spark_jobs.delivering import SourceRoots
 from spark_jobs.entries import KafkaSender
 from spark_jobs.inbox import InputAcks, PartitionRead, unpack
@@ -99,7 +99,7 @@ def manifest() -> Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Setting:
     spark: SparkSession
     topics: Topics
     topology: Manifest
@@ -115,33 +115,33 @@ class Bench:
         return source.option("maxOffsetsPerTrigger", str(limit)).load()
 
 
-def fill(bench: Bench) -> None:
-    bench.topics.create_for(bench.topology)
+def fill(setting: Setting) -> None:
+    setting.topics.create_for(setting.topology)
     codec = payload_codec(LINE)
     # As those of a KafkaSpout, or of a spout in Spark.
-    roots = SourceRoots(0, topic_key(bench.topology.topology), bench.topology.ack_partitions)
+    roots = SourceRoots(0, topic_key(setting.topology.topology), setting.topology.ack_partitions)
 
-    def packs() -> Iterator[tuple[bytes, int, list[Any]]]:
-        for number, begin in enumerate(range(0, bench.rows, PACK)):
-            numbers = range(begin, min(bench.rows, begin + PACK))
+    def packs() -> Iterator[Record]:
+        for number, begin in enumerate(range(0, setting.rows, PACK)):
+            numbers = range(begin, min(setting.rows, begin + PACK))
             headers = [
                 *AnchorColumns(roots.roots(np.array(numbers), np.uint8(0)), None, new_seed()).headers(),
                 ("source", b"lines/default"),
             ]
-            yield encode_tuples(codec, [(TEXT, each) for each in numbers]), number % PARTITIONS, headers
+            yield Record(encode_tuples(codec, [(TEXT, each) for each in numbers]), number % PARTITIONS, headers)
 
-    bench.topics.write(tuples_topic(bench.topology.topology, "work"), packs())
+    setting.topics.write(tuples_topic(setting.topology.topology, "work"), packs())
 
 
-def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> list[float]:
+def run_bolt(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows: int) -> list[float]:
     """Seconds of each micro-batch."""
     query = spark_jobs.bolt(
-        bench.spark,
-        bench.topology,
+        setting.spark,
+        setting.topology,
         "work",
         transform,
-        kafka=bench.topics.kafka,
-        checkpoint=bench.checkpoint(),
+        kafka=setting.topics.kafka,
+        checkpoint=setting.checkpoint(),
         max_rows=max(PARTITIONS, rows // PACK),
         trigger={"availableNow": True},
     )
@@ -153,66 +153,66 @@ def not_reported(_partition: int, _read: PartitionRead) -> None:
     pass
 
 
-def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
-    inbox = tuples_topic(bench.topology.topology, "work")
-    untracked = bench.topology.model_copy(update={"guarantee": "at_most_once"})
+def run_untracked(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
+    inbox = tuples_topic(setting.topology.topology, "work")
+    untracked = setting.topology.model_copy(update={"guarantee": "at_most_once"})
     (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
     acks = InputAcks(untracked, work.name, bytes(16), 0)  # none, since nothing is tracked
-    read = partial(unpack, untracked, work, KafkaSender(bench.topics.kafka), acks, not_reported)
-    write = partial(pack, untracked, work, KafkaSender(bench.topics.kafka))
+    read = partial(unpack, untracked, work, KafkaSender(setting.topics.kafka), acks, not_reported)
+    write = partial(pack, untracked, work, KafkaSender(setting.topics.kafka))
 
     def each(records: DataFrame, _batch_id: int) -> None:
         inputs = records.select("key", "value", "partition", "offset", "headers")
         run_tasks(transform(inputs.mapInArrow(read, _ROW)), write, "untracked")
 
-    records = bench.read(inbox, max(PARTITIONS, rows // PACK))
-    writer = records.writeStream.foreachBatch(each).option("checkpointLocation", bench.checkpoint())
+    records = setting.read(inbox, max(PARTITIONS, rows // PACK))
+    writer = records.writeStream.foreachBatch(each).option("checkpointLocation", setting.checkpoint())
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def run_copy(bench: Bench, rows: int) -> None:
-    records = bench.read(_SINGLES, rows).select("key", "value", "headers", "partition")
+def run_copy(setting: Setting, rows: int) -> None:
+    records = setting.read(_SINGLES, rows).select("key", "value", "headers", "partition")
     writer = records.writeStream.format("kafka").options(**_TUNED).option("topic", _COPY)
-    writer.option("kafka.bootstrap.servers", bench.topics.servers)
-    writer.option("checkpointLocation", bench.checkpoint()).trigger(availableNow=True).start().awaitTermination()
+    writer.option("kafka.bootstrap.servers", setting.topics.servers)
+    writer.option("checkpointLocation", setting.checkpoint()).trigger(availableNow=True).start().awaitTermination()
 
 
-def run_spout(bench: Bench, rows: int) -> None:
+def run_spout(setting: Setting, rows: int) -> None:
     # No acker works: nothing is committed, and all trees are open at the end.
     running = spark_jobs.spout(
-        bench.spark,
-        bench.topology,
+        setting.spark,
+        setting.topology,
         "source",
         _SINGLES,
-        kafka=bench.topics.kafka,
-        checkpoint=bench.checkpoint(),
+        kafka=setting.topics.kafka,
+        checkpoint=setting.checkpoint(),
         max_rows=rows,
         trigger={"availableNow": True},
     )
     running.query.awaitTermination()
-    assert running.outcomes.outstanding == bench.rows
+    assert running.outcomes.outstanding == setting.rows
     running.stop()
 
 
-def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
+def measure(setting: Setting, max_rows: int, rounds: int) -> list[dict[str, Any]]:
     jobs: dict[str, Callable[[], object]] = {}
     for name, transform in TRANSFORMS.items():
-        jobs[f"bolt {name}"] = partial(run_bolt, bench, transform, max_rows)
-        jobs[f"untracked {name}"] = partial(run_untracked, bench, transform, max_rows)
-    jobs["tuned_copy"] = partial(run_copy, bench, max_rows)
-    jobs["spout"] = partial(run_spout, bench, max_rows)
-    bench.topics.create({_COPY: PARTITIONS, _SINGLES: PARTITIONS})
-    singles = ((f"{TEXT}{number}".encode(), number % PARTITIONS, None) for number in range(bench.rows))
-    bench.topics.write(_SINGLES, singles)
-    small = replace(bench, topology=manifest(), rows=bench.rows // 10)
+        jobs[f"bolt {name}"] = partial(run_bolt, setting, transform, max_rows)
+        jobs[f"untracked {name}"] = partial(run_untracked, setting, transform, max_rows)
+    jobs["tuned_copy"] = partial(run_copy, setting, max_rows)
+    jobs["spout"] = partial(run_spout, setting, max_rows)
+    setting.topics.create({_COPY: PARTITIONS, _SINGLES: PARTITIONS})
+    singles = (Record(f"{TEXT}{number}".encode(), number % PARTITIONS) for number in range(setting.rows))
+    setting.topics.write(_SINGLES, singles)
+    small = replace(setting, topology=manifest(), rows=setting.rows // 10)
     fill(small)
     jobs["bolt_small select"] = partial(run_bolt, small, select, 10_000)
-    rows = {name: small.rows if "small" in name else bench.rows for name in jobs}
+    rows = {name: small.rows if "small" in name else setting.rows for name in jobs}
 
     def timed(job: Callable[[], object]) -> tuple[float, float]:
-        began, used = time.monotonic(), cpu_of_spark(bench.topics.pid)
+        began, used = time.monotonic(), cpu_of_spark(setting.topics.pid)
         job()
-        return time.monotonic() - began, cpu_of_spark(bench.topics.pid) - used
+        return time.monotonic() - began, cpu_of_spark(setting.topics.pid) - used
 
     taken = harness.in_turn(
         {name: partial(timed, job) for name, job in jobs.items()},
@@ -235,17 +235,9 @@ def cpu_of_spark(broker: int) -> float:
     return cpu_seconds(pid for pid in descendants([os.getpid()]) if pid != broker)
 
 
-def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
-    rate = {row["job"]: row["rows_per_s"].median for row in rows}
-    pairs = {f"bolt {name} to untracked": (f"bolt {name}", f"untracked {name}") for name in TRANSFORMS}
-    pairs["bolt select to tuned_copy"] = "bolt select", "tuned_copy"
-    pairs["spout to tuned_copy"] = "spout", "tuned_copy"
-    return {name: round(rate[one] / rate[other], 3) for name, (one, other) in pairs.items()}
-
-
-def latency(bench: Bench, rows: int) -> float:
+def latency(setting: Setting, rows: int) -> float:
     """Seconds of a micro-batch of 1,000 rows."""
-    few = replace(bench, topology=manifest(), rows=rows)
+    few = replace(setting, topology=manifest(), rows=rows)
     fill(few)
     seconds = run_bolt(few, select, 1_000)
     # In the first ones Spark compiles.
@@ -253,30 +245,23 @@ def latency(bench: Bench, rows: int) -> float:
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, "few rows, one round")
-    parser.add_argument("--rows", type=int, help="in each topic; 2,000,000 unless given")
-    parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
-    parser.add_argument("--rounds", type=int, help="3 unless given, after one that does not count")
-    given = parser.parse_args()
-    number = given.rows or (100_000 if given.quick else 2_000_000)
-    rounds = given.rounds or (1 if given.quick else 3)
-    host = harness.machine()
+    bench = Benchmark("spark", __doc__, quick="few rows, one round", rounds=3)
+    bench.option("--rows", 2_000_000, quick=100_000, help="in each topic")
+    bench.option("--batch", 500_000, help="rows of a micro-batch")
+    given = bench.start()
     # Each query leaves consumers in Spark's pool for five minutes, with what they have fetched.
     conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "8g"}
     spark = spark_jobs.session("benchmark", "local[2]", conf)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         with broker() as topics, tempfile.TemporaryDirectory() as directory:
-            bench = Bench(spark, topics, manifest(), Path(directory), number)
-            fill(bench)
-            rows = measure(bench, given.batch, rounds)
-            batch_s = latency(bench, 8_000 if given.quick else 30_000)
+            setting = Setting(spark, topics, manifest(), Path(directory), given.rows)
+            fill(setting)
+            rows = measure(setting, given.batch, bench.rounds)
+            rows.append({"job": "bolt of 1,000 rows", "batch_s": latency(setting, 8_000 if given.quick else 30_000)})
     finally:
         spark.stop()
-    settings = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
-    ratios = {**ratios_of(rows), "batch_of_1000_s": batch_s}
-    versions = {"pyspark": version("pyspark")}
-    harness.publish("spark", host, rows, settings, harness.directory(given), versions=versions, ratios=ratios)
+    bench.publish(rows, settings={"partitions": PARTITIONS, "pack": PACK}, versions={"pyspark": version("pyspark")})
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ import resource
 import time
 import uuid
 from functools import partial
-from typing import Any, Final
+from itertools import cycle, islice
+from typing import Final
 
 import numpy as np
-from confluent_kafka import Producer
 
 from benchmarks import harness
-from benchmarks.harness import Spread
-from benchmarks.topics import Topics, broker, payloads
+from benchmarks.harness import Benchmark
+from benchmarks.topics import Record, Topics, broker, payloads
 from spark_jobs.delivering import SourceRoots
 from spark_jobs.outcome_writer import READER_SETTINGS, OutcomeWriter
 from spark_jobs.outcomes import Outcomes
@@ -37,13 +37,11 @@ _NOTICES: Final = 4_096  # outcomes of a notice batch
 def fill(topics: Topics, messages: int) -> None:
     """Writes the messages: a key of 10 bytes, and a value of 100."""
     topics.create({_SOURCE: _PARTITIONS})
-    values = payloads()
-    producer = Producer({**topics.kafka, "linger.ms": 20})
-    for number in range(messages):
-        producer.produce(_SOURCE, values[number % len(values)], f"ORDER-{number:07}"[-10:], number % _PARTITIONS)
-        if number % 50_000 == 0:
-            producer.flush()
-    producer.flush()
+    numbered = enumerate(islice(cycle(payloads()), messages))
+    keyed = ((f"ORDER-{number:07}"[-10:].encode(), number, value) for number, value in numbered)
+    topics.write(
+        _SOURCE, (Record(value, number % _PARTITIONS, key=key) for key, number, value in keyed), {"linger.ms": 20}
+    )
 
 
 def measure(topics: Topics, messages: int, each: int) -> dict[str, float]:
@@ -69,7 +67,7 @@ def measure(topics: Topics, messages: int, each: int) -> dict[str, float]:
     seconds, cpu = time.monotonic() - began, _cpu_seconds() - used
     assert outcomes.idle
     topics.delete(target)
-    return {"rate": len(positions) / seconds, "cpu_us": cpu / len(positions) * 1_000_000}
+    return {"outcomes_per_s": len(positions) / seconds, "cpu_us": cpu / len(positions) * 1_000_000}
 
 
 def _cpu_seconds() -> float:
@@ -78,27 +76,15 @@ def _cpu_seconds() -> float:
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, "one short round")
-    parser.add_argument("--messages", type=int, help="of the source; 1,000,000 unless given")
-    parser.add_argument("--rounds", type=int, help="3 unless given")
-    given = parser.parse_args()
-    messages = given.messages or (200_000 if given.quick else 1_000_000)
-    rounds = given.rounds or (1 if given.quick else 3)
-    host = harness.machine()
+    bench = Benchmark("spark_outcomes", __doc__, rounds=3)
+    bench.option("--messages", 1_000_000, quick=200_000, help="of the source")
+    given = bench.start()
     with broker() as topics:
-        fill(topics, messages)
-        runs = {str(each): partial(measure, topics, messages, each) for each in _EACH}
-        results = harness.in_turn(runs, rounds, shown=lambda result: f"{result['rate']:,.0f} outcomes/s")
-    rows: list[dict[str, Any]] = [
-        {
-            "each": int(each),
-            "rate": Spread.of([one["rate"] for one in of], 0),
-            "cpu_us": Spread.of([one["cpu_us"] for one in of], 1),
-        }
-        for each, of in results.items()
-    ]
-    settings = {"messages": messages, "rounds": rounds, "partitions": _PARTITIONS}
-    harness.publish("spark_outcomes", host, rows, settings, harness.directory(given))
+        fill(topics, given.messages)
+        runs = {each: partial(measure, topics, given.messages, each) for each in _EACH}
+        results = harness.in_turn(runs, bench.rounds, shown="{0[outcomes_per_s]:,.0f} outcomes/s".format)
+    rows = [{"each": each, **harness.spreads(rounds, 1)} for each, rounds in results.items()]
+    bench.publish(rows, settings={"partitions": _PARTITIONS})
 
 
 if __name__ == "__main__":

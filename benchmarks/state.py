@@ -10,7 +10,6 @@ the end of the restore; the start of Python and the join of the group are not in
 the process before has left. Memory is the growth of the resident memory of the process, `peak` its highest.
 """
 
-import json
 import multiprocessing
 import shutil
 import tempfile
@@ -19,12 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
-
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.harness import Benchmark, BenchmarkError
 from benchmarks.processes import resident_bytes
-from benchmarks.topics import Topics, broker
+from benchmarks.topics import Record, Topics, broker
 from spout_sdk import BasicCollector, KafkaSpout, StatefulBolt, Topology, TopologyBuilder, Tuple, declare
 from spout_sdk.state.restore import Restorer
 from tuple_tree.names import state_topic
@@ -67,31 +64,18 @@ def fill(topics: Topics, name: str, keys: int) -> int:
     built = topology(name)
     topics.create({f"{name}.source": 1})
     topics.create_for(built.manifest)
-    changelog, size = state_topic(name, _BOLT), 0
-    producer = Producer(
-        {**topics.kafka, "linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}
-    )
-    for task, key, value in _records(built, keys):
-        size += len(key) + len(value)
-        while True:
-            try:
-                producer.produce(changelog, value, key, task)
-                break
-            except BufferError:
-                producer.poll(0.05)
-    if producer.flush(120):
-        raise BenchmarkError(f"{changelog} could not be filled: the broker does not answer")
-    return size
+    topics.write(state_topic(name, _BOLT), _records(built, keys))
+    return sum(len(record.value) + len(record.key or b"") for record in _records(built, keys))
 
 
-def _records(built: Topology, keys: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """The records of a changelog: task, key, value."""
+def _records(built: Topology, keys: int) -> Iterator[Record]:
+    """The records of a changelog."""
     about = About.of(built.manifest, _BOLT).to_json()
     for task in range(TASKS):
-        yield task, ABOUT_KEY, about
+        yield Record(about, task, key=ABOUT_KEY)
     for number in range(keys):
         key = b"customer-%09d" % number
-        yield fields_task(key, TASKS), key, b'{"orders":%d,"cents":%d}' % (number % 100, number)
+        yield Record(b'{"orders":%d,"cents":%d}' % (number % 100, number), fields_task(key, TASKS), key=key)
 
 
 def restore(kafka: dict[str, Any], name: str, keys: int, directory: str | None) -> dict[str, float]:
@@ -128,41 +112,24 @@ def measured(topics: Topics, name: str, keys: int, directory: Path, store: str) 
         return process.apply(restore, (topics.kafka, name, keys, on_disk))
 
 
-def row(store: str, keys: int, rounds: list[dict[str, float]]) -> dict[str, Any]:
-    """A row of the result."""
-    figures = {name: Spread.of([each[name] for each in rounds], 3 if name == "seconds" else None) for name in rounds[0]}
-    return {"store": store, "keys": keys, "tasks": TASKS, **figures}
-
-
 def main() -> None:
-    parser = harness.parser(__doc__, f"one round with {_QUICK_KEYS:,} keys")
-    parser.add_argument("--keys", type=int, default=KEYS, help=f"{KEYS:,} unless given")
-    parser.add_argument(
-        "--large", type=int, default=LARGE, help=f"keys for the disk only: {LARGE:,} unless given, or 0"
-    )
-    parser.add_argument("--rounds", type=int, help="3 unless given")
-    given = parser.parse_args()
-    rounds = given.rounds or (1 if given.quick else 3)
-    keys, large = (_QUICK_KEYS, 0) if given.quick else (given.keys, given.large)
-    kept_in = harness.directory(given, whole=(keys, large, given.rounds) == (KEYS, LARGE, None))
-    harness.await_idle(kept_in)
-    host = harness.machine()
-    rows: list[dict[str, Any]] = []
+    bench = Benchmark("state", __doc__, quick=f"one round with {_QUICK_KEYS:,} keys", rounds=3)
+    bench.option("--keys", KEYS, quick=_QUICK_KEYS, help="of the state that is restored into memory and onto disk")
+    bench.option("--large", LARGE, quick=0, help="keys of the state that is restored onto disk only; 0 leaves it out")
+    given, rows = bench.start(), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="state-") as directory, broker() as topics:
-        for number, count in enumerate(each for each in (keys, large) if each):
-            name, stores = f"state-{count}", _STORES[min(number, 1) :]
-            size = fill(topics, name, count)
-            harness.say(f"{count:,} keys: {size / 1e6:,.0f} MB of keys and values")
-            results: dict[str, list[dict[str, float]]] = {store: [] for store in stores}
-            for _ in range(rounds):
-                for store in stores:
-                    figures = measured(topics, name, count, Path(directory, "stores"), store)
-                    harness.say(f"{store}: {json.dumps({name: round(each, 2) for name, each in figures.items()})}")
-                    results[store].append(figures)
-            rows += [row(store, count, each) for store, each in results.items()]
-            shutil.rmtree(Path(directory, "stores"), ignore_errors=True)
-    settings = {"rounds": rounds, "tasks": TASKS}
-    harness.publish("state", host, rows, settings, kept_in)
+        stores = Path(directory, "stores")
+        for number, keys in enumerate(each for each in (given.keys, given.large) if each):
+            name = f"state-{keys}"
+            harness.say(f"{keys:,} keys: {fill(topics, name, keys) / 1e6:,.0f} MB of keys and values")
+            kinds = _STORES[min(number, 1) :]
+            # In this order, not in turn: each needs what the one before has left.
+            rounds = [{kind: measured(topics, name, keys, stores, kind) for kind in kinds} for _ in range(bench.rounds)]
+            for kind in kinds:
+                figures = harness.spreads([each[kind] for each in rounds], 3)
+                rows.append({"store": kind, "keys": keys, "tasks": TASKS, **figures})
+            shutil.rmtree(stores, ignore_errors=True)
+    bench.publish(rows)
 
 
 if __name__ == "__main__":

@@ -4,29 +4,20 @@ Contestants are compared by what has arrived in a topic, records or tuples in th
 """
 
 import contextlib
-import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from benchmarks.harness import BenchmarkError
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
-from tuple_tree.anchors import AnchorColumns
-from tuple_tree.arrow_packs import PackCodec
-from tuple_tree.edges import new_seed
-from tuple_tree.entries import LARGEST_BATCH as FULL
-from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest
-from tuple_tree.payloads import MAX_ROWS, encode_tuples
-from tuple_tree.streams import Stream
 
 PAYLOAD_BYTES: Final = 100
 _ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "
@@ -36,6 +27,16 @@ def payloads(count: int = 1_000, seed: int = 1) -> list[bytes]:
     """Different payloads of 100 bytes, all lower case."""
     drawn = random.Random(seed)
     return [bytes(drawn.choices(_ALPHABET, k=PAYLOAD_BYTES)) for _ in range(count)]
+
+
+class Record(NamedTuple):
+    """A record that a topic is filled with; `at_ms` is its timestamp, 0 for the current time."""
+
+    value: bytes
+    partition: int
+    headers: list[Any] | None = None
+    key: bytes | None = None
+    at_ms: int = 0
 
 
 class Topics:
@@ -73,19 +74,10 @@ class Topics:
         for future in self.admin.delete_topics(names).values() if names else ():
             future.result(30)
 
-    def fill_packs(self, topic: str, stream: Stream, tuples: int, source: bytes, ack_partitions: int | None) -> None:
-        """Writes so many payloads as tuples into partition 0, in full packs: the tuples are rounded up to these.
-
-        Without `ack_partitions` they are untracked.
-        """
-        pack = encode_tuples(PackCodec(stream), [(payload,) for payload in payloads(MAX_ROWS)])
-        headers = record_headers(source, MAX_ROWS, ack_partitions)
-        self.write(topic, ((pack, 0, headers()) for _ in range(0, tuples, MAX_ROWS)))
-
     def write(
         self,
         topic: str,
-        records: Iterable[tuple[bytes, int, list[Any] | None]],
+        records: Iterable[Record],
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes records: value, partition, headers; without settings of a producer compressed, in large batches."""
@@ -102,10 +94,17 @@ class Topics:
                 **(settings or {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}),
             }
         )
-        for value, partition, headers in records:
+        for record in records:
             while True:
                 try:
-                    producer.produce(topic, value, partition=partition, headers=headers)
+                    producer.produce(
+                        topic,
+                        record.value,
+                        record.key,
+                        partition=record.partition,
+                        headers=record.headers,
+                        timestamp=record.at_ms,
+                    )
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -125,18 +124,6 @@ class Topics:
         wanted = {place: range(first, stretch.stop if last is None else last) for place, stretch in stretches.items()}
         self._reader.read(topic, wanted, take)
 
-    def tuples(self, topic: str, stream: Stream, first: int, last: int) -> int:
-        """The number of tuples in the packs from one offset of partition 0 to another, that one excluded."""
-        codec, rows = PackCodec(stream), list[int]()
-        self.read(topic, lambda pack: rows.append(codec.decode_batch(pack.value() or b"").num_rows), 1, first, last)
-        return sum(rows)
-
-    def rewind(self, group: str, topic: str) -> None:
-        """Resets a group without members to the beginning of partition 0."""
-        positions = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
-        for future in self.admin.alter_consumer_group_offsets([positions]).values():
-            future.result(30)
-
     def close(self) -> None:
         self._reader.close()
 
@@ -150,22 +137,3 @@ def broker(properties: Mapping[str, str] | None = None, data_dir: Path | None = 
             yield topics
         finally:
             topics.close()
-
-
-def record_headers(source: bytes, tuples: int, ack_partitions: int | None) -> Callable[[], list[Any]]:
-    """Headers of a record of tuples with one anchor each, other roots each time; untracked without ack partitions.
-
-    As those that a busy task of a spout draws, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
-    """
-    if ack_partitions is None:
-        return lambda: [("source", source)]
-    drawn = itertools.count(0, tuples)
-
-    def headers() -> list[Any]:
-        roots = random_column(tuples).copy()
-        sticky = next(drawn) // FULL % ack_partitions
-        roots -= roots % np.uint64(ack_partitions)
-        roots += np.uint64(sticky)
-        return [*AnchorColumns(roots, None, new_seed()).headers(), ("source", source)]
-
-    return headers

@@ -1,24 +1,20 @@
-"""The topologies of the benchmarks; each process builds its own from the plan in its environment.
+"""The word count, of which each process builds its own topology from the plan in its environment.
 
-`transform`: a source, bolts that turn payloads into upper case, and a sink. `word_count`: lines (2 tasks) ──shuffle──▶
-split (2 tasks) ──fields: word──▶ count (2 tasks); split may be chained to the lines. Its text is that of the demo, each
-line as its words with a blank between them, without the lines that have none: so every contestant finds the same words
-with the cheapest split that its language has. With a sink, count ──fields: word──▶ sink (2 tasks) writes a record for
-each word: its count so far. With a state, count writes that itself, in the transaction that changes the state.
+Lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks); split may be chained to the lines. Its
+text is that of the demo, each line as its words with a blank between them, without the lines that have none: so every
+contestant finds the same words with the cheapest split that its language has. With a sink, count ──fields: word──▶ sink
+(2 tasks) writes a record for each word: its count so far. With a state, count writes that itself, in the transaction
+that changes the state.
 """
 
-import json
-import os
-import time
 import uuid
-from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from acker_cli.demo import text
-from benchmarks.topics import payloads
+from benchmarks.plan import EnvironmentPlan
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
@@ -50,11 +46,9 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.api.topology import Factory
-from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
+from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
-TRANSFORM: Final = "benchmarks.topologies:transform"
 WORD_COUNT: Final = "benchmarks.topologies:word_count"
-STREAM: Final = declare({"payload": bytes})
 LINES: Final = "lines"
 SPLIT: Final = "split"
 COUNT: Final = "count"
@@ -63,68 +57,34 @@ TASKS: Final = 2  # of each component of the word count in Storm, in pystorm and
 _LINE: Final = declare({"line": str})
 _WORD: Final = declare({"word": str})
 _COUNTED: Final = declare({"word": str, "count": int})
-_PLAN: Final = "ACKER_BENCHMARK_PLAN"
-_STAMP_BYTES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The settings of a run: it reads a topic, or, without one, emits payloads by a timetable or a number of lines."""
+class Plan(EnvironmentPlan):
+    """The settings of a run: it reads a topic, or, without one, emits a number of lines."""
 
     name: str
-    guarantee: Guarantee = "at_least_once"
     max_spout_pending: int = 20_000
     ack_partitions: int = DEFAULT_ACK_PARTITIONS
     topic: str = ""
     columns: bool = False
     directory: str = ""
-    """Of the latencies of a timetable, or of the counts of words without a sink."""
+    """Of the counts of words without a sink."""
     sink: str = ""
     """The topic with a record for each word that was counted; none: the counts are written at the end."""
     state: bool = False
     """Whether counts are in a state, in place of the memory of a bolt."""
     chained: bool = False
     """Whether lines are split in the tasks of their spout."""
-    hops: int = 2
-    rate: float = 0.0  # payloads a second, for so many seconds
-    seconds: float = 0.0
     lines: int = 0
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {_PLAN: json.dumps(asdict(self))}
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        return cls(**json.loads(os.environ[_PLAN]))
-
-    def builder(self, message_timeout: float) -> TopologyBuilder:
-        return TopologyBuilder(
-            self.name,
-            guarantee=self.guarantee,
-            ack_partitions=self.ack_partitions,
-            max_spout_pending=self.max_spout_pending,
-            message_timeout=message_timeout,
-        )
-
-
-def transform() -> Topology:
-    """The source, so many hops behind it, and the sink of this process's plan."""
-    plan = Plan.from_environment()
-    builder, source = plan.builder(60.0), "source"
-    builder.set_spout(source, KafkaSpout(plan.topic, streams=(STREAM,)) if plan.topic else Paced)
-    for number in range(plan.hops - 1):
-        bolt = f"transform{number or ''}"
-        builder.set_bolt(bolt, TransformColumns if plan.columns else Transform).shuffle_grouping(source)
-        source = bolt
-    builder.set_bolt("sink", Sink if plan.topic else TimedSink).shuffle_grouping(source)
-    return builder.build()
 
 
 def word_count() -> Topology:
     """The word count of this process's plan."""
     plan = Plan.from_environment()
-    builder = plan.builder(30.0)
+    builder = TopologyBuilder(
+        plan.name, ack_partitions=plan.ack_partitions, max_spout_pending=plan.max_spout_pending, message_timeout=30.0
+    )
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
     split = builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS)
     (split.local_grouping if plan.chained else split.shuffle_grouping)(LINES)
@@ -149,92 +109,6 @@ def _count(plan: Plan) -> Factory:
 def _text(tuple_: Tuple) -> str:
     """The value of a result, as the peers write it."""
     return str(tuple_.values[1])
-
-
-class Paced(Spout):
-    """So many payloads a second by a timetable; a payload begins with its intended time, from which latency counts.
-
-    A source that waits for answers would be late where the system is slow, and would leave out just what was worst.
-    """
-
-    streams = (STREAM,)
-
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.plan = Plan.from_environment()
-        self.collector = collector
-        self.payload = payloads(1)[0][_STAMP_BYTES:]
-        self.number = 0
-        self.total = int(self.plan.rate * self.plan.seconds)
-        self.interval = 1 / self.plan.rate
-        self.latencies = array("d")
-        self.failed = 0
-        self.latest = 0.0
-        self.began = time.monotonic() + 1.0
-
-    def next_tuple(self) -> None:
-        number = self.number
-        due = self.began + number * self.interval
-        late = time.monotonic() - due
-        if late < 0 or number >= self.total:
-            return
-        self.latest = max(self.latest, late)
-        self.number = number + 1
-        self.collector.emit((b"%0*.6f" % (_STAMP_BYTES, due) + self.payload,), message_id=number)
-
-    def ack(self, message_id: Any) -> None:
-        self.latencies.append(time.monotonic() - (self.began + message_id * self.interval))
-
-    def fail(self, message_id: Any, reason: Failure) -> None:
-        # It is not replayed: the result has the number of failures.
-        self.failed += 1
-
-    def close(self) -> None:
-        result = {
-            "failed": self.failed,
-            "latest_emit_ms": round(self.latest * 1e3, 3),
-            "complete_ms": _milliseconds(self.latencies),
-        }
-        Path(self.plan.directory, "source").write_text(json.dumps(result))
-
-
-class Transform(BasicBolt):
-    """The work of every program that is compared: a payload in upper case."""
-
-    streams = (STREAM,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((tuple_.values[0].upper(),))
-
-
-class TransformColumns(ArrowBolt):
-    streams = (STREAM,)
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        upper = pc.ascii_upper(batch.column(0).cast(pa.string())).cast(pa.binary())
-        collector.emit({"payload": upper})
-        collector.ack()
-
-
-class Sink(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        pass
-
-
-class TimedSink(BasicBolt):
-    """Writes how long the payloads of a paced source took."""
-
-    def prepare(self, context: TaskContext) -> None:
-        self.latencies = array("d")
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        self.latencies.append(time.monotonic() - float(tuple_.values[0][:_STAMP_BYTES]))
-
-    def cleanup(self) -> None:
-        Path(Plan.from_environment().directory, "sink").write_text(json.dumps(_milliseconds(self.latencies)))
-
-
-def _milliseconds(seconds: Iterable[float]) -> list[float]:
-    return [round(each * 1e3, 3) for each in seconds]
 
 
 @cache
@@ -394,7 +268,7 @@ def write_counts(counts: Mapping[str, int]) -> None:
     Path(Plan.from_environment().directory, f"count-{uuid.uuid4().hex}").write_text(rows)
 
 
-def read_counts(directory: Path) -> Counter[str]:
+def counts_of_tasks(directory: Path) -> Counter[str]:
     """The counts of all tasks together, ours or Storm's."""
     total: Counter[str] = Counter()
     for file in directory.glob("count-*"):

@@ -10,7 +10,7 @@ Memory is the resident memory of the larger process of the two, after each tenth
 from when all processes are ready to the last ack, the kills included.
 """
 
-import argparse
+import itertools
 import json
 import math
 import os
@@ -18,16 +18,17 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 import numpy as np
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError
+from benchmarks.harness import Benchmark, BenchmarkError
+from benchmarks.plan import EnvironmentPlan
 from benchmarks.processes import resident_bytes, running_ackers
-from benchmarks.topics import Topics, broker
+from benchmarks.topics import Record, Topics, broker
 from kafka_clients.log_reader import LogReader
 from spout_sdk import (
     AggregateBolt,
@@ -56,7 +57,6 @@ _OF_MESSAGE: Final = 100
 _PARTITIONS: Final = 2
 _STEP: Final = 7  # between the keys of two events
 _QUICK_EVENTS: Final = 300_000
-_PLAN: Final = "ACKER_BENCHMARK_WINDOWS"
 _BOLT: Final = "per-day"
 _FIELDS: Final = {"key": str, "at": int, "number": int}
 _CODECS: Final = ("arrow", "avro")
@@ -70,16 +70,12 @@ _MOST_GROWTH: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(EnvironmentPlan):
     """A round: the name of the topology, how many events there are, and the codec of their stream."""
 
     name: str
     events: int
     codec: str
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        return cls(**json.loads(os.environ[_PLAN]))
 
 
 class Events(BasicBolt):
@@ -129,13 +125,10 @@ def fill(topics: Topics, plan: Plan) -> None:
     """Writes all messages."""
     topic = f"{plan.name}.source"
     topics.create({topic: _PARTITIONS})
-    producer = Producer({**topics.kafka, "linger.ms": 20, "queue.buffering.max.messages": 500_000})
-    for number, first in enumerate(range(0, plan.events, _OF_MESSAGE)):
-        producer.produce(topic, str(first), partition=number % _PARTITIONS)
-    for partition in range(_PARTITIONS):
-        producer.produce(topic, str(plan.events), partition=partition)
-    if producer.flush(120):
-        raise BenchmarkError(f"{topic} could not be filled: the broker does not answer")
+    starts = enumerate(range(0, plan.events, _OF_MESSAGE))
+    messages = (Record(str(first).encode(), number % _PARTITIONS) for number, first in starts)
+    ends = (Record(str(plan.events).encode(), partition) for partition in range(_PARTITIONS))
+    topics.write(topic, itertools.chain(messages, ends), {"linger.ms": 20})
 
 
 def wanted(events: int) -> dict[str, list[int]]:
@@ -171,7 +164,7 @@ def results(topics: Topics, name: str) -> tuple[dict[str, list[int]], int]:
 def measure(topics: Topics, plan: Plan, kills: int) -> dict[str, Any]:
     """Runs it; returns the figures."""
     fill(topics, plan)
-    os.environ[_PLAN] = json.dumps(asdict(plan))
+    os.environ.update(plan.environment)
     built = topology()
     topics.create_for(built.manifest)
     kafka = {**topics.kafka, "session.timeout.ms": 6_000}
@@ -226,20 +219,15 @@ def measure(topics: Topics, plan: Plan, kills: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser: argparse.ArgumentParser = harness.parser(__doc__, f"with {_QUICK_EVENTS:,} events")
-    parser.add_argument("--events", type=int, help=f"{EVENTS:,} unless given; a multiple of {KEYS:,}")
-    parser.add_argument("--kills", type=int, default=KILLS, help=f"{KILLS} unless given")
-    parser.add_argument("--codec", choices=_CODECS, help="of the events; both, in turn, unless given")
-    given = parser.parse_args()
-    events = given.events or (_QUICK_EVENTS if given.quick else EVENTS)
-    codecs = (given.codec,) if given.codec else _CODECS
-    kept_in = harness.directory(given, whole=(given.events, given.kills, given.codec) == (None, KILLS, None))
-    harness.await_idle(kept_in)
-    host = harness.machine()
+    bench = Benchmark("windows", __doc__, quick=f"with {_QUICK_EVENTS:,} events", rounds=1)
+    bench.option("--events", EVENTS, quick=_QUICK_EVENTS, help=f"a multiple of {KEYS:,}")
+    bench.option("--kills", KILLS, help="of processes of the bolt")
+    bench.option("--codec", [*_CODECS], nargs="+", type=str, choices=_CODECS, help="of the events")
+    given = bench.start()
     with broker() as topics:
-        plans = [Plan(f"windows-{uuid.uuid4().hex[:8]}", events, codec) for codec in codecs]
-        rows = [measure(topics, plan, given.kills) for plan in plans]
-    harness.publish("windows", host, rows, {"keys": KEYS, "max_spout_pending": _PENDING}, kept_in)
+        plans = [Plan(f"windows-{uuid.uuid4().hex[:8]}", given.events, codec) for codec in given.codec]
+        rows = [measure(topics, plan, given.kills) for plan in plans for _ in range(bench.rounds)]
+    bench.publish(rows, settings={"keys": KEYS, "max_spout_pending": _PENDING})
 
 
 if __name__ == "__main__":

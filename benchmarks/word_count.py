@@ -1,224 +1,242 @@
 """The word count of the demo's text: ours compared with Storm, pystorm, Quix Streams and Bytewax.
 
-    make bench-setup
-    python -m benchmarks.word_count
-    python -m benchmarks.word_count --only ours storm --rounds 3
-    python -m benchmarks.word_count --quick --cores 3 --only ours bytewax
-
-Each round is watched from outside, checked, and measured in its steady part, between the first and the last tenth of
-what is to be processed. This begins later where a contestant compiles while it runs, and ends earlier where much is
-under way at a time: at its end as much has to be under way as at its beginning, or work would be left out.
-docs/performance.md describes the contestants, and what is measured of them.
+make bench-setup
+python -m benchmarks.word_count
+python -m benchmarks.word_count --only ours storm --rounds 3
+python -m benchmarks.word_count --quick --cores 3 --only ours bytewax
 """
 
 import contextlib
-import os
-import shutil
-import tempfile
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
+from confluent_kafka import Message
+
+from acker_cli.demo import text
+from acker_cli.demo.stores import counted_words
+from acker_cli.demo.word_count import REFERENCE as DEMO
+from acker_cli.demo.word_count import Parameters
 from benchmarks import harness
-from benchmarks.contestants import Contestant, Counted, Demo, KafkaPeer, Ours, Setting, Storm
-from benchmarks.harness import BenchmarkError, Spread
-from benchmarks.processes import Sample, steady, watch
-from benchmarks.topics import broker
-from benchmarks.topologies import TASKS
-from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
+from benchmarks.comparison import Contestant, Counted, KafkaPeer, Run, Setting, compare, read_counts
+from benchmarks.harness import BenchmarkError
+from benchmarks.processes import running_program, running_topology
+from benchmarks.setup import FRAMEWORKS, PEERS, require_storm, storm_program
+from benchmarks.setup import WORD_COUNT as STORM_WORD_COUNT
+from benchmarks.topics import Topics
+from benchmarks.topologies import LINES, TASKS, WORD_COUNT, Plan, counts_of_tasks, lines, plain_count
+from spout_sdk import LatencyHistogram
 
-CONTESTANTS: Final[dict[str, Contestant]] = {
-    each.name: each
-    for each in (
-        Storm("storm", 700_000),
-        Storm("pystorm", 40_000, "pystorm"),
-        KafkaPeer("quixstreams", "quixstreams", 50_000),
-        KafkaPeer("quixstreams-2", "quixstreams", 50_000, processes=2),
-        KafkaPeer("bytewax", "bytewax", 300_000),
-        Ours("ours", 150_000),
-        Ours("ours-arrow", 150_000, columns=True),
-        Ours("ours-chained", 200_000, chained=True),
-        Ours("ours-chained-arrow", 200_000, columns=True, chained=True),
-        Ours("ours-kafka", 300_000, topic=True),
-        Ours("ours-kafka-arrow", 900_000, topic=True, columns=True),
-        Ours("ours-kafka-chained", 400_000, topic=True, chained=True),
-        Ours("ours-kafka-chained-arrow", 900_000, topic=True, columns=True, chained=True),
-        Ours("ours-sink", 100_000, topic=True, sink=True),
-        Ours("ours-sink-arrow", 150_000, topic=True, columns=True, sink=True),
-        Ours("ours-state", 80_000, topic=True, sink=True, state=True),
-        Ours("ours-state-arrow", 120_000, topic=True, columns=True, sink=True, state=True),
-        Demo("ours-demo", 30_000),
-    )
-}
+KAFKA_PENDING: Final = 10_000  # open trees of a task of a `KafkaSpout`: the default of a topology
+_STORM_STOP_SECONDS: Final = 60.0
+_PENDING: Final = 400  # open trees of a task of a spout that has the lines
 _QUICK_LINES: Final = 2_000
-_DECIDE: Final = ("only", "lines", "pending", "ack_partitions")
-"""Options that choose what is compared: with another value than the default, a run is not the one that is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A round that was measured: `steady` is a part of its samples, `share` of the round; `seconds` are all of it."""
+class Words(Contestant):
+    """A program that counts words; its figures are for a line or a word."""
 
-    lines: int
-    tuples: int
-    steady: Sample
-    share: float
-    seconds: float
-    counted: Counted
-    bytes: Mapping[str, int]  # kind of topic → bytes of its log
+    def expected(self, count: int) -> Counter[str]:
+        return plain_count(count)
 
-    def figures(self) -> dict[str, float]:
-        tuples, cpu = self.share * self.tuples, self.steady.figures
-        return {
-            "tuples_per_s": tuples / self.steady.at,
-            "tuples_per_s_of_whole_round": self.tuples / self.seconds,
-            "cpu_us_per_tuple": cpu["contestant"] / tuples * 1e6,
-            "cpu_us_per_tuple_with_broker": sum(cpu.values()) / tuples * 1e6,
-            "kafka_bytes_per_tuple": sum(self.bytes.values()) / self.tuples,
-            **self.counted.latencies,
-        }
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} {value:,.2f}" for name, value in self.figures().items())
+    def units(self, count: int) -> int:
+        return count + self.expected(count).total()
 
 
-def run_round(contestant: Contestant, setting: Setting, logs: Path) -> Round:
-    """One round, in a directory and with topics of its own; `logs` is the broker's data directory."""
-    name = f"words-{contestant.name}-{uuid.uuid4().hex[:8]}"
-    directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
-    setting = replace(setting, name=name, directory=directory)
-    try:
-        with contestant.run(setting) as run:
-            pids = {"contestant": run.pids, **({"broker": [setting.topics.pid]} if contestant.on_kafka else {})}
-            samples = watch(run.done, pids, run.check, total=run.total)
-        counted = run.counted()
-        check(contestant, setting.lines, counted)
-        sizes = log_bytes(logs, name, contestant.kind)
-    finally:
-        setting.topics.delete(name)
-        # A process that was killed may still write while this is removed.
-        shutil.rmtree(directory, ignore_errors=True)
-    tuples = setting.lines + contestant.expected(setting.lines).total()
-    first, last = contestant.part(setting.lines)
-    part = steady(samples, first * run.total, last * run.total)
-    return Round(setting.lines, tuples, part, last - first, samples[-1].at - samples[0].at, counted, sizes)
+def source(setting: Setting) -> str:
+    """The topic with the lines, a record each."""
+
+    def records(count: int) -> Iterable[bytes]:
+        return (line.encode() for line in itertools.islice(itertools.cycle(lines()), count))
+
+    return setting.source("lines", records)
 
 
-def log_bytes(logs: Path, name: str, kind: Callable[[str], str]) -> dict[str, int]:
-    """Kind of topic → bytes of the logs of all topics with a round's name in theirs."""
-    sizes: dict[str, int] = {}
-    # The broker still deletes the topics of the round before, while their directories are walked.
-    for directory, _, files in os.walk(logs):
-        topic = Path(directory).name.rpartition("-")[0]
-        if name in topic and not directory.endswith("-delete"):
-            segments = [Path(directory, file) for file in files if file.endswith(".log")]
-            sizes[kind(topic)] = sizes.get(kind(topic), 0) + sum(segment.stat().st_size for segment in segments)
-    return sizes
+def sink_counts(topics: Topics, sink: str) -> Counter[str]:
+    """The counts in a topic, where a word has a record for each time that it came: the largest count is the last."""
+
+    def add(counts: Counter[str], message: Message) -> None:
+        word, count = (message.key() or b"").decode(), int(message.value() or b"0")
+        counts[word] = max(counts[word], count)
+
+    return read_counts(topics, sink, add)
 
 
-def check(contestant: Contestant, lines: int, counted: Counted) -> None:
-    """Compares with a plain count.
+class Ours(Words):
+    """The word count of `benchmarks.topologies`: `features` are of its plan, and `topic` for a `KafkaSpout`.
 
-    Raises:
-        BenchmarkError: if a word was counted too seldom, or too often although nothing failed; and if trees failed,
-            since such a round shows something else.
+    With a sink its results are records of a topic, as those of the peers, and then its counts may be in a state.
     """
-    expected = contestant.expected(lines)
-    lost, repeated = expected - counted.counts, counted.counts - expected
-    if lost or (repeated and not counted.failed):
-        raise BenchmarkError(
-            f"{contestant.name} counted {lines:,} lines wrongly: {lost.total():,} words of {expected.total():,} are "
-            f"missing, {repeated.total():,} are too many, for instance {[*(lost or repeated).items()][:3]}"
+
+    def __init__(self, name: str, count: int, *features: str) -> None:
+        super().__init__(name, count)
+        self._features = set(features)
+        self.window = KAFKA_PENDING * TASKS if "topic" in features else 0
+
+    def run(self, setting: Setting) -> AbstractContextManager[Run]:
+        has = self._features.__contains__
+        sink = setting.sink() if has("sink") else ""
+        plan = Plan(
+            setting.name,
+            max_spout_pending=KAFKA_PENDING if has("topic") else setting.pending,
+            ack_partitions=setting.ack_partitions,
+            topic=source(setting) if has("topic") else "",
+            columns=has("columns"),
+            directory=str(setting.directory),
+            sink=sink,
+            state=has("state"),
+            chained=has("chained"),
+            lines=setting.count,
         )
-    if counted.failed:
-        raise BenchmarkError(f"{counted.failed:,} trees of {contestant.name} failed, so this measures nothing")
+        counts = partial(sink_counts, setting.topics, sink) if sink else partial(counts_of_tasks, setting.directory)
+        return _our_run(setting, WORD_COUNT, plan.environment, self.part(setting.count), counts)
 
 
-def row(contestant: Contestant, rounds: Sequence[Round]) -> dict[str, Any]:
-    """A row of the result."""
-    figures = [each.figures() for each in rounds]
-    kinds = {
-        kind: round(sum(each.bytes.get(kind, 0) for each in rounds) / sum(each.tuples for each in rounds), 2)
-        for kind in sorted({kind for each in rounds for kind in each.bytes})
-    }
-    return {
-        "contestant": contestant.name,
-        "lines": [each.lines for each in rounds],
-        **{name: Spread.of([each[name] for each in figures], None if "per_s" in name else 2) for name in figures[0]},
-        "kafka_bytes_by_topic": kinds,
-    }
+class Demo(Words):
+    """The topology of `acker demo`, whose counts and acked lines are in SQLite."""
+
+    most = len(text.lines())
+
+    def run(self, setting: Setting) -> AbstractContextManager[Run]:
+        variables = Parameters(setting.name, setting.directory, lines=setting.count).to_environment()
+        counts = partial(counted_words, setting.directory)
+        return _our_run(setting, DEMO, variables, self.part(setting.count), counts)
+
+    def expected(self, count: int) -> Counter[str]:
+        return text.plain_count(count)
 
 
-def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Ours against each of the others, medians over medians: larger is better for us, but for the latencies."""
-    calculated: dict[str, float] = {}
+@contextlib.contextmanager
+def _our_run(
+    setting: Setting,
+    reference: str,
+    variables: Mapping[str, str],
+    part: tuple[float, float],
+    counts: Callable[[], Counter[str]],
+) -> Iterator[Run]:
+    """Progress and latencies are those of the stats, twice a second."""
+    reports = [(0, LatencyHistogram())]
+    failed: dict[str, int] = {}
+    with running_topology(setting.topics, reference, variables) as running:
 
-    def ratio(name: str, column: str, above: dict[str, Any], below: dict[str, Any]) -> None:
-        if column in above and column in below and below[column].median:
-            calculated[name] = round(above[column].median / below[column].median, 3)
+        def done() -> int:
+            stats = running.runner.stats()[LINES]
+            if stats.acked > reports[-1][0]:
+                reports.append((stats.acked, stats.complete_latency))
+            return stats.acked
 
-    for ours in (each for each in rows if each["contestant"].startswith("ours")):
-        for other in (each for each in rows if not each["contestant"].startswith("ours")):
-            name = f"{ours['contestant']} to {other['contestant']}"
-            ratio(name, "tuples_per_s", ours, other)
-            ratio(f"{name}, by CPU time", "cpu_us_per_tuple_with_broker", other, ours)
-            ratio(f"{name}, p50", "p50_ms", ours, other)
-            ratio(f"{name}, p99", "p99_ms", ours, other)
-    return calculated
+        def check() -> None:
+            running.check()
+            failed.update(running.failures().get(LINES, {}))
+
+        def counted() -> Counted:
+            first, last = (share * setting.count for share in part)
+            within = [latency for acked, latency in reports if first <= acked <= last]
+            # Of the acks that were reported in the steady part; of all, where that is between two reports.
+            latency = within[-1].since(within[0]) if len(within) > 1 else reports[-1][1]
+            latencies = {f"p{percent}_ms": latency.quantile(percent / 100) * 1e3 for percent in (50, 99)}
+            return Counted(counts(), sum(failed.values()), latencies)
+
+        # The lines begin once all processes are ready.
+        (setting.directory / "go").touch()
+        pids = [pid for pids in running.pids().values() for pid in pids]
+        yield Run(setting.count, pids, done, check, counted)
 
 
-def _cores(text: str) -> list[int]:
-    return sorted({int(core) for core in text.split(",")})
+class Peer(Words, KafkaPeer):
+    work = "--words"
+
+    def filled(self, setting: Setting) -> str:
+        return source(setting)
+
+    def read(self, topics: Topics, sink: str) -> Counter[str]:
+        return sink_counts(topics, sink)
 
 
-def main() -> None:
-    parser = harness.parser(__doc__, f"one round of {_QUICK_LINES:,} lines")
-    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), metavar="NAME", help=", ".join(CONTESTANTS))
-    parser.add_argument("--rounds", type=int, help="5 unless given")
-    parser.add_argument("--lines", type=int, help="of a round of each contestant, instead of 12 s on two cores")
-    parser.add_argument("--cores", type=_cores, default=[0, 1], help="that everything runs on; 0,1 unless given")
-    parser.add_argument("--pending", type=int, default=400, help="open trees of a task of a spout; 400 unless given")
-    parser.add_argument("--ack-partitions", type=int, default=DEFAULT_ACK_PARTITIONS, help="of ours")
-    given = parser.parse_args()
-    whole = all(getattr(given, option) == parser.get_default(option) for option in _DECIDE)
-    rounds = given.rounds or (1 if given.quick else 5)
-    lines = given.lines or (_QUICK_LINES if given.quick else None)
-    contestants = [CONTESTANTS[name] for name in given.only or CONTESTANTS]
-    for each in contestants:
-        each.versions()  # A missing peer ends the benchmark now.
-    kept_in = harness.directory(given, whole=whole)
-    harness.await_idle(kept_in)
-    host = harness.machine()
-    # All processes that it starts inherit it: the broker, and those of each contestant.
-    with contextlib.suppress(OSError):
-        os.sched_setaffinity(0, given.cores)
-    if os.sched_getaffinity(0) != set(given.cores):
-        raise BenchmarkError(f"this machine has not all of the cores {given.cores}: choose others with --cores")
-    with (
-        tempfile.TemporaryDirectory(prefix="word-count-", ignore_cleanup_errors=True) as directory,
-        broker(data_dir=Path(directory)) as topics,
-    ):
-        logs = Path(directory)
-        runs = {}
-        for each in contestants:
-            count = min(lines or each.lines, each.most or lines or each.lines)
-            setting = Setting(topics, "", logs, count, given.pending, given.ack_partitions)
-            runs[each.name] = partial(run_round, each, setting, logs)
-        warm = 0 if given.quick else harness.warm_rounds(len(runs))
-        rows = [row(CONTESTANTS[name], of) for name, of in harness.in_turn(runs, rounds, warm=warm).items()]
-    compared = {
-        "rounds": rounds,
-        "cores": given.cores,
-        "max_spout_pending": given.pending,
-        "tasks": TASKS,
-        "ack_partitions": given.ack_partitions,
-    }
-    versions = {name: version for each in contestants for name, version in each.versions().items()}
-    harness.publish("word_count", host, rows, compared, kept_in, versions=versions, ratios=ratios(rows))
+class Storm(Words):
+    """Storm in a local cluster of one worker; bolts by the multilang protocol in a framework's environment, or Java."""
+
+    first = 0.5  # each round is a new JVM, which compiles while it runs
+    on_kafka = False
+
+    def __init__(self, name: str, count: int, framework: str | None = None) -> None:
+        super().__init__(name, count)
+        self._framework = framework
+        self._versions: dict[str, str] = {}
+
+    def versions(self) -> dict[str, str]:
+        """Of pystorm, and after a round of Storm and Java."""
+        require_storm()
+        return self._versions | ({} if self._framework is None else FRAMEWORKS[self._framework].versions())
+
+    @contextlib.contextmanager
+    def run(self, setting: Setting) -> Iterator[Run]:
+        directory = setting.directory
+        file = directory / "text"
+        file.write_text("\n".join(lines()) + "\n")
+        arguments = [file, setting.count, TASKS, setting.pending, directory, self.first]
+        if self._framework is not None:
+            arguments.append(FRAMEWORKS[self._framework].python())
+            arguments += [PEERS / f"{self._framework}_{bolt}.py" for bolt in ("split", "count")]
+        # Its ZooKeeper and its supervisor keep files; they go with those of the round.
+        options = [f"-Djava.io.tmpdir={directory}"]
+        command = storm_program(STORM_WORD_COUNT, 1024, *map(str, arguments), options=options)
+        progress: dict[str, Any] = {"acked": 0, "failed": 0}
+
+        def done() -> int:
+            # Ten times a second it prints its progress, at its end its latencies and versions.
+            for line in program.output.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    progress.update(json.loads(line))
+            return int(progress["acked"])
+
+        def check() -> None:
+            if done() < setting.count:
+                program.check()
+
+        def counted() -> Counted:
+            if "p50_ms" not in progress:
+                raise BenchmarkError(f"Storm did not print its latencies within {_STORM_STOP_SECONDS:g} s")
+            latencies = {name: progress[name] for name in ("p50_ms", "p99_ms")}
+            return Counted(counts_of_tasks(directory), progress["failed"], latencies)
+
+        with running_program("Storm", command, directory=directory) as program:
+            yield Run(setting.count, [program.process.pid], done, check, counted)
+            # It ends once its counts are written.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.process.wait(_STORM_STOP_SECONDS)
+            done()
+        self._versions = dict(progress.get("versions", {}))
+
+
+CONTESTANTS: Final = (
+    Storm("storm", 700_000),
+    Storm("pystorm", 40_000, "pystorm"),
+    Peer("quixstreams", "quixstreams", 50_000),
+    Peer("quixstreams-2", "quixstreams", 50_000, processes=2),
+    Peer("bytewax", "bytewax", 300_000),
+    Ours("ours", 150_000),
+    Ours("ours-arrow", 150_000, "columns"),
+    Ours("ours-chained", 200_000, "chained"),
+    Ours("ours-chained-arrow", 200_000, "columns", "chained"),
+    Ours("ours-kafka", 300_000, "topic"),
+    Ours("ours-kafka-arrow", 900_000, "topic", "columns"),
+    Ours("ours-kafka-chained", 400_000, "topic", "chained"),
+    Ours("ours-kafka-chained-arrow", 900_000, "topic", "columns", "chained"),
+    Ours("ours-sink", 100_000, "topic", "sink"),
+    Ours("ours-sink-arrow", 150_000, "topic", "columns", "sink"),
+    Ours("ours-state", 80_000, "topic", "sink", "state"),
+    Ours("ours-state-arrow", 120_000, "topic", "columns", "sink", "state"),
+    Demo("ours-demo", 30_000),
+)
 
 
 if __name__ == "__main__":
-    harness.run(main)
+    harness.run(
+        lambda: compare("word_count", __doc__, CONTESTANTS, "lines", _QUICK_LINES, exact=True, pending=_PENDING)
+    )

@@ -13,6 +13,7 @@ to read and nothing to deliver. docs/performance.md describes what is measured.
 """
 
 import itertools
+import sys
 import tempfile
 import time
 import uuid
@@ -30,11 +31,11 @@ from numpy.typing import NDArray
 
 from acker_cli.processes.acker_pool import AckerPool
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.harness import Benchmark, BenchmarkError, Spread
 from benchmarks.ledger import BATCH, SIZES, TURNS, WARM_ROUNDS, StormAcker, Window
 from benchmarks.processes import running_ackers
 from benchmarks.setup import require_storm
-from benchmarks.topics import Topics, broker
+from benchmarks.topics import Record, Topics, broker
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutAddress, decode_notice_batch, encode_ack_batch
@@ -46,7 +47,6 @@ _QUICK_TREES: Final = 2_000_000
 _PARTITIONS: Final = 8
 _CURVE_BATCHES: Final = (1, 10, 100, 1_000)
 _CURVE_PARTITIONS: Final = (1, 2, 4, 8)
-_CURVE_PENDING: Final = 100_000
 _CURVE_RECORDS: Final = 300_000
 """Records of each point, so that small batches are not read for hours; but not more trees than `_TREES`."""
 _BROKER: Final = {
@@ -86,13 +86,13 @@ class AckLog:
         self.trees = turns * partitions
         sizes: list[list[int]] = [[0] for _ in range(partitions)]
 
-        def lane(partition: int) -> Iterator[tuple[bytes, int, None]]:
+        def lane(partition: int) -> Iterator[Record]:
             window = Window.drawn(pending // partitions, turns, seed=partition)
             roots = window.roots // np.uint64(partitions) * np.uint64(partitions) + np.uint64(partition)
             address = SpoutAddress(self._notices, 0, _TIMEOUT_MS)
             for entries in replace(window, roots=roots).batches(batch, address):
                 sizes[partition].append(len(entries))
-                yield encode_ack_batch(entries), partition, None
+                yield Record(encode_ack_batch(entries), partition)
 
         # In turn, as all partitions are written in a topology.
         records = itertools.zip_longest(*map(lane, range(partitions)))
@@ -204,38 +204,33 @@ def measure(
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, "a short log, few rounds")
-    parser.add_argument("--curve", action="store_true", help="by entries of a batch, partitions and workers")
-    parser.add_argument("--pending", type=int, nargs="+", default=list(SIZES[:2]), help="sizes of the window")
-    parser.add_argument("--batch", type=int, default=BATCH, help="entries of a record")
-    parser.add_argument("--rounds", type=int, help="5 unless given, 3 of the curve")
-    parser.add_argument("--without-storm", action="store_true", help="our side only; not kept by itself")
-    given = parser.parse_args()
-    with_storm = not (given.curve or given.without_storm)
-    kept_in = harness.directory(given, whole=given.curve or with_storm)
+    # A run of its own, with other defaults, whose result is kept under another name.
+    curve = "--curve" in sys.argv
+    name, rounds = ("worker_curve", 3) if curve else ("worker", 5)
+    bench = Benchmark(name, __doc__, quick="a short log, few rounds", rounds=rounds)
+    bench.parser.add_argument("--curve", action="store_true", help="by entries of a batch, partitions and workers")
+    bench.option("--pending", [*SIZES[:2]], quick=[SIZES[0]], nargs="+", type=int, help="sizes of the window")
+    bench.option("--batch", BATCH, quick=500, help="entries of a record, without --curve")
+    bench.option("--trees", _TREES, quick=_QUICK_TREES, help="that are acked in a round, at most")
+    bench.option("--without-storm", False, help="our side only")
+    given = bench.start()
+    with_storm = not (curve or given.without_storm)
     if with_storm:
         require_storm()  # before the log is filled
-        harness.await_idle(kept_in)
-    host, versions = harness.machine(), dict[str, str]()
-    trees = _QUICK_TREES if given.quick else _TREES
-    rows: list[dict[str, Any]] = []
-    if given.curve:
-        rounds = given.rounds or (1 if given.quick else 3)
+    points = [(pending, given.trees, given.batch, _PARTITIONS, 1) for pending in given.pending]
+    if curve:
         points = [
-            (_CURVE_PENDING, min(trees, _CURVE_RECORDS * batch // 2), batch, partitions, min(partitions, 2))
+            (SIZES[0], min(given.trees, _CURVE_RECORDS * batch // 2), batch, partitions, min(partitions, 2))
             for partitions in ((2,) if given.quick else _CURVE_PARTITIONS)
             for batch in ((100,) if given.quick else _CURVE_BATCHES)
         ]
-    else:
-        rounds, batch = given.rounds or (2 if given.quick else 5), 500 if given.quick else given.batch
-        points = [(pending, trees, batch, _PARTITIONS, 1) for pending in (SIZES[:1] if given.quick else given.pending)]
+    rows, versions = list[dict[str, Any]](), dict[str, str]()
     with broker(_BROKER) as topics:
         for point in points:
-            of_point, storm = measure(topics, *point, rounds, with_storm)
+            of_point, storm = measure(topics, *point, bench.rounds, with_storm)
             rows += of_point
             versions |= storm
-    settings = {"rounds": rounds, "warm_rounds_of_storm": WARM_ROUNDS}
-    harness.publish("worker_curve" if given.curve else "worker", host, rows, settings, kept_in, versions=versions)
+    bench.publish(rows, settings={"warm_rounds_of_storm": WARM_ROUNDS}, versions=versions)
 
 
 if __name__ == "__main__":

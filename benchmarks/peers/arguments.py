@@ -11,10 +11,7 @@ def given() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for name in ("servers", "source", "sink", "group"):
         parser.add_argument(name)
-    parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--words", metavar="DIRECTORY")
-    parser.add_argument("--clicks", metavar="DIRECTORY")
-    arguments = parser.parse_args()
-    # The word count and the pipeline are always tuned.
-    arguments.tuned |= bool(arguments.words or arguments.clicks)
-    return arguments
+    work = parser.add_mutually_exclusive_group(required=True)
+    work.add_argument("--words", metavar="DIRECTORY")
+    work.add_argument("--clicks", metavar="DIRECTORY")
+    return parser.parse_args()

@@ -1,18 +1,16 @@
 """Bytewax, with a recovery store, without which a crash would lose its position, and an epoch, so a commit, a second.
 
-With `--words DIRECTORY` the word count: lines to words, by key to a stateful step, and a record for each word with its
-count so far; always tuned, with the store in that directory.
+With `--words` the word count: lines to words, by key to a stateful step, and a record for each word with its count so
+far; with `--clicks` the JSON pipeline. The store is in the directory.
 
-With `--clicks DIRECTORY` the JSON pipeline, tuned as well, with the store in that directory.
-
-Tuned: ten times as many records a poll, since each batch is flushed on its own, compression, and a consumer that polls
-again sooner: the best of what was tried (2,000 to 20,000 records, with and without compression and a linger).
+Settings for throughput: ten times as many records a poll, since each batch is flushed on its own, compression, and a
+consumer that polls again sooner: the best of what was tried (2,000 to 20,000 records, with and without compression and
+a linger).
 """
 
 import json
 import signal
 import sys
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,6 @@ from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main
 
 from benchmarks.peers import arguments
-
-
-def upper(message: Any) -> Any:
-    return KafkaSinkMessage(None, message.value.upper())
 
 
 def count(counted: int | None, _word: str) -> tuple[int, int]:
@@ -66,25 +60,22 @@ def main() -> None:
         flow,
         brokers=[given.servers],
         topics=[given.source],
-        add_config={"fetch.queue.backoff.ms": "50"} if given.tuned else None,
-        batch_size=10_000 if given.tuned else 1_000,
+        add_config={"fetch.queue.backoff.ms": "50"},
+        batch_size=10_000,
     ).oks
     if given.words:
         words = op.flat_map("split", messages, lambda message: message.value.decode().split())
         counts = op.stateful_map("count", op.key_on("word", words, lambda word: word), count)
         written = op.map("to-message", counts, to_message)
-    elif given.clicks:
+    else:
         kept = op.filter("filter", op.map("parse", messages, parse), is_kept)
         written = op.map("format", op.map("enrich", kept, enrich), to_json)
-    else:
-        written = op.map("upper", messages, upper)
-    writing = {"compression.type": "lz4"} if given.tuned else None
+    writing = {"compression.type": "lz4"}
     kop.output("sink", written, brokers=[given.servers], topic=given.sink, add_config=writing)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    with tempfile.TemporaryDirectory() as directory:
-        store = Path(given.words or given.clicks or directory)
-        init_db_dir(store, 1)
-        cli_main(flow, epoch_interval=timedelta(seconds=1), recovery_config=RecoveryConfig(str(store)))
+    store = Path(given.words or given.clicks)
+    init_db_dir(store, 1)
+    cli_main(flow, epoch_interval=timedelta(seconds=1), recovery_config=RecoveryConfig(str(store)))
 
 
 if __name__ == "__main__":

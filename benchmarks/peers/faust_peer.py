@@ -1,4 +1,4 @@
-"""Faust: the JSON pipeline only, `--clicks DIRECTORY`. Tuned: records are not awaited one by one, which is much faster.
+"""Faust: the JSON pipeline only, `--clicks DIRECTORY`. Records are not awaited one by one, which is much faster.
 
 The agent acks an event after it has buffered the result, and the worker commits it: a result that is not delivered by
 then may be lost. Faust's documentation describes this for throughput.

@@ -1,10 +1,9 @@
-"""Quix Streams. Tuned: the clients' settings that its documentation points to for throughput.
+"""Quix Streams, with the clients' settings that its documentation points to for throughput.
 
-With `--words DIRECTORY` the word count: lines to words, through a repartition topic, and a record for each word with
-its count so far; always tuned, with text as the format of all topics. The counts are in RocksDB in that directory and,
-as is the default, in a changelog topic, from which a process that starts elsewhere restores them.
-
-With `--clicks DIRECTORY` the JSON pipeline, tuned as well; its topics are read and written by the JSON serializers.
+With `--words` the word count: lines to words, through a repartition topic, and a record for each word with its count so
+far, with text as the format of all topics. The counts are in RocksDB in the directory and, as is the default, in a
+changelog topic, from which a process that starts elsewhere restores them. With `--clicks` the JSON pipeline, whose
+topics are read and written by the JSON serializers.
 """
 
 from typing import Any
@@ -27,10 +26,10 @@ def main() -> None:
         consumer_group=given.group,
         auto_offset_reset="earliest",
         processing_guarantee="at-least-once",
-        consumer_extra_config={"fetch.queue.backoff.ms": 50} if given.tuned else None,
-        producer_extra_config={"linger.ms": 20, "compression.type": "lz4"} if given.tuned else None,
+        consumer_extra_config={"fetch.queue.backoff.ms": 50},
+        producer_extra_config={"linger.ms": 20, "compression.type": "lz4"},
         loglevel="ERROR",
-        **({"state_dir": given.words or given.clicks} if given.words or given.clicks else {}),
+        state_dir=given.words or given.clicks,
     )
     if given.words:
         lines = application.topic(given.source, value_deserializer="str")
@@ -45,16 +44,12 @@ def main() -> None:
             value_deserializer="str",
         )
         keyed.apply(count, stateful=True).apply(str).to_topic(counts)
-    elif given.clicks:
+    else:
         clicks = application.topic(given.source, value_deserializer="json")
         published = application.topic(given.sink, value_serializer="json")
         parsed = application.dataframe(clicks).apply(lambda click: (click["user"], click["page"], click["ms"]))
         kept = parsed.filter(lambda click: click[2] % 10 != 0)
         kept.apply(lambda click: (*click, arguments.COUNTRIES[click[0]])).to_topic(published)
-    else:
-        source = application.topic(given.source, value_deserializer="bytes")
-        sink = application.topic(given.sink, value_serializer="bytes")
-        application.dataframe(source).apply(lambda value: value.upper()).to_topic(sink)
     application.run()
 
 

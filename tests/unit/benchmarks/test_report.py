@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import harness, report
-from benchmarks.harness import RESULTS, BenchmarkError, Spread
+from benchmarks.harness import RESULTS, Benchmark, BenchmarkError, Spread
 from benchmarks.ledger import BATCH, Window
 from tests.pages import ROOT
 
@@ -29,14 +29,38 @@ def test_results_are_kept_as_printed(
     with pytest.raises(SystemExit, match="run make bench"):
         report.main(tmp_path)
     rows = [{"stage": "bolt", "tracked_us": Spread.of([2.5, 2.7], 1)}]
-    harness.publish("sdk", {"cpus": 2}, rows, {"rounds": 2}, tmp_path, versions={"x": "1"})
+    monkeypatch.setattr("sys.argv", ["sdk", "--results", str(tmp_path)])
+    bench = Benchmark("sdk", "What it does.")
+    bench.start()
+    bench.publish(rows, settings={"bytes": 9}, versions={"x": "1"})
     kept = json.loads((tmp_path / "sdk.json").read_text())
     assert kept == json.loads(capsys.readouterr().out)
     assert kept["rows"][0]["tracked_us"] == {"median": 2.6, "low": 2.5, "high": 2.7, "rounds": [2.5, 2.7]}
-    # Only whole runs replace the results that the page is made of.
-    for arguments, whole, directory in (([], True, RESULTS), ([], False, None), (["--quick"], True, None)):
-        given = harness.parser("What it does.", "a little").parse_args(arguments)
-        assert harness.directory(given, whole=whole) == directory
+    assert kept["settings"] == {"rounds": 5, "bytes": 9}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept_in", "tuples", "rounds"),
+    [
+        ([], RESULTS, 100, 5),
+        (["--rounds", "2"], RESULTS, 100, 2),
+        (["--tuples", "100"], RESULTS, 100, 5),
+        (["--tuples", "7"], None, 7, 5),
+        (["--flag"], None, 100, 5),
+        (["--quick"], None, 9, 1),
+        (["--quick", "--tuples", "7"], None, 7, 1),
+    ],
+)
+def test_only_a_whole_run_replaces_the_result_of_the_page(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], kept_in: Path | None, tuples: int, rounds: int
+) -> None:
+    monkeypatch.setattr("sys.argv", ["sdk", *arguments])
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+    bench = Benchmark("sdk", "What it does.")
+    bench.option("--tuples", 100, quick=9, help="of a round")
+    bench.option("--flag", False, help="something else")
+    given = bench.start()
+    assert (bench.kept_in, given.tuples, bench.rounds) == (kept_in, tuples, rounds)
 
 
 def test_a_published_comparison_needs_an_idle_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
