@@ -13,7 +13,8 @@
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.
 - `metrics`: statistics for Prometheus; `stats_publisher`: sends a process's statistics to `{topology}.stats`;
-  `stats_reader`: reads those of other processes; `control_reader`: follows the requested state of a topology.
+  `stats_reader`: reads those of other processes; `control_reader`: follows the requested state of a topology;
+  `published_manifest`: reads its manifest when a process needs it.
 - `supervision`: keeps processes running; both sides of the pipes between.
 - `topology_reference`: imports the topology that `module:attribute` names.
 - `errors`: the hierarchy.

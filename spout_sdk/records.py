@@ -132,6 +132,7 @@ class TaskEnvironment:
     Attributes:
         chained: bolt → its counters, of the bolts that are chained to the component.
         is_transactional: whether the tasks of a spout commit their messages in the transactions of the process.
+        published: for a bolt, the published manifest of the topology; None where there is none.
     """
 
     sink: Sink
@@ -143,3 +144,4 @@ class TaskEnvironment:
     wall_ms: Callable[[], int] = wall_ms
     chained: Mapping[str, Counters] = field(default_factory=dict)
     is_transactional: bool = False
+    published: Any = None

@@ -1,6 +1,8 @@
 """`acker topics`."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -8,11 +10,15 @@ from acker_cli.commands.options import JSON, REFERENCE, command, flag, load_from
 from acker_cli.console import print_json, standard_output
 from acker_cli.settings import LoadedSettings
 
+_BY: Final = {"command": "does     ", "user": "then do  ", "refused": "refused  "}
+"""How the steps of a plan begin, by their `by`."""
+
 
 @command(
     "create",
     ("acker topics create my_module:topology", "before a topology runs on a cluster for the first time"),
     ("acker topics create my_module:topology --set topics.replication_factor=3", "with three copies of each topic"),
+    ("acker topics create my_module:topology --dry-run", "what a change would do, and what is left to do"),
     ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
 )
 def create(
@@ -21,15 +27,18 @@ def create(
     wait: float = option(
         "SECONDS", "Wait so long for the brokers: as many as each topic shall have copies.", default=0.0, min=0
     ),
+    dry_run: bool = flag("--dry-run", "Show what would be done, and what is left to do, and change nothing."),
     force: bool = flag("--force", "Publish changed fields, codecs or guarantees even if processes are running."),
     json_: bool = JSON,
 ) -> None:
     """Create the topics that a topology needs, and publish its manifest.
 
-    What exists is checked and left as it is. Acker workers learn from the manifest what there is to do. Changed fields,
-    codecs or guarantees are published only if no process of the topology is running.
+    What exists is checked and left as it is. Acker workers learn from the manifest what there is to do. If the topology
+    is published already, the steps of the change are shown: what this command does, and then what is left to do, such
+    as processes to restart. A change that running processes cannot follow is refused, and nothing is changed; exit
+    code 1.
     """
-    from acker_cli.cluster.publishing import check_publishable
+    from acker_cli.cluster.publishing import check_accepted, planned
     from acker_cli.console import log_to_stderr
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
@@ -41,18 +50,31 @@ def create(
     copies = loaded.settings.topics.replication_factor
     if wait:
         catalogue.await_brokers(max(1, copies), wait)
-    check_publishable(kafka, catalogue, manifest, force=force)
+    steps = planned(kafka, catalogue, manifest, force=force)
+    output = standard_output()
+    if dry_run:
+        if json_:
+            print_json({"topology": manifest.topology, "steps": [asdict(step) for step in steps]})
+        for step in () if json_ else steps:
+            output.print(f"{_BY[step.by]}  {step.text}", soft_wrap=True)
+        if any(step.by == "refused" for step in steps):
+            raise typer.Exit(1)
+        return
+    check_accepted(manifest.topology, steps)
     created = catalogue.create_topics(manifest, copies)
     catalogue.publish(manifest)
     if json_:
         existing = [spec.name for spec in topic_specs(manifest) if spec.name not in created]
-        print_json({"topology": manifest.topology, "created": created, "existing": existing})
+        todo = [step.text for step in steps if step.by == "user"]
+        print_json({"topology": manifest.topology, "created": created, "existing": existing, "todo": todo})
         return
-    output = standard_output()
     for spec in topic_specs(manifest):
         outcome = "created" if spec.name in created else "exists"
         output.print(f"{outcome}  {spec.name}  {spec.partitions} partitions")
     output.print(f"published the manifest of {manifest.topology}")
+    for step in steps:
+        if step.by == "user":
+            output.print(f"{_BY[step.by]}  {step.text}", soft_wrap=True)
 
 
 @command(

@@ -5,7 +5,7 @@
   `running_call`: the call that has not returned.
 - `execute_failures`: what follows when a call raises; `retries`: tuples that are executed again; `pause`: of a task
   whose calls all raise.
-- `outcomes`: acks, fails and dead letters of inputs.
+- `outcomes`: acks, fails and dead letters of inputs; `unread_record`: a record that may be of another version.
 - `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of an `ArrowBolt`, and of a `BasicBolt`
   with what calls it.
 - `pending_writes`: what is to be delivered for a tuple before its ack.

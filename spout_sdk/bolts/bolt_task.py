@@ -13,6 +13,7 @@ from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.bolts.tuple_reader import TupleReader
+from spout_sdk.bolts.unread_record import UnreadRecord
 from spout_sdk.chains.chain import Chain
 from spout_sdk.chains.chained_task import EXPIRED_INPUTS
 from spout_sdk.chains.head_task import HeadTask
@@ -47,7 +48,8 @@ class BoltTask(HeadTask):
         self.outcomes = (
             HeadOutcomes(self, self.inputs) if manifest.chained_to(component) else Outcomes(self, self.inputs)
         )
-        reader = TupleReader(manifest, component, self.inputs, self.outcomes.reject)
+        self.unread = UnreadRecord(manifest, component, task, self.outcomes, environment.published, environment.clock)
+        reader = TupleReader(manifest, component, self.inputs, self.unread.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
         self._inbox = f"{tuples_topic(manifest.topology, component)}[{task}]"
@@ -78,6 +80,7 @@ class BoltTask(HeadTask):
     def tick(self, now: float) -> None:
         """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
         self.outcomes.settle_written()
+        self.unread.tick(now)
         self.chain.tick(now)
         super().tick(now)
         self.outcomes.retries.tick(now)
@@ -135,7 +138,8 @@ class BoltTask(HeadTask):
         if done is None:
             return None
         if in_transaction and inputs.folds:
-            read = max(inputs.last_started, self.dead_letters.kept_to)
+            last = inputs.last_started if self.unread.held is None else self.unread.held.offset - 1
+            read = max(last, self.dead_letters.kept_to)
             return Commit(done.offset, read_metadata(read, self.adapter.progress), 0)
         return Commit.of(done, most=room)
 
@@ -167,14 +171,19 @@ class BoltTask(HeadTask):
         return self.adapter.is_busy or self.chain.is_busy
 
     @property
+    def is_held(self) -> bool:
+        """Whether nothing behind the last record may be executed: it is not known what becomes of it."""
+        return self.unread.held is not None
+
+    @property
     def is_expected(self) -> bool:
         """Whether it takes no inputs because running inputs take long, but within their limit."""
         return self.adapter.is_expected or any(task.adapter.is_expected for task in self.chain)
 
     @property
     def is_paused(self) -> bool:
-        """Whether the task executes nothing now, because calls raise."""
-        return self.adapter.failures.is_paused or self.chain.is_paused
+        """Whether the task executes nothing now, because calls raise, or a record waits for another version."""
+        return self.is_held or self.adapter.failures.is_paused or self.chain.is_paused
 
     @property
     def busy_since(self) -> float | None:
@@ -222,8 +231,8 @@ class BoltTask(HeadTask):
 
     @property
     def pause(self) -> Pause | None:
-        """The pause of the bolt or of a chained bolt whose calls raise; None without one. Any thread may read it."""
-        return self.adapter.failures.pause or self.chain.pause
+        """The pause of the task, or of a chained bolt whose calls raise; None without one. Any thread may read it."""
+        return self.unread.pause or self.adapter.failures.pause or self.chain.pause
 
     @property
     def running(self) -> RunningCall | None:

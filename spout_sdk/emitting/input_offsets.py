@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.api.tuples import DONE, InputPack
+from spout_sdk.api.tuples import DONE, UNKNOWN_STREAM, InputPack
 from tuple_tree.anchors import Rows
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.ids import IdColumn
@@ -121,7 +121,9 @@ class InputOffsets(OffsetManager):
         while marks and now - marks[0][0] >= max_age:
             kept_to, self._kept_to = self._kept_to, marks.popleft()[1]
             for offset in self.open_to(self._kept_to):
-                if offset <= kept_to or (self.folds and self._packs[offset].has_untracked):
+                pack = self._packs[offset]
+                # A record that waits for a process of another version is read again by that.
+                if offset <= kept_to or pack.stream is UNKNOWN_STREAM or (self.folds and pack.has_untracked):
                     continue
                 stale.append(self._packs[offset])
                 self._forget(offset)

@@ -1,9 +1,9 @@
 """The loop of a bolt process: poll, execute, send, commit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Message
 
@@ -102,7 +102,7 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _turn(self) -> bool:
         self._has_retried = False
         behind = self._backlog.partitions
-        is_behind = not self._pauses.failing.issuperset(behind)
+        is_behind = any(each not in self._pauses.failing and not self._is_held(each) for each in behind)
         self._pauses.resume_executed(behind)
         records: list[Message] = []
         if self._may_read():
@@ -166,13 +166,13 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _next_partition(self) -> int | None:
         """A partition with tuples whose task can take some now."""
-        busy = {partition for partition, task in self.tasks.items() if task.is_busy}
+        busy = {at for at, task in self.tasks.items() if task.is_busy or self._is_held(at)}
         return next((each for each in self._backlog.partitions if each not in busy), None)
 
     def _execute_records(self, task: BoltTask, partition: int) -> int:
         """Executes what was read of a partition, as far as its task can take it; returns how many tuples were read."""
         read, backlog = 0, self._backlog
-        while partition in backlog.begun or backlog.has_records(partition):
+        while partition in backlog.begun or (backlog.has_records(partition) and not task.is_held):
             if (rest := backlog.begun.get(partition)) is None:
                 tuples = task.read(backlog.next_record(partition))
                 read += len(tuples)
@@ -199,7 +199,7 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _execute_batches(self, task: BoltTask, partition: int) -> int:
         """Executes the tuples of the next records, all of a task, in batches, and returns how many were read."""
         read, tuples = 0, self._backlog.begun.get(partition, list[Tuple]())
-        while self._backlog.has_records(partition) and self.tasks.get(partition) is task and not self._stopping():
+        while self._may_read_next(task, partition):
             more = task.read(self._backlog.next_record(partition))
             read += len(more)
             tuples += more
@@ -211,6 +211,15 @@ class BoltLoop(TaskLoop[BoltTask]):
         if not tuples:
             self._backlog.begun.pop(partition, None)
         return read
+
+    def _is_held(self, partition: int) -> bool:
+        """Whether the next record of a partition must not be begun."""
+        task = self.tasks.get(partition)
+        return task is not None and task.is_held and partition not in self._backlog.begun
+
+    def _may_read_next(self, task: BoltTask, partition: int) -> bool:
+        is_ours = self.tasks.get(partition) is task and not task.is_held
+        return is_ours and self._backlog.has_records(partition) and not self._stopping()
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
         return self.tasks.get(partition) is task and not task.is_busy and not self._is_overdue(partition)
@@ -324,7 +333,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
-        self._guarantee.set_back(self._backlog.take(held))
+        self._guarantee.set_back(self._unexecuted(held))
         self._end_tasks(held)
         logger.info("%s released tasks %s", self._component, held)
 
@@ -342,7 +351,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                 del self.tasks[partition]
 
     def _save_committed(self) -> None:
-        self._guarantee.save(self._backlog.take(self.tasks))
+        self._guarantee.save(self._unexecuted(self.tasks))
 
     def _lost(self, partitions: Sequence[int]) -> None:
         self._cleaned_up(partitions)
@@ -355,7 +364,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         if self._guarantee.commits_first:
             self._guarantee.roll_back(why)
             # A commit that has failed may still be applied, and no process would read these records again.
-            offsets = first_offsets(self._backlog.take(partitions))
+            offsets = first_offsets(self._unexecuted(partitions))
             self._end_tasks(partitions)
         else:
             # First, as what they still ack or emit must be undone too.
@@ -364,6 +373,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._pauses.begin_again()
         self._reader.rewind(partitions, offsets)
         self._assigned(partitions)
+
+    def _unexecuted(self, partitions: Iterable[int]) -> list[Any]:
+        """Takes the records that are not begun from the backlog, after those that are held."""
+        held = [task.unread.held for at, task in self.tasks.items() if at in partitions]
+        return [*(each.record for each in held if each is not None), *self._backlog.take(partitions)]
 
     def _cleaned_up(self, partitions: Sequence[int]) -> None:
         """Ends tasks whose work since the last commit counts for nothing, or whose process fails already."""

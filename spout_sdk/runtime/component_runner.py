@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from kafka_clients.control_reader import ControlReader
 from kafka_clients.loop_runner import LoopRunner, broker_errors, describe_error
+from kafka_clients.published_manifest import PublishedManifest
 from kafka_clients.repeated_lines import get_logger
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import TopicWatch
@@ -118,19 +119,23 @@ class ComponentRunner:
                 StatsPublisher(topology.name, "component", name, producer, admin, process.clock())
                 for name in (component, *process.chained)
             ]
-            control = None
+            reader: ControlReader | PublishedManifest
             try:
                 check_topics(kafka, topology, component, uses)
                 if isinstance(topology.manifest.component(component), SpoutManifest):
-                    control = ControlReader(topology.name, component, kafka)
-                loop = component_loop(replace(process, control=control), self._slot)
+                    reader = ControlReader(topology.name, component, kafka)
+                    process = replace(process, control=reader)
+                else:
+                    reader = PublishedManifest(topology.name, component, kafka)
+                    process = replace(process, published=reader)
+                loop = component_loop(process, self._slot)
             except Exception as error:
                 for publisher in publishers:
                     publisher.end(process.clock(), self.stats.to_dict(), describe_error(error))
                 raise
             self._shares = ShareWatch(topology, component, kafka, loop.set_shares)
             logger.info("%s of %s started", component, topology.name)
-            with closing(self._shares), closing(control) if control else nullcontext(), self._watched(loop):
+            with closing(self._shares), closing(reader), self._watched(loop):
                 self._runner.run(loop, TopicWatch(admin, list(uses)), *publishers)
 
     def stop(self) -> None:

@@ -5,11 +5,16 @@ from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.bolts.pause import Pause
 from spout_sdk.kafka.kafka_reader import KafkaReader
 
 logger = get_logger("spout_sdk.bolt")
 
 NO_PAUSE: Final = (0.0, "")
+
+
+def _next_try(pause: Pause, now: float) -> str:
+    return f"; tries again in {pause.until - now:.0f} s" if pause.until > now else ""
 
 
 class ReadingPauses:
@@ -72,7 +77,7 @@ class ReadingPauses:
         """For how many seconds a task has paused, because its calls raise, and why; for another thread, too."""
         pauses = [(task.pause, partition) for partition, task in list(self._tasks.items())]
         shown = (
-            (now - each.since, f"task {partition}: {each.why}; tries again in {max(0.0, each.until - now):.0f} s")
+            (now - each.since, f"task {partition}: {each.why}{_next_try(each, now)}")
             for each, partition in pauses
             if each is not None
         )

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from kafka_clients.client_settings import CLIENT_CLASSES
 from kafka_clients.control_reader import ControlReader
 from kafka_clients.loop_runner import NOT_STALLED, Loop, Stalled
+from kafka_clients.published_manifest import PublishedManifest
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -50,6 +51,7 @@ class ComponentProcess:
     instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
     is_new_instance: bool = False  # whether no process has had that name before
     control: ControlReader | None = None  # of a spout; without it, it emits
+    published: PublishedManifest | None = None  # the manifest of the topology, for a bolt
     chained: dict[str, Counters] = field(init=False)  # of the bolts that run in its tasks
 
     def __post_init__(self) -> None:
@@ -60,7 +62,11 @@ class ComponentProcess:
         """The environment of its tasks; a Kafka in memory is not for clients of users."""
         kafka = {} if CLIENT_CLASSES in self.kafka else self.kafka
         return TaskEnvironment(
-            *(sink, self.counters, self.clock, self.entropy), kafka=kafka, wall_ms=self.wall_ms, chained=self.chained
+            *(sink, self.counters, self.clock, self.entropy),
+            kafka=kafka,
+            wall_ms=self.wall_ms,
+            chained=self.chained,
+            published=self.published,
         )
 
 

@@ -70,8 +70,14 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     assert f"{name}.acks has 3 partitions\n" in acker("topics", "show", TOPOLOGY).stdout
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     assert catalogue.manifest(name).topology == name
-    assert "has 2 partitions, but the manifest has 1" in one_line(acker("topics", "create", OTHER))
+    refused = acker("topics", "create", OTHER, "--dry-run", "--json")
+    assert refused.returncode == 1
+    (step, *_) = json.loads(refused.stdout)["steps"]
+    assert step["by"] == "refused"
+    assert "'lines' has 1 task, and had 2" in step["text"]
+    assert "was not changed: 'lines' has 1 task, and had 2" in one_line(acker("topics", "create", OTHER))
     catalogue.withdraw(name)
+    assert "has 2 partitions, but the manifest has 1" in one_line(acker("topics", "create", OTHER))
     nowhere = one_line(acker("topics", "create", TOPOLOGY, "--wait", "0.5", servers=NO_BROKER))
     assert "brokers needed: 1; found after 0.5 s: " in nowhere
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from acker_cli.cluster import removal as topology_removal
-from acker_cli.cluster.publishing import check_publishable
+from acker_cli.cluster.publishing import check_accepted, planned
 from acker_cli.cluster.removal import Removal
 from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
@@ -52,35 +52,30 @@ def test_topics_that_were_deleted_since_they_were_listed_have_no_partitions(log:
     assert not any(topic.partitions for topic in gone.topics)
 
 
-def test_changed_fields_are_not_published_under_running_processes(
-    log: AckLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    publish = partial(check_publishable, log.kafka, log.catalogue, force=False)
-    publish(log.manifest)
-    spout, bolt = log.manifest.components
-    other_tasks = bolt.model_copy(update={"streams": (declare({"new": str}, name="new"),)})
-    publish(log.manifest.model_copy(update={"components": (spout, other_tasks), "max_tree_age_ms": 10**6}))
-    assert caplog.messages == []
+def test_changed_fields_are_not_published_under_running_processes(log: AckLog) -> None:
+    def refused(manifest: Manifest, *, force: bool = False) -> str:
+        steps = planned(log.kafka, log.catalogue, manifest, force=force)
+        return "; ".join(step.text for step in steps if step.by == "refused")
 
+    spout, bolt = log.manifest.components
+    other = bolt.model_copy(update={"streams": (declare({"new": str}, name="new"),)})
     streams = tuple(each.model_copy(update={"codec": "json"}) for each in spout.streams)
     changed = log.manifest.model_copy(update={"components": (spout.model_copy(update={"streams": streams}), bolt)})
-    publish(changed)
-    assert "(json), and had " in caplog.text
-    assert "become dead letters (bad-payload)" in caplog.text
+    for manifest in (log.manifest, log.manifest.model_copy(update={"components": (spout, other)}), changed):
+        assert refused(manifest) == ""
 
     def report(*, ended: bool) -> None:
         record = StatsRecord("component", "b", "host", 7, "run", 1_000, ended, Stats("b").to_dict())
         log.produce(stats_topic(log.topology), 0, record.to_json(), key=record.key)
 
     report(ended=False)
-    with pytest.raises(
-        CliError, match=r"is running \(b: 1\), and the new manifest .* must be stopped: stream 'default'"
-    ):
-        publish(changed)
-    publish(changed.model_copy(update={"topology": f"{log.topology}-other"}))
-    check_publishable(log.kafka, log.catalogue, changed, force=True)
+    assert "must be stopped first are running (b: 1)" in refused(changed)
+    with pytest.raises(CliError, match=r"was not changed: stream 'default' .* \(json\), and had "):
+        check_accepted(log.topology, planned(log.kafka, log.catalogue, changed, force=False))
+    assert refused(changed.model_copy(update={"topology": f"{log.topology}-other"})) == ""
+    assert refused(changed, force=True) == ""
     report(ended=True)
-    publish(changed)
+    assert refused(changed) == ""
 
 
 def test_a_user_who_may_not_read_the_manifests_is_warned(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
@@ -88,7 +83,8 @@ def test_a_user_who_may_not_read_the_manifests_is_warned(log: AckLog, caplog: py
         def manifests(self) -> dict[str, Manifest | ManifestError]:
             raise AccessError("topic acker.topologies may not be read by this user")
 
-    check_publishable(log.kafka, Refusing(log.kafka), log.manifest, force=False)
+    steps = planned(log.kafka, Refusing(log.kafka), log.manifest, force=False)
+    assert [step.by for step in steps] == ["command"]
     assert "it is not known whether" in caplog.text
 
 

@@ -236,6 +236,7 @@ class Rig:
         rows: int = 1,
         consumer: type[Consumer] = Consumer,
         tracked: bool = False,
+        published: Any = None,
     ) -> None:
         self.consumer = consumer([*there, 0], rows=rows)
         if tracked:
@@ -260,6 +261,7 @@ class Rig:
             ComponentProcess(
                 *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
                 self._is_over,
+                published=published,
             ),
             sink,
         )

@@ -1,0 +1,255 @@
+"""What `acker topics create` does with a topology that is published: a plan in words, made of two manifests."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from tuple_tree.components import BoltManifest, Component, StateManifest, Subscription
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import tuples_topic
+from tuple_tree.streams import Stream
+from tuple_tree.topics import topic_specs
+
+HOW_TO: Final = "docs/how-to/change-a-topology.md"
+_SECOND: Final = f"set it back, or run a second topology: see {HOW_TO}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a plan.
+
+    Attributes:
+        by: `command` for what the command does, `user` for what is left to do afterwards, `refused` for a change that
+            is not made.
+        text: the step in words.
+    """
+
+    by: Literal["command", "user", "refused"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What runs of a topology.
+
+    Attributes:
+        processes: component → how many processes report statistics.
+        lags: bolt → records of its inbox that are not done; without a bolt whose lag is not known.
+    """
+
+    processes: Mapping[str, int] = field(default_factory=dict)
+    lags: Mapping[str, int] = field(default_factory=dict)
+
+
+def change_plan(
+    published: Manifest | None,
+    manifest: Manifest,
+    topics: Collection[str],
+    running: Running,
+    *,
+    force: bool = False,
+) -> list[Step]:
+    """The steps from a published manifest to another one, in the order in which they are safe.
+
+    Args:
+        published: what is published; None if the topology is new.
+        manifest: the new one.
+        topics: names of the topics that exist.
+        running: what runs.
+        force: whether changes that running processes misunderstand are made all the same.
+    """
+    refused = [] if published is None else _refused(published, manifest, running, force=force)
+    if refused:
+        return [Step("refused", text) for text in refused]
+    new = [spec for spec in topic_specs(manifest) if spec.name not in topics]
+    steps = [Step("command", f"create topic {spec.name} with {spec.partitions} partitions") for spec in new]
+    if published == manifest:
+        return [*steps, Step("command", f"publish the manifest of {manifest.topology}, which has not changed")]
+    steps.append(Step("command", f"publish the manifest of {manifest.topology}"))
+    todo = [] if published is None else _todo(published, manifest, running)
+    return [*steps, *(Step("user", text) for text in todo)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Breaking:
+    """A difference that processes with one manifest misunderstand in what those with the other one send."""
+
+    what: str
+    components: tuple[str, ...]  # whose processes are concerned
+    inboxes: tuple[str, ...]  # bolts whose inboxes may have earlier tuples
+
+
+def _refused(published: Manifest, manifest: Manifest, running: Running, *, force: bool) -> list[str]:
+    found = list(_other_partitions(published, manifest))
+    for change in () if force else _breaking(published, manifest):
+        runs = [f"{name}: {count}" for name in change.components if (count := running.processes.get(name))]
+        waits = [f"{name}: {lag}" for name in change.inboxes if (lag := running.lags.get(name))]
+        if runs:
+            found.append(
+                f"{change.what}. Processes that must be stopped first are running ({', '.join(runs)}). Stop the "
+                f"spouts, wait until the inboxes have no lag (acker topologies show {manifest.topology}), stop the "
+                f"others, and repeat this command; or keep the earlier one and add a second stream: see {HOW_TO}. "
+                "--force publishes it all the same"
+            )
+        elif waits:
+            found.append(
+                f"{change.what}. Inboxes have earlier records that would become dead letters (bad-payload), or would "
+                f"not be read ({', '.join(waits)}). Start the processes with the earlier code until the inboxes have "
+                f"no lag: see {HOW_TO}. --force publishes it all the same"
+            )
+    return found
+
+
+def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:
+    if published.acking and manifest.acking and published.ack_partitions != manifest.ack_partitions:
+        yield (
+            f"ack_partitions is {manifest.ack_partitions}, and was {published.ack_partitions}: the root of a tree, "
+            f"modulo it, is the partition of its acks. {_SECOND.capitalize()}"
+        )
+    before = {each.name: each for each in published.heads}
+    for each in manifest.heads:
+        old = before.get(each.name)
+        if old is None or old.kind != each.kind or old.tasks == each.tasks:
+            continue
+        why = (
+            "Kafka could add partitions to its inbox, but a fields grouping would send keys to other tasks, and a "
+            "state is kept by partition"
+            if isinstance(each, BoltManifest)
+            else "its notices topic has a partition for each task, and open trees name theirs"
+        )
+        yield f"{each.name!r} has {_tasks(each.tasks)}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
+
+
+def _breaking(published: Manifest, manifest: Manifest) -> list[_Breaking]:
+    everything = tuple(each.name for each in published.components)
+    changes = []
+    if published.guarantee != manifest.guarantee:
+        inboxes = tuple(each.name for each in published.inboxes)
+        what = f"the guarantee is {manifest.guarantee}, and was {published.guarantee}"
+        changes.append(_Breaking(what, everything, inboxes))
+    bolts = {bolt.name: bolt for bolt in published.bolts}
+    for bolt in manifest.bolts:
+        if (old := bolts.get(bolt.name)) is None:
+            continue
+        if old.state != bolt.state:
+            what = f"the state of {bolt.name!r} is {_state(bolt.state)}, and was {_state(old.state)}"
+            changes.append(_Breaking(what, (bolt.name,), (bolt.name,)))
+        changes += _changed_chain(published, manifest, bolt, old)
+    streams = {(each.name, stream.name): stream for each in published.components for stream in each.streams}
+    for component in manifest.components:
+        for stream in component.streams:
+            earlier = streams.get((component.name, stream.name), stream)
+            if (earlier.fields, earlier.codec) != (stream.fields, stream.codec):
+                receivers = _receivers(published, component.name, stream.name)
+                what = f"stream {stream.name!r} of {component.name!r} has {_shown(stream)}, and had {_shown(earlier)}"
+                changes.append(_Breaking(what, (component.name, *receivers), receivers))
+    return changes
+
+
+def _changed_chain(
+    published: Manifest, manifest: Manifest, bolt: BoltManifest, old: BoltManifest
+) -> Iterable[_Breaking]:
+    """A bolt that has an inbox in only one of the manifests: tuples in it would not be read."""
+    if bolt.is_chained and not old.is_chained:
+        head = manifest.head(bolt.name).name
+        what = f"{bolt.name!r} is chained to {head!r}, and had an inbox"
+        yield _Breaking(what, (bolt.name, head, *_sources(old)), (bolt.name,))
+    elif old.is_chained and not bolt.is_chained:
+        head = published.head(bolt.name).name
+        yield _Breaking(f"{bolt.name!r} has an inbox, and was chained to {head!r}", (bolt.name, head), ())
+
+
+def _todo(published: Manifest, manifest: Manifest, running: Running) -> list[str]:
+    """What is left to do: receivers of what is new before its emitters, emitters of what is removed first."""
+    old, new = _by_name(published), _by_name(manifest)
+    added = _subscriptions(manifest) - _subscriptions(published)
+    removed = _subscriptions(published) - _subscriptions(manifest)
+    lags, topology = f"acker topologies show {manifest.topology}", manifest.topology
+
+    def restarts(names: Iterable[str], why: str) -> list[str]:
+        heads = {manifest.head(name).name for name in names if name in old and name in new}
+        fresh = [name for name in new if name in heads and name not in done and running.processes.get(name)]
+        done.update(fresh)
+        return [f"restart {_counted(fresh, running)}: {why}"] if fresh else []
+
+    done: set[str] = set()
+    bolts = [name for name in new if name not in old and isinstance(new[name], BoltManifest)]
+    spouts = [name for name in new if name not in old and name not in bolts]
+    steps = [f"start processes of {name}" for name in bolts if not new[name].external and _is_head(manifest, name)]
+    steps += restarts((bolt for bolt, _ in added), "their new code reads what is new in their inboxes")
+    emitters = [each.source for _, each in (*added, *removed)]
+    steps += restarts(emitters, "their new code sends what is new, and no longer what is removed")
+    ending = {bolt for bolt, _ in removed if _is_head(published, bolt)}
+    waiting = [name for name in old if name in ending and running.processes.get(name)]
+    if waiting:
+        steps.append(f"wait until {', '.join(waiting)} have no lag ({lags})")
+    steps += restarts(
+        waiting, "their new code does not read what is removed; tuples of it that still come are replayed"
+    )
+    for name in (each for each in old if each not in new):
+        if running.processes.get(name):
+            steps.append(f"stop {_counted([name], running)}")
+        if isinstance(old[name], BoltManifest) and _is_head(published, name):
+            steps.append(f"delete topic {tuples_topic(topology, name)} when it has no lag")
+    steps += [f"start processes of {name}" for name in spouts if not new[name].external]
+    changed = [name for name in new if name in old and _settings(new[name]) != _settings(old[name])]
+    steps += restarts(changed, "their settings have changed")
+    if (published.tick_ms, published.max_tree_age_ms) != (manifest.tick_ms, manifest.max_tree_age_ms):
+        steps.append(
+            f"restart acker workers that were started with --topology {topology}: tick or max_tree_age changed"
+        )
+    return steps
+
+
+def _by_name(manifest: Manifest) -> dict[str, Component]:
+    return {each.name: each for each in manifest.components}
+
+
+def _subscriptions(manifest: Manifest) -> set[tuple[str, Subscription]]:
+    return {(bolt.name, each) for bolt in manifest.bolts for each in bolt.subscriptions}
+
+
+def _receivers(manifest: Manifest, component: str, stream: str) -> tuple[str, ...]:
+    found = (
+        bolt.name
+        for bolt in manifest.bolts
+        if any((each.source, each.stream) == (component, stream) for each in bolt.subscriptions)
+    )
+    return tuple(found)
+
+
+def _sources(bolt: BoltManifest) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.source for each in bolt.subscriptions))
+
+
+def _is_head(manifest: Manifest, name: str) -> bool:
+    return manifest.head(name).name == name
+
+
+def _settings(component: Component) -> dict[str, Any]:
+    """What is not about streams, which other steps are for."""
+    return component.model_dump(exclude={"streams", "subscriptions"})
+
+
+def _counted(names: Sequence[str], running: Running) -> str:
+    return ", ".join(f"{name} ({_processes(running.processes.get(name, 0))})" for name in names)
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
+
+
+def _state(state: StateManifest | None) -> str:
+    if state is None:
+        return "none"
+    key = ", ".join(f"{each.name}: {each.type}" for each in state.key)
+    expires = "" if state.expire_after_ms is None else f", expires after {state.expire_after_ms} ms"
+    return f"{key} → {_shown(state.value)}{expires}"
+
+
+def _shown(stream: Stream) -> str:
+    return f"{', '.join(f'{each.name}: {each.type}' for each in stream.fields)} ({stream.codec})"

@@ -1,0 +1,152 @@
+"""A record that this version of a bolt cannot read: it waits, fails or is a dead letter, by the published manifest."""
+
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.manifests import bolt, manifest, spout
+from tests.unit.sdk.bolt_rig import Lines
+from tests.unit.sdk.loop_rig import Consumer, Message, Rig, Works, WorksInBatches, has_come
+from tuple_tree.components import Subscription
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import FailReason
+from tuple_tree.streams import declare
+
+OTHER = 1  # the offset of the record of another version
+KNOWN = manifest(spout("lines").model_copy(update={"streams": Lines.streams}), bolt("b", "lines"))
+
+
+def with_new_stream() -> Manifest:
+    lines = spout("lines").model_copy(update={"streams": (*Lines.streams, declare(["line"], "new"))})
+    received = tuple(Subscription(source="lines", stream=name, grouping="shuffle") for name in ("default", "new"))
+    return manifest(lines, bolt("b").model_copy(update={"subscriptions": received}))
+
+
+NEWER = with_new_stream()
+
+
+class Published:
+    """The published manifest, which is read some looks after it was asked for."""
+
+    def __init__(self, published: Manifest | None) -> None:
+        self.published = published
+        self.manifest: Manifest | None = None
+        self.is_read = True
+        self.asked = 0
+        self._looks = 0
+
+    def ask(self) -> None:
+        self.asked += 1
+        self.is_read, self._looks = False, 3
+
+    def look(self) -> None:
+        self._looks -= 1
+        if self._looks <= 0:
+            self.manifest, self.is_read = self.published, True
+
+
+class Mixed(Consumer):
+    """One record is of a stream that this version does not know."""
+
+    source: ClassVar[bytes] = b"lines/new"
+
+    def consume(self, limit: int, timeout: float) -> list[Message]:
+        return [self._of(each) for each in super().consume(limit, timeout)]
+
+    def _of(self, record: Message) -> Message:
+        others = [each for each in self.headers if each[0] != "source"]
+        if record.offset() != OTHER:
+            return record
+        return Message("words.tuples.b", 0, OTHER, self.payload, [*others, ("source", self.source)])
+
+
+def mixed(monkeypatch: pytest.MonkeyPatch, published: Any, **options: Any) -> Rig:
+    settings = {"guarantee": "at_least_once", "tracked": True, **options}
+    rig = Rig(monkeypatch, [1, 2] + [0] * 400, consumer=Mixed, published=published, **settings)
+    began = rig.clock()
+    rig.stopping = lambda: has_come(rig, began + 6)
+    return rig
+
+
+def letters(rig: Rig) -> int:
+    return rig.loop.stats().dead_letters
+
+
+def failed(rig: Rig) -> int:
+    return rig.loop.stats().failed.get(FailReason.FAILED.word, 0)
+
+
+@pytest.mark.parametrize("bolt_class", [Works, WorksInBatches])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+def test_it_waits_as_long_as_the_published_manifest_knows_its_stream(
+    monkeypatch: pytest.MonkeyPatch, bolt_class: Any, guarantee: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    published = Published(NEWER)
+    rig = mixed(monkeypatch, published, bolt=bolt_class, guarantee=guarantee)
+    shown: list[str] = []
+    began = rig.clock()
+
+    def stopping() -> bool:
+        shown.append(rig.loop.stats().paused_by)
+        return has_come(rig, began + 6)
+
+    rig.stopping = stopping
+    rig.run()
+    assert rig.executed == [0]
+    assert rig.consumer.commits[-1] == OTHER, "the next owner reads it again, and what is behind it"
+    assert not letters(rig)
+    assert failed(rig) == 0
+    assert published.asked > 3, "it looks whether the manifest has changed"
+    assert "restart this process with its code" in shown[-1]
+    assert "Restart it with the code of the published manifest" in caplog.text
+    assert len(rig.consumer.waits) > 100, "the loop waits meanwhile"
+
+
+def test_it_fails_when_the_published_manifest_no_longer_knows_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    published = Published(NEWER)
+    rig = mixed(monkeypatch, published)
+    began = rig.clock()
+
+    def stopping() -> bool:
+        if has_come(rig, began + 3):
+            published.published = KNOWN
+        return has_come(rig, began + 6)
+
+    rig.stopping = stopping
+    rig.run()
+    assert rig.executed == [0, 2]
+    assert rig.consumer.commits[-1] == 3
+    assert not letters(rig)
+    assert failed(rig) == 1
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_without_trees_to_replay_it_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch, is_tracked: bool) -> None:
+    for published in (KNOWN, None):
+        rig = mixed(monkeypatch, Published(published), tracked=is_tracked)
+        rig.run()
+        assert rig.executed == [0, 2]
+        assert letters(rig) == (not (is_tracked and published))
+        assert rig.consumer.commits[-1] == 3
+
+
+def test_changed_fields_wait_and_a_damaged_record_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = manifest(spout("lines", {"line": int}), bolt("b", "lines"))
+    for published, count in ((changed, 0), (KNOWN, 3)):
+        rig = mixed(monkeypatch, Published(published))
+        rig.consumer.payload = b"of another version, or damaged"
+        monkeypatch.setattr(Mixed, "source", b"lines/default")
+        rig.run()
+        assert rig.executed == []
+        assert letters(rig) == count
+        assert max(rig.consumer.commits, default=0) == count
+
+
+def test_a_record_that_waits_for_longer_than_any_tree_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = mixed(monkeypatch, Published(NEWER), tracked=False)
+    began = rig.clock()
+    rig.consumer.wait = lambda _seconds: rig.clock.advance(5)
+    rig.stopping = lambda: has_come(rig, began + 1_000)
+    rig.run()
+    assert rig.executed == [0]
+    assert rig.consumer.commits[-1] == OTHER
