@@ -5,8 +5,8 @@
   no types of options without a value.
 - `settings`: what can be set (`sections`), how it is spelled, and where it was set (`layers`).
 - `cluster`: the embedded broker and the topics of `--local` (`local`), and what commands do on a cluster: `acls`,
-  the `publishing` of a manifest, the `removal` of a topology, the `replay` of dead letters; the export and
-  reset of a state (`state_export`, `state_reset`).
+  the `publishing` of a manifest by its `change_plan`, the `removal` of a topology, the
+  `replay` of dead letters; the export and reset of a state (`state_export`, `state_reset`).
 - `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health
   (`own_health`) and metrics (`metrics_server`).
 - `gateway`: messages over HTTP, with a client.

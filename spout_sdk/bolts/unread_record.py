@@ -61,7 +61,7 @@ class UnreadRecord:
         self._clock = clock
         self.held: Tuple | None = None
         self.pause: Pause | None = None
-        self._error = WireError("", "")
+        self._error: WireError | None = None
         self._ask_at = 0.0
 
     def reject(self, tuple_: Tuple, error: WireError) -> None:
@@ -78,7 +78,7 @@ class UnreadRecord:
     def tick(self, now: float) -> None:
         """Decides about a held record, if the published manifest is known."""
         tuple_, published = self.held, self._published
-        if tuple_ is None or published is None:
+        if tuple_ is None or published is None or self._error is None:
             return
         published.look()
         if not published.is_read:
@@ -88,7 +88,7 @@ class UnreadRecord:
         name = None if source is None else source.decode(errors="replace")
         what = unreadable(self._own, published.manifest, self._bolt, name, is_tracked=tuple_.is_tracked)
         if what == "wait":
-            self._wait(now, tuple_, str(name))
+            self._wait(now, tuple_, str(name), self._error)
             return
         self.held = self.pause = None
         if what == "dead_letter":
@@ -98,9 +98,9 @@ class UnreadRecord:
             tuple_, f"{self._bolt} does not receive {name}, neither in this process nor in the published manifest"
         )
 
-    def _wait(self, now: float, tuple_: Tuple, source: str) -> None:
+    def _wait(self, now: float, tuple_: Tuple, source: str, error: WireError) -> None:
         if self.pause is None:
-            why = f"{self._error.detail}; the published manifest has it otherwise: restart this process with its code"
+            why = f"{error.detail}; the published manifest has it otherwise: restart this process with its code"
             self.pause = Pause(now, why)
             self.pause.until = now
             where = (tuple_.topic, tuple_.partition, tuple_.offset)
@@ -108,7 +108,7 @@ class UnreadRecord:
                 "%s/%d waits at %s[%d] offset %d, and executes nothing behind it: this process has the code of another "
                 "version, which cannot read %s (%s). Restart it with the code of the published manifest, or publish "
                 "the manifest of this code: acker topics create MODULE:TOPOLOGY",
-                *(self._bolt, self._task, *where, source, self._error),
+                *(self._bolt, self._task, *where, source, error),
             )
         if now >= self._ask_at and self._published is not None:
             self._ask_at = now + _ASK_SECONDS

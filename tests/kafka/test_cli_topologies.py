@@ -97,6 +97,7 @@ def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckL
     (row,) = (row for row in json_of(acker("list", "--json"))["topologies"] if row["topology"] == name)
     assert row == {
         "topology": name,
+        "state": "running",
         "guarantee": "at_least_once",
         "spouts": ["s"],
         "bolts": ["b"],

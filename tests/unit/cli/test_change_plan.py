@@ -141,7 +141,7 @@ def test_settings_need_a_restart() -> None:
 
 
 STREAMS = ("one", "two", "three")
-FIELDS = st.sampled_from([{"word": str}, {"word": int}, {"word": str, "more": int}])
+FIELDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{"word": str}, {"word": int}, {"word": str, "more": int}])
 
 
 @st.composite
