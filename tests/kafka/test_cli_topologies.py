@@ -106,7 +106,6 @@ def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckL
         "ackers": 0,
         "unread_acks": 5,
         "waiting": 1,
-        "state": "running",
     }
     with log.worker():
         eventually(lambda: log.committed()[0][0] == 5, "the commit")
