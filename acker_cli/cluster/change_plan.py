@@ -62,7 +62,9 @@ def change_plan(
     if refused:
         return [Step("refused", text) for text in refused]
     new = [spec for spec in topic_specs(manifest) if spec.name not in topics]
-    steps = [Step("command", f"create topic {spec.name} with {spec.partitions} partitions") for spec in new]
+    steps = [
+        Step("command", f"create topic {spec.name} with {_counted_as('partition', spec.partitions)}") for spec in new
+    ]
     if published == manifest:
         return [*steps, Step("command", f"publish the manifest of {manifest.topology}, which has not changed")]
     steps.append(Step("command", f"publish the manifest of {manifest.topology}"))
@@ -117,7 +119,7 @@ def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:
             if isinstance(each, BoltManifest)
             else "its notices topic has a partition for each task, and open trees name theirs"
         )
-        yield f"{each.name!r} has {_tasks(each.tasks)}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
+        yield f"{each.name!r} has {_counted_as('task', each.tasks)}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
 
 
 def _breaking(published: Manifest, manifest: Manifest) -> list[_Breaking]:
@@ -182,7 +184,7 @@ def _todo(published: Manifest, manifest: Manifest, running: Running) -> list[str
     ending = {bolt for bolt, _ in removed if _is_head(published, bolt)}
     waiting = [name for name in old if name in ending and running.processes.get(name)]
     if waiting:
-        steps.append(f"wait until {', '.join(waiting)} have no lag ({lags})")
+        steps.append(f"wait until there is no lag of {', '.join(waiting)} ({lags})")
     steps += restarts(
         waiting, "their new code does not read what is removed; tuples of it that still come are replayed"
     )
@@ -232,15 +234,11 @@ def _settings(component: Component) -> dict[str, Any]:
 
 
 def _counted(names: Sequence[str], running: Running) -> str:
-    return ", ".join(f"{name} ({_processes(running.processes.get(name, 0))})" for name in names)
+    return ", ".join(f"{name} ({_counted_as('process', running.processes.get(name, 0), 'es')})" for name in names)
 
 
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
-
-
-def _processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"
+def _counted_as(noun: str, count: int, plural: str = "s") -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}{plural}"
 
 
 def _state(state: StateManifest | None) -> str:

@@ -91,7 +91,7 @@ def test_two_versions_run_for_a_minute_without_a_dead_letter_or_a_loss(bootstrap
             f"publish the manifest of {name}",
             "restart keep (1 process)",
             "restart split (1 process)",
-            "wait until keep have no lag (acker topologies show " + name + ")",
+            f"wait until there is no lag of keep (acker topologies show {name})",
         ]
         catalogue.publish(new.manifest)
         # In no order, and they share tasks: each receives what it does not know from the other's.

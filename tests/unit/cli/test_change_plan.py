@@ -85,7 +85,7 @@ def test_a_bolt_that_gets_an_inbox_may_not_run() -> None:
     old, new = manifest(spout("a"), chained("b", "a")), manifest(spout("a"), bolt("b", "a"))
     assert "'b' has an inbox, and was chained to 'a'" in refused(old, new, Running({"a": 1}))
     assert plan(old, new, Running({}, {})) == [
-        Step("command", "create topic words.tuples.b with 1 partitions"),
+        Step("command", "create topic words.tuples.b with 1 partition"),
         Step("command", "publish the manifest of words"),
     ]
 
@@ -111,7 +111,7 @@ def test_emitters_of_what_is_removed_are_restarted_before_its_receivers() -> Non
     old = manifest(spout("a"), bolt("b", "a", "c"), bolt("c", "a", streams=(declare(["word"]),)))
     assert todo(old, manifest(spout("a"), bolt("b", "a"), bolt("c", "a", streams=(declare(["word"]),)))) == [
         "restart c (1 process): their new code sends what is new, and no longer what is removed",
-        "wait until b have no lag (acker topologies show words)",
+        "wait until there is no lag of b (acker topologies show words)",
         (
             "restart b (2 processes): their new code does not read what is removed; tuples of it that still come are "
             "replayed"
@@ -119,7 +119,7 @@ def test_emitters_of_what_is_removed_are_restarted_before_its_receivers() -> Non
     ]
     assert todo(old, manifest(spout("a"), bolt("b", "a"))) == [
         "restart a (1 process): their new code sends what is new, and no longer what is removed",
-        "wait until b, c have no lag (acker topologies show words)",
+        "wait until there is no lag of b, c (acker topologies show words)",
         (
             "restart b (2 processes): their new code does not read what is removed; tuples of it that still come are "
             "replayed"
