@@ -86,13 +86,17 @@ def test_two_versions_run_for_a_minute_without_a_dead_letter_or_a_loss(bootstrap
         olds = [run(old, each) for each in ("split", "keep")]
         write(lambda: len(seen["texts"]) > 20)
         catalogue = Catalogue(cluster.kafka)
-        steps = planned(cluster.kafka, catalogue, new.manifest, force=False)
-        assert [step.text.split(":")[0] for step in steps] == [
+        wanted = [
             f"publish the manifest of {name}",
             "restart keep (1 process)",
             "restart split (1 process)",
             f"wait until there is no lag of keep (acker topologies show {name})",
         ]
+
+        def steps() -> list[str]:
+            return [each.text.split(":")[0] for each in planned(cluster.kafka, catalogue, new.manifest, force=False)]
+
+        eventually(lambda: steps() == wanted, "the statistics of all processes, and the plan", 30)
         catalogue.publish(new.manifest)
         # In no order, and they share tasks: each receives what it does not know from the other's.
         news = [run(new, each) for each in ("split", "keep")]
