@@ -11,7 +11,15 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
 from kafka_clients.answers import answer_of
@@ -172,6 +180,23 @@ class Catalogue:
                     raise TopicsError(name, f"could not be created: {error.args[0].str()}") from error
         self._await_sound(specs, new)
         return [*new]
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Gives a topic partitions, so that it has that many in all; nothing if it has. Raises `TopicsError`."""
+        if self.topics().get(topic, partitions) >= partitions:
+            return
+        timeouts = {"operation_timeout": self._contact_s, "request_timeout": 3 * self._contact_s}
+        for added in self.admin.create_partitions([NewPartitions(topic, partitions)], **timeouts).values():
+            try:
+                answer_of(added)
+            except KafkaException as error:
+                needed = "; this user needs the ACL Alter for it" if error.args[0].code() in REFUSED else ""
+                raise TopicsError(
+                    topic, f"could not get {partitions} partitions: {error.args[0].str()}{needed}"
+                ) from error
+        deadline = time.monotonic() + self._contact_s
+        while self.topics().get(topic) != partitions and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
 
     def problems(self, specs: list[TopicSpec]) -> list[TopicsError]:
         """Problems of the topics; empty if they match the manifest."""

@@ -122,10 +122,12 @@ class GroupConsumer:
         librdkafka pauses them during its second rebalance, and looks for partitions that it may fetch again only once a
         second, or when it has something else to ask their leader.
         """
-        if self._joins_twice and (held := self.client.assignment()):
-            latest = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in held]
-            with suppress(KafkaException), bounded(HANG_SECONDS, f"offsets_for_times() of {self._name}"):
-                self.client.offsets_for_times(latest, timeout=_WAKE_SECONDS)
+        if not self._joins_twice:
+            return
+        with suppress(KafkaException), bounded(HANG_SECONDS, f"offsets_for_times() of {self._name}"):
+            held = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in self.client.assignment()]
+            if held:
+                self.client.offsets_for_times(held, timeout=_WAKE_SECONDS)
 
     def read(self, limit: int, seconds: float = 0.0) -> list[Message]:
         """The records that are available now, `limit` at most; waits `seconds` for the first.

@@ -65,11 +65,30 @@ def change_plan(
     steps = [
         Step("command", f"create topic {spec.name} with {_counted_as('partition', spec.partitions)}") for spec in new
     ]
+    if published is not None:
+        before = {each.name: each.tasks for each in published.inboxes}
+        steps += [
+            Step(
+                "command",
+                f"give {tuples_topic(manifest.topology, bolt)} {tasks} partitions; it has {before[bolt]}",
+            )
+            for bolt, tasks in grown_bolts(published, manifest).items()
+        ]
     if published == manifest:
         return [*steps, Step("command", f"publish the manifest of {manifest.topology}, which has not changed")]
     steps.append(Step("command", f"publish the manifest of {manifest.topology}"))
     todo = [] if published is None else _todo(published, manifest, running)
     return [*steps, *(Step("user", text) for text in todo)]
+
+
+def grown_bolts(published: Manifest, manifest: Manifest) -> dict[str, int]:
+    """Bolts that get more tasks, and how many: partitions of their inboxes can be added, as they have no state."""
+    before = {each.name: each.tasks for each in published.inboxes}
+    return {
+        bolt.name: bolt.tasks
+        for bolt in manifest.inboxes
+        if bolt.state is None and bolt.tasks > before.get(bolt.name, bolt.tasks)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +101,7 @@ class _Breaking:
 
 
 def _refused(published: Manifest, manifest: Manifest, running: Running, *, force: bool) -> list[str]:
-    found = list(_other_partitions(published, manifest))
+    found = [*_other_partitions(published, manifest), *_more_tasks(published, manifest, running)]
     for change in () if force else _breaking(published, manifest):
         runs = [f"{name}: {count}" for name in change.components if (count := running.processes.get(name))]
         waits = [f"{name}: {lag}" for name in change.inboxes if (lag := running.lags.get(name))]
@@ -108,18 +127,33 @@ def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:
             f"ack_partitions is {manifest.ack_partitions}, and was {published.ack_partitions}: the root of a tree, "
             f"modulo it, is the partition of its acks. {_SECOND.capitalize()}"
         )
-    before = {each.name: each for each in published.heads}
+    before, grown = {each.name: each for each in published.heads}, grown_bolts(published, manifest)
     for each in manifest.heads:
         old = before.get(each.name)
-        if old is None or old.kind != each.kind or old.tasks == each.tasks:
+        if old is None or old.kind != each.kind or old.tasks == each.tasks or each.name in grown:
             continue
-        why = (
-            "Kafka could add partitions to its inbox, but a fields grouping would send keys to other tasks, and a "
-            "state is kept by partition"
-            if isinstance(each, BoltManifest)
-            else "its notices topic has a partition for each task, and open trees name theirs"
-        )
+        if not isinstance(each, BoltManifest):
+            why = "its notices topic has a partition for each task, and open trees name theirs"
+        elif each.tasks < old.tasks:
+            why = "Kafka cannot remove partitions of its inbox"
+        else:
+            why = "its state is kept by partition, and keys would be in other ones"
         yield f"{each.name!r} has {_counted_as('task', each.tasks)}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
+
+
+def _more_tasks(published: Manifest, manifest: Manifest, running: Running) -> Iterable[str]:
+    """Refusals of more tasks while processes run, or tuples are under way: those emit by the earlier number."""
+    runs = [f"{name}: {count}" for name, count in running.processes.items()]
+    for bolt, tasks in grown_bolts(published, manifest).items():
+        lag = running.lags.get(bolt)
+        if not runs and not lag:
+            continue
+        why = f"processes run ({', '.join(runs)})" if runs else f"its inbox has {_counted_as('record', lag or 0)}"
+        yield (
+            f"{bolt!r} has {_counted_as('task', tasks)}, and had {published.component(bolt).tasks}, while {why}: a "
+            "fields grouping would send a key to two tasks. Stop the topology first, with acker topologies stop "
+            f"{manifest.topology} --wait, and repeat this command"
+        )
 
 
 def _breaking(published: Manifest, manifest: Manifest) -> list[_Breaking]:

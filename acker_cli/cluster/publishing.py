@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
 
-from acker_cli.cluster.change_plan import Running, Step, change_plan
+from acker_cli.cluster.change_plan import Running, Step, change_plan, grown_bolts
 from acker_cli.errors import CliError
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus
@@ -12,7 +12,7 @@ from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import stats_topic
+from tuple_tree.names import stats_topic, tuples_topic
 
 logger = get_logger(__name__)
 
@@ -36,6 +36,14 @@ def planned(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest, *, f
     except BrokerError as error:
         logger.warning("it is not known whether %s has changed under running processes: %s", manifest.topology, error)
     return change_plan(published, manifest, topics, running, force=force)
+
+
+def grown_inboxes(catalogue: Catalogue, manifest: Manifest) -> dict[str, int]:
+    """Inboxes that get more partitions, and how many they have then; for a plan that was accepted."""
+    published = catalogue.manifests().get(manifest.topology)
+    if not isinstance(published, Manifest):
+        return {}
+    return {tuples_topic(manifest.topology, bolt): tasks for bolt, tasks in grown_bolts(published, manifest).items()}
 
 
 def check_accepted(topology: str, steps: list[Step]) -> None:

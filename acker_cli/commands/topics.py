@@ -38,7 +38,7 @@ def create(
     as processes to restart. A change that running processes cannot follow is refused, and nothing is changed; exit
     code 1.
     """
-    from acker_cli.cluster.publishing import check_accepted, planned
+    from acker_cli.cluster.publishing import check_accepted, grown_inboxes, planned
     from acker_cli.console import log_to_stderr
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
@@ -61,6 +61,8 @@ def create(
             raise typer.Exit(1)
         return
     check_accepted(manifest.topology, steps)
+    for topic, partitions in grown_inboxes(catalogue, manifest).items():
+        catalogue.add_partitions(topic, partitions)
     created = catalogue.create_topics(manifest, copies)
     catalogue.publish(manifest)
     if json_:

@@ -19,6 +19,7 @@ from tests.kafka.source_rig import MODULE, Source
 from tests.kafka.source_topologies import SOURCE
 from tests.unit.cli.running import RunningAcker, call_acker, descendants, json_of, running_acker
 from tests.waiting import eventually
+from tuple_tree.names import tuples_topic
 
 
 @pytest.fixture
@@ -88,6 +89,11 @@ def test_a_topology_without_processes_is_drained_and_its_record_goes_with_it(sou
     assert late.returncode == 1
     # No process runs, so nothing is emitted; and nothing has been.
     assert json_of(call_acker("topologies", "drain", name, "--wait", "--json", servers=servers))["is_done"]
+    # Then a bolt without a state may get more tasks.
+    inbox = tuples_topic(name, "see")
+    for _ in range(2):
+        Catalogue(source.bootstrap).add_partitions(inbox, 3)
+        assert Catalogue(source.bootstrap).topics()[inbox] == 3
     Catalogue(source.bootstrap).withdraw(name)
     assert name not in Catalogue(source.bootstrap).controls()
 

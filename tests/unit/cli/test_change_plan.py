@@ -43,13 +43,23 @@ def test_a_new_topology_has_its_topics_created_and_is_published() -> None:
 
 
 def test_other_partitions_are_refused_whatever_runs() -> None:
-    old = manifest(spout("a"), bolt("b", "a"))
-    more = manifest(spout("a", tasks=2), bolt("b", "a", tasks=3), ack_partitions=4)
+    old = manifest(spout("a"), counting("b", "a"), bolt("c", "a", tasks=2))
+    more = manifest(spout("a", tasks=2), counting("b", "a", tasks=3), bolt("c", "a"), ack_partitions=4)
     text = refused(old, more, Running(), force=True)
     assert "ack_partitions is 4, and was 8" in text
     assert "'a' has 2 tasks, and had 1: its notices topic" in text
-    assert "'b' has 3 tasks, and had 1: Kafka could add partitions to its inbox, but a fields grouping" in text
-    assert text.count("run a second topology") == 3
+    assert "'b' has 3 tasks, and had 1: its state is kept by partition" in text
+    assert "'c' has 1 task, and had 2: Kafka cannot remove partitions" in text
+    assert text.count("run a second topology") == 4
+
+
+def test_a_stopped_bolt_without_a_state_gets_more_tasks() -> None:
+    old, more = manifest(spout("a"), bolt("b", "a")), manifest(spout("a"), bolt("b", "a", tasks=3))
+    for running in (BUSY, Running({"a": 1}, {"b": 0}), Running({}, {"b": 1})):
+        assert "acker topologies stop words --wait" in refused(old, more, running, force=True)
+    steps = plan(old, more, Running({}, {"b": 0}))
+    assert Step("command", "give words.tuples.b 3 partitions; it has 1") in steps
+    assert "refused" not in {step.by for step in steps}
 
 
 @pytest.mark.parametrize(
