@@ -157,7 +157,8 @@ def explain(error: Exception) -> str:
     if hasattr(error, "format_message"):  # the command line itself is wrong
         context = getattr(error, "ctx", None)
         command = "acker" if context is None else context.command_path
-        return f"{error.format_message().rstrip('.')}. See: {command} --help"
+        message = error.format_message().rstrip(".")
+        return f"{message}{'' if message.endswith('?') else '.'} See: {command} --help"
     return (
         f"this should not have happened, {type(error).__name__}: {error}. "
         f"Run it again with {_TRACEBACK_FLAG} and report what it shows"

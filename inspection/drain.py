@@ -26,8 +26,10 @@ def left_in_spouts(snapshot: Snapshot, state: ControlState) -> list[str]:
 
 
 def holding_up(snapshot: Snapshot) -> list[str]:
-    """The bolts that keep trees open because they make no progress, a line each."""
+    """Why trees stay open: no acker runs, or a bolt makes no progress, a line each."""
     lines: list[str] = []
+    if snapshot["acker"] and not snapshot["workers"]:
+        lines.append("no acker worker is running, so no tree ends: start one with acker worker")
     for bolt in _of_kind(snapshot, "bolt"):
         if bolt["paused_by"]:
             lines.append(f"bolt {bolt['name']} pauses since {bolt['paused_seconds']:.0f} s: {bolt['paused_by']}")

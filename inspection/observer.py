@@ -123,7 +123,10 @@ class Observer:
             self._poll(_POLL_SECONDS)
 
     def snapshot(self) -> Snapshot:
-        return self.view.snapshot(self._now_ms())
+        snapshot = self.view.snapshot(self._now_ms())
+        # Without a process of a spout, the record has it.
+        snapshot["control"] = snapshot["control"] or self._control
+        return snapshot
 
     def findings(self, snapshot: Snapshot) -> list[Finding]:
         """The health of the topology, by a snapshot and the lags of the last seconds."""

@@ -17,12 +17,20 @@ from kafka_clients.catalogue import CONTACT_SECONDS
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError
 from tuple_tree.errors import InvalidNameError, ManifestError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
+from tuple_tree.names import (
+    acker_group,
+    acks_topic,
+    answers_topic,
+    check_name,
+    component_group,
+    dead_letters_topic,
+    stats_topic,
+)
 
 _LEAVE_SECONDS: Final = 30.0
 """Seconds within which acker workers have to leave the group."""
 _LOOK_SECONDS: Final = 0.2
-_OF_COMPONENTS: Final = ("tuples", "notices", "replay", "state")
+_OF_COMPONENTS: Final = ("tuples", "notices", "replay", "state", "results")
 """The topics `{topology}.WORD.{component}`."""
 
 
@@ -43,7 +51,7 @@ def remains_of(topology: str, manifests: Mapping[str, Manifest | ManifestError],
     """Finds what of a topology is left, by its manifest if there is one, and by names of the existing topics."""
     manifest = manifests.get(topology)
     components = {part.name for part in manifest.heads} if isinstance(manifest, Manifest) else set()
-    own = (acks_topic(topology), dead_letters_topic(topology), stats_topic(topology))
+    own = (acks_topic(topology), answers_topic(topology), dead_letters_topic(topology), stats_topic(topology))
     topics = [name for name in own if name in existing]
     for name in sorted(existing):
         component = _component_of(topology, name)

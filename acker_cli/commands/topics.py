@@ -2,13 +2,16 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from acker_cli.commands.options import JSON, REFERENCE, command, flag, load_from_here, option
 from acker_cli.console import print_json, standard_output
 from acker_cli.settings import LoadedSettings
+
+if TYPE_CHECKING:
+    from spout_sdk import Topology
 
 _BY: Final = {"command": "does     ", "user": "then do  ", "refused": "refused  "}
 """How the steps of a plan begin, by their `by`."""
@@ -44,7 +47,8 @@ def create(
     from tuple_tree.topics import topic_specs
 
     log_to_stderr(loaded.settings.log_level)
-    manifest = load_from_here(reference).manifest
+    topology = load_from_here(reference)
+    manifest = topology.manifest
     kafka = loaded.cluster()
     catalogue = Catalogue(kafka)
     copies = loaded.settings.topics.replication_factor
@@ -72,11 +76,35 @@ def create(
         return
     for spec in topic_specs(manifest):
         outcome = "created" if spec.name in created else "exists"
-        output.print(f"{outcome}  {spec.name}  {spec.partitions} partitions")
+        output.print(f"{outcome}  {spec.name}  {_partitions(spec.partitions)}")
     output.print(f"published the manifest of {manifest.topology}")
     for step in steps:
         if step.by == "user":
             output.print(f"{_BY[step.by]}  {step.text}", soft_wrap=True)
+    known = catalogue.topics()
+    for topic, use in _topics_of_users(topology).items():
+        if topic not in known:
+            output.print(f"missing  {topic}, which {use}: create it", style="yellow", soft_wrap=True)
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
+
+
+def _topics_of_users(topology: "Topology") -> dict[str, str]:
+    """The topics outside of a topology that its components use, and how; users create them."""
+    from tuple_tree.topics import topic_specs
+
+    found: dict[str, str] = {}
+    for spout, topics in topology.sources.items():
+        for topic in (topics,) if isinstance(topics, str) else topics or ():
+            found.setdefault(topic, f"{spout} reads")
+    for bolt, topic in topology.kafka_targets.items():
+        found.setdefault(topic, f"{bolt} writes to")
+    for spout, topic in topology.manifest.outcome_topics.items():
+        found.setdefault(topic, f"{spout} writes outcomes to")
+    own = {spec.name for spec in topic_specs(topology.manifest)}
+    return {topic: use for topic, use in found.items() if topic not in own}
 
 
 @command(
@@ -92,7 +120,8 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
 
-    manifest = load_from_here(reference).manifest
+    topology = load_from_here(reference)
+    manifest = topology.manifest
     specs = topic_specs(manifest)
     catalogue = Catalogue(loaded.cluster())
     existing = catalogue.topics()
@@ -112,8 +141,11 @@ def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON)
         print_json({"topology": manifest.topology, "topics": topics})
     else:
         output = standard_output()
+        for topic, use in _topics_of_users(topology).items():
+            if topic not in existing:
+                output.print(f"topic {topic}, which {use}, does not exist: create it")
         for spec in specs:
-            lines = problems.get(spec.name) or [f"{spec.name} has {spec.partitions} partitions"]
+            lines = problems.get(spec.name) or [f"{spec.name} has {_partitions(spec.partitions)}"]
             output.print("\n".join(lines))
     if problems:
         raise typer.Exit(1)

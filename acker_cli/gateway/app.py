@@ -40,6 +40,9 @@ class Limits:
     max_timeout_s: float = 600.0
 
 
+_PARAMETERS: Final = frozenset({"key", "timeout"})
+
+
 class Requests:
     """Sends the message of each request with a client that is open."""
 
@@ -52,6 +55,8 @@ class Requests:
         return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
 
     async def _process(self, request: Request) -> Response:
+        if unknown := sorted(set(request.query_params) - _PARAMETERS):
+            raise HTTPException(400, f"unknown parameter {unknown[0]}: there are {' and '.join(sorted(_PARAMETERS))}")
         timeout = self._timeout(request.query_params.get("timeout"))
         key = request.query_params.get("key")
         value = await self._body(request)

@@ -31,14 +31,14 @@ def check_open_messages(observed: Observation) -> Iterator[Finding]:
         bolt = None if spout is None or not message.failures else _failing_bolt(observed, spout)
         by = ""
         if bolt is not None:
-            error = observed.components[bolt]["last_error"]
-            by = f", most of the failures of the last minute were those of bolt {bolt}{f' ({error})' if error else ''}"
-        remedy = f"The log of {f'bolt {bolt}' if bolt else 'the bolt that fails it'} has the reason"
+            by = f", most of the failures of the last minute were those of bolt {bolt}{_last_exception(observed, bolt)}"
+        place = f"{message.topic}/{message.partition}/{message.offset}"
         yield Check("open-messages", message.group, component=bolt or spout).warning(
             f"{message.topic}[{message.partition}] offset {message.offset} {failed}{by}: the "
             f"offset of group {message.group} stays there. Done behind it: {counted(message.done_behind, 'message')}; "
             f"open, with it: {message.open_behind:,}.",
-            f"{remedy}. With max_retries its spout makes a dead letter of it.",
+            f"Its last failure: acker status {observed.topology} --offset {place}. A KafkaSpout with max_retries in "
+            "its RetryPolicy makes a dead letter of it in the end.",
         )
 
 
@@ -59,8 +59,7 @@ def check_trees(observed: Observation, explained: Set[str]) -> Iterator[Finding]
         by = ""
         if 2 * recent["failed"].get(FailReason.FAILED.word, 0) >= failed:
             bolt = _failing_bolt(observed, spout.name)
-            error = "" if bolt is None else observed.components[bolt]["last_error"]
-            by = "" if bolt is None else f" Most were failed by bolt {bolt}{f': {error}' if error else ''}."
+            by = "" if bolt is None else f" Most were failed by bolt {bolt}{_last_exception(observed, bolt)}."
         elif (bolt := _slow_bolt(observed, spout.name)) is not None:
             view = observed.components[bolt]
             by = f" Bolt {bolt} has the oldest of their inputs, {view['oldest_input_seconds']:,.0f} s old."
@@ -91,11 +90,13 @@ def check_dead_letters(observed: Observation) -> Iterator[Finding]:
     for name, view in observed.components.items():
         if (letters := view["recent"]["dead_letters"]) > DEAD_LETTERS:
             error = f" Its last error: {view['last_error']}." if view["last_error"] else ""
+            # A letter of a message names no inbox, so its topic has to be given.
+            topic = f" --topic {view['sources'][0]}" if view["sources"] else ""
             yield Check("dead-letters", name, component=name).warning(
                 f"{view['kind'].capitalize()} {name} has made {counted(letters, 'dead letter')} in "
                 f"the last minute.{error}",
-                f"List them with their reasons: acker dead-letters list {observed.topology} --component {name}. Fix "
-                f"the cause, and replay them: acker dead-letters replay {observed.topology}.",
+                f"List them: acker dead-letters list {observed.topology} --component {name}. Fix the cause, and replay "
+                f"them: acker dead-letters replay {observed.topology} --component {name}{topic}.",
             )
 
 
@@ -109,6 +110,12 @@ def check_undelivered(observed: Observation) -> Iterator[Finding]:
                 "Its log has the error: an inbox that was deleted, a record larger than max.message.bytes, a missing "
                 "WRITE ACL, or brokers that were away, or whose disks are full.",
             )
+
+
+def _last_exception(observed: Observation, bolt: str) -> str:
+    # That of another tuple, maybe: tuples that a bolt fails by itself are no exceptions.
+    error = observed.components[bolt]["last_error"]
+    return f" (its last exception: {error})" if error else ""
 
 
 def _spout_of(observed: Observation, message: OpenMessage) -> str | None:

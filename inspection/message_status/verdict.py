@@ -170,9 +170,9 @@ class MessageStatus:
 def judge(topology: str, spout: str, message: SourceMessage, evidence: Evidence) -> MessageStatus:
     """The status of a message.
 
-    It is done if the spout has committed it, it has an outcome, or the tree of its last attempt is acked: facts that
-    stay true, in whatever order they were read. Only a message that an operator has made open again, by a reset of the
-    group's offsets, is not done although it has an outcome: then a later tree is open.
+    It is done if the spout has committed it, it has an outcome, or a notice says that its last attempt is acked:
+    facts that stay true, in whatever order they were read. Only a message that an operator has made open again, by a
+    reset of the group's offsets, is not done although it has an outcome: then a later tree is open.
     """
     tree, outcome = evidence.tree, evidence.outcome
     is_done = evidence.is_done(message.offset)
@@ -182,9 +182,11 @@ def judge(topology: str, spout: str, message: SourceMessage, evidence: Evidence)
             "ended before the commit"
         )
         return _not_done(topology, spout, message, evidence, (remark,))
-    if is_done or outcome is not None or (tree is not None and tree.status is Status.ACKED):
+    is_acked = tree is not None and tree.status is Status.ACKED
+    if is_done or outcome is not None or (is_acked and tree is not None and tree.outcomes):
         return _done(topology, spout, message, evidence)
-    status = _not_done(topology, spout, message, evidence, ())
+    unreported = "all of its tuples are acked, and no acker has reported that yet: does an acker worker run?"
+    status = _not_done(topology, spout, message, evidence, (unreported,) if is_acked else ())
     if evidence.requested in _EMITS_NOTHING.get(status.state, ()):
         remark = f"the topology is {evidence.requested}: acker topologies resume {topology}"
         return replace(status, remarks=(*status.remarks, remark))

@@ -27,8 +27,9 @@ def test_a_removal_covers_one_topology_only() -> None:
     unreadable = remains_of("words", {"words": ManifestError("no")}, TOPICS)
     assert unreadable == remains
     # Of components that an earlier manifest had.
-    older = remains_of("words", {"words": manifest_of()}, {*TOPICS, "words.tuples.old", "words.replay.lines"})
-    assert set(older.topics) == {*TOPICS, "words.tuples.old", "words.replay.lines"}
+    more = {"words.tuples.old", "words.replay.lines", "words.results.old", "words.answers"}
+    older = remains_of("words", {"words": manifest_of()}, {*TOPICS, *more})
+    assert set(older.topics) == {*TOPICS, *more}
     assert older.groups == (*GROUPS, "words.old")
 
 

@@ -61,6 +61,12 @@ def test_a_message_that_is_committed_or_has_an_outcome_or_an_acked_tree_is_done(
     assert by_tree.since_ms is not None
 
 
+def test_a_message_whose_tuples_are_acked_is_open_until_an_acker_reports_it() -> None:
+    status = judged(done=DoneSet(OFFSET), tree=tree())
+    assert (status.state, status.outcome) == (State.OPEN, None)
+    assert "no acker has reported that yet: does an acker worker run?" in lines(status)[-1]
+
+
 def test_without_an_outcome_a_message_that_is_committed_is_acked_or_skipped() -> None:
     status = judged(done=COMMITTED)
     assert (status.state, status.outcome) == (State.DONE, None)
