@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.waiting import eventually
+from tuple_tree.names import TOPOLOGIES_TOPIC
 
 
 def create_topics(kafka: Mapping[str, Any], topics: Iterable[NewTopic]) -> None:
@@ -14,8 +15,13 @@ def create_topics(kafka: Mapping[str, Any], topics: Iterable[NewTopic]) -> None:
     admin, wanted = AdminClient(dict(kafka)), list(topics)
     if not wanted:
         return
-    for future in admin.create_topics(wanted).values():
-        future.result(60)
+    for topic, future in admin.create_topics(wanted).items():
+        try:
+            future.result(60)
+        except KafkaException as error:
+            # The one topic that all topologies share: another test may have created it at this moment.
+            if topic != TOPOLOGIES_TOPIC or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
     names = TopicCollection([each.topic for each in wanted])
 
     def described() -> bool:
