@@ -101,7 +101,7 @@ class Contestant(ABC):
 
     @abstractmethod
     def expected(self, count: int) -> Counter[Any]:
-        """The results of a plain loop over so many lines or clicks."""
+        """The results of a plain loop over a number of lines or clicks."""
 
     @abstractmethod
     def units(self, count: int) -> int:

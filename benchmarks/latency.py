@@ -57,7 +57,7 @@ def quantiles(latencies: Sequence[float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Plan(EnvironmentPlan):
-    """A round: `rate` payloads a second, for so many seconds, over so many hops; `directory` is for its latencies."""
+    """A round: `rate` payloads a second for `seconds`, over `hops` hops; `directory` is for its latencies."""
 
     rate: float
     seconds: float
@@ -69,7 +69,7 @@ class Plan(EnvironmentPlan):
 
 
 def topology() -> Topology:
-    """The source, so many hops behind it, and the sink of this process's plan."""
+    """The source, the hops behind it, and the sink of this process's plan."""
     plan, source = Plan.from_environment(), "source"
     builder = TopologyBuilder(
         plan.name,

@@ -122,7 +122,7 @@ def fill(topics: Topics, built: Topology, messages: int) -> None:
 
 @contextmanager
 def running(kafka: dict[str, Any], built: Topology, rate: int) -> Iterator[None]:
-    """Runs the topology and an acker worker in threads, and writes so many messages a second."""
+    """Runs the topology and an acker worker in threads, and writes messages at a rate a second."""
     Catalogue(kafka).publish(built.manifest)
     services: list[AckerWorker | ComponentRunner] = [AckerWorker(_NAME, kafka)]
     services += [ComponentRunner(built, name, kafka) for name in ("orders", "pack", "ship")]

@@ -5,7 +5,7 @@ from tuple_tree.control import ControlState
 
 
 def left_in_spouts(snapshot: Snapshot, state: ControlState) -> list[str]:
-    """What spouts still have to do, a line each; empty if they emit nothing and their trees have ended.
+    """The unfinished work of spouts, a line each; empty if they emit nothing and their trees have ended.
 
     A spout without a process emits nothing. What its last process had open is emitted again when it is started.
     """
@@ -41,7 +41,7 @@ def holding_up(snapshot: Snapshot) -> list[str]:
 
 
 def left_in_bolts(snapshot: Snapshot) -> list[str]:
-    """What bolts still have to do, a line each; the lags have to be newer than the end of the spouts' trees."""
+    """The unfinished work of bolts, a line each; the lags have to be newer than the end of the spouts' trees."""
     lines: list[str] = []
     for bolt in _of_kind(snapshot, "bolt"):
         name = bolt["name"]

@@ -143,7 +143,7 @@ class TopologyStatus:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits in the topics that a topology reads.
+    """The lags of the topics that a topology reads.
 
     Attributes:
         lags: bolt with an inbox, or `KafkaSpout` → the lag of its group; None if it may not be read, or for an external

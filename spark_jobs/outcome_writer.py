@@ -35,7 +35,7 @@ _MOST: Final = 50_000
 """Messages of a round, about."""
 
 _GATHER_SECONDS: Final = 0.2
-"""How long a round waits for so many: each reads the source from another offset."""
+"""How long a round waits until it has that number: each round reads the source from another offset."""
 
 _DELIVERY_SECONDS: Final = 60.0
 _ROOM_SECONDS: Final = 0.1

@@ -23,7 +23,7 @@ _MOST_BYTES: Final = 32 * 2**20
 """Bytes of values that are held at once, about."""
 
 _WIDEST: Final = 10_000
-"""Offsets that are read where none of them is wanted: to begin at another offset takes as long as to read so many."""
+"""Unwanted offsets in a row that are read: to begin at another offset takes as long as to read this number of them."""
 
 _SCHEMA: Final = pa.schema(
     {

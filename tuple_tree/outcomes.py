@@ -6,7 +6,7 @@ from tuple_tree.components import OutcomesCodec
 from tuple_tree.streams import Stream, declare
 
 Outcome = Literal["acked", "dead-letter", "skipped"]
-"""What became of a message.
+"""The ways in which a message ends.
 
 - `acked`: its tree was fully processed.
 - `dead-letter`: it was given up, could not be read, or is no longer in its topic.

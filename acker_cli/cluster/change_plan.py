@@ -1,4 +1,4 @@
-"""What `acker topics create` does with a topology that is published: a plan in words, made of two manifests."""
+"""The plan of `acker topics create` for a published topology: steps in words, by the two manifests."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What runs of a topology.
+    """The running processes of a topology, and the lags of its inboxes.
 
     Attributes:
         processes: component → how many processes report statistics.
@@ -196,7 +196,7 @@ def _changed_chain(
 
 
 def _todo(published: Manifest, manifest: Manifest, running: Running) -> list[str]:
-    """What is left to do: receivers of what is new before its emitters, emitters of what is removed first."""
+    """The steps of the user: restart receivers of new streams before their emitters, emitters of removed ones first."""
     old, new = _by_name(published), _by_name(manifest)
     added = _subscriptions(manifest) - _subscriptions(published)
     removed = _subscriptions(published) - _subscriptions(manifest)
@@ -263,7 +263,7 @@ def _is_head(manifest: Manifest, name: str) -> bool:
 
 
 def _settings(component: Component) -> dict[str, Any]:
-    """What is not about streams, which other steps are for."""
+    """The members of a component that do not concern streams."""
     return component.model_dump(exclude={"streams", "subscriptions"})
 
 

@@ -25,7 +25,7 @@ def command_of(topology: str, key: str | None, position: str | None) -> str:
 def search_message(
     topology: str, kafka: Mapping[str, Any], key: str | None, position: str | None, progress: Progress
 ) -> Shown:
-    """What that command prints with `--json`; errors as of `StatusReader`."""
+    """The JSON of `acker status`; raises the errors of `StatusReader`."""
     with StatusReader(kafka, Catalogue(kafka).manifest(topology), progress) as reader:
         found = reader.of_key(key.encode()) if key else reader.of_position(position or "")
     now_ms = time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""What a check yields: findings."""
+"""The findings of checks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

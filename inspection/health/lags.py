@@ -31,7 +31,7 @@ class LagReadings:
         self._readings.clear()
 
     def backlogs(self) -> tuple[Backlog, ...]:
-        """What changed since the oldest reading; empty until the readings cover enough time."""
+        """The changes since the oldest reading; empty until the readings cover enough time."""
         if not self._readings:
             return ()
         (began, first), (now, last) = self._readings[0], self._readings[-1]

@@ -1,4 +1,4 @@
-"""What is known of a running topology at a moment."""
+"""The known facts about a running topology at a moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -88,7 +88,7 @@ class ComponentOfMessage:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read about a message that a spout reads.
+    """The facts that were read about a message of a source.
 
     Attributes:
         done: the commit of the spout's group for the partition; None if it has committed none.

@@ -1,4 +1,4 @@
-"""What a client writes to and reads: the source topic of a spout, and the topic with the outcomes of its messages."""
+"""The topics of a client: the source topic of a spout, and the topic with the outcomes of its messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """A topology whose messages are answered, in processes of its own."""
 
 import os
-import time
 from pathlib import Path
 
 from spout_sdk import (
@@ -15,6 +14,7 @@ from spout_sdk import (
     Tuple,
 )
 from tests.kafka.sdk_topologies import NAME
+from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 
 DIRECTORY = "CLIENT_TEST_DIRECTORY"
@@ -38,8 +38,7 @@ class Upper(BasicBolt):
         if text in ("held", "silent"):
             directory = Path(os.environ[DIRECTORY])
             (directory / f"{text}-{os.getpid()}").touch()
-            while not (directory / f"release-{text}").exists():
-                time.sleep(0.01)
+            eventually((directory / f"release-{text}").exists, f"the release of {text}")
 
 
 def _built(guarantee: Guarantee) -> Topology:

@@ -59,7 +59,6 @@ def client_of(running: SimulatedCluster, **more: Any) -> Client:
 async def worked(running: SimulatedCluster, *calls: "asyncio.Task[Any]") -> list[Any]:
     """Waits until the messages of calls are sent, lets the cluster work, and returns their outcomes or exceptions."""
     sent = running.broker.end("orders", 0) + len(calls)
-    await asyncio.sleep(0)
     await asyncio.to_thread(eventually, lambda: running.broker.end("orders", 0) >= sent, "the messages")
     running.run_until_idle()
     return await asyncio.gather(*calls, return_exceptions=True)
@@ -87,13 +86,13 @@ def test_calls_return_answers_or_raise_dead_letters() -> None:
 def test_a_call_that_times_out_has_the_position_of_its_message_and_gives_its_slot_back() -> None:
     async def scenario(running: SimulatedCluster) -> None:
         async with client_of(running, max_open=1) as client:
-            waiting = asyncio.create_task(client.process("a", timeout=0.5))
-            await asyncio.sleep(0)
-            with pytest.raises(TooManyCallsError, match="max_open of the Client allows, 1,"):
-                await client.process("not sent", timeout=0.05)
-            with pytest.raises(OutcomePendingError) as pending:
-                await waiting
-            assert (pending.value.topic, pending.value.partition, pending.value.offset) == ("orders", 0, 0)
+            # In this order: the first call has the only slot.
+            calls = client.process("a", timeout=0.5), client.process("not sent", timeout=0.05)
+            pending, refused = await asyncio.gather(*calls, return_exceptions=True)
+            assert isinstance(refused, TooManyCallsError)
+            assert "max_open of the Client allows, 1," in str(refused)
+            assert isinstance(pending, OutcomePendingError)
+            assert (pending.topic, pending.partition, pending.offset) == ("orders", 0, 0)
             (answered,) = await worked(running, asyncio.create_task(client.process("b")))
             assert answered.answer == "B", "the outcome of the first call is not taken for it"
             assert [record.value() for record in running.records("orders")] == [b"a", b"b"]

@@ -1,4 +1,4 @@
-"""What a spout emits in each requested state of its topology."""
+"""The messages that a spout emits in each requested state of its topology."""
 
 from typing import Any
 
