@@ -1,6 +1,5 @@
 """`acker topologies pause`, `resume`, `drain` and `stop`."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -10,7 +9,6 @@ from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
     from inspection.observer import Observer
-    from inspection.view import Snapshot
     from tuple_tree.control import ControlState
     from tuple_tree.manifest import Manifest
 
@@ -18,8 +16,6 @@ _NAME: Final = argument("NAME", "The topology's name in acker.topologies.")
 _TIMEOUT: Final = option("SECONDS", "With --wait: how long at most.", default=300.0, min=0.0)
 _WAIT: Final = flag("--wait", "Wait until it is done; exit code 1 if it is not within --timeout.")
 _LOOK_SECONDS: Final = 0.25
-
-Left = Callable[["Observer", "Snapshot"], list[str]]
 
 
 @command(
