@@ -1,6 +1,6 @@
 """`acker gateway`: messages over HTTP, and their outcomes."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from acker_cli.commands.options import argument, command, option
 from acker_cli.settings import LoadedSettings
@@ -50,7 +50,14 @@ def gateway(
     kafka, section = loaded.cluster(), loaded.settings.gateway
     with interruptible(is_service=True):
         with standard_error().status("asking the cluster …"):
-            chosen = topic or _only_topic(kafka, topology, spout)
+            known = _topics(kafka, topology, spout)
+        chosen = topic or _only(known)
+        if chosen not in known.topics:
+            standard_error().print(
+                f"[yellow]spout {known.spout} has no committed offsets of topic {chosen}, but of "
+                f"{', '.join(known.topics) or 'no topic'}: if it does not read {chosen}, no message of this gateway "
+                "has an outcome[/]"
+            )
         client = Client(topology, kafka, spout=spout, topic=chosen, max_open=section.max_open)
         at = ServedAt(section.host, section.port, section.token, (), section.certificate, section.key)
         limits = Limits(section.max_body_bytes, section.timeout_s, section.max_timeout_s)
@@ -62,18 +69,33 @@ def gateway(
             served.wait()
 
 
-def _only_topic(kafka: "KafkaProperties", topology: str, spout: str | None) -> str:
-    """The topic for which the spout has committed offsets."""
-    from acker_cli.errors import CliError
+class _Known(NamedTuple):
+    """A spout, and the topics for which it has committed offsets."""
+
+    spout: str
+    topics: list[str]
+
+
+def _topics(kafka: "KafkaProperties", topology: str, spout: str | None) -> _Known:
+    from contextlib import suppress
+
+    from inspection.errors import StatusError
     from inspection.message_status.spouts import SourceSpouts
     from kafka_clients.catalogue import Catalogue
     from spout_sdk.client.target import spout_of
 
     manifest = Catalogue(kafka).manifest(topology)
-    name = spout_of(manifest, spout).name
-    read = SourceSpouts(kafka, manifest).read()
-    topics = sorted({topic for each in read if each.name == name for topic in each.topics})
-    if len(topics) != 1:
-        found = f"several topics, {', '.join(topics)}" if topics else "no topic"
-        raise CliError(f"spout {name!r} has committed offsets of {found}: give the one to write to with --topic")
-    return topics[0]
+    known = _Known(spout_of(manifest, spout).name, [])
+    with suppress(StatusError):  # no spout has begun to read
+        read = SourceSpouts(kafka, manifest).read()
+        known.topics.extend(sorted({topic for each in read if each.name == known.spout for topic in each.topics}))
+    return known
+
+
+def _only(known: _Known) -> str:
+    from acker_cli.errors import CliError
+
+    if len(known.topics) == 1:
+        return known.topics[0]
+    found = f"several topics, {', '.join(known.topics)}" if known.topics else "no topic"
+    raise CliError(f"spout {known.spout!r} has committed offsets of {found}: give the one to write to with --topic")

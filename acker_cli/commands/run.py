@@ -76,6 +76,8 @@ def run(
         else:
             kafka = loaded.cluster()
             check_cluster(kafka, topology.manifest, component)
+        if local and not loaded.settings.is_embedded:
+            view.note("--local: runs on an embedded broker, not on the cluster of kafka.bootstrap.servers")
         view.note(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")
         for bolt, guarantee in plan.guarantees.items():
             view.note(f"state of {bolt}: {guarantee}")

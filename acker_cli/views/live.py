@@ -22,6 +22,7 @@ from acker_worker.stats import WorkerStats
 from inspection.state_figures import restore_figures
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
+from tuple_tree.messages import FailReason
 from tuple_tree.timing import Interval
 
 PLAIN_SECONDS: Final = 2.0
@@ -170,10 +171,11 @@ def _captured(descriptors: Sequence[int], on_text: Callable[[str], None]) -> Ite
 
 
 def by_reason(failed: Mapping[str, int]) -> str:
-    """Failures in words, such as `12 (10 failed, 2 timeout)`."""
+    """Failures in words, such as `12 (by a bolt: 10, timeout: 2)`."""
     if not failed:
         return "0"
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(failed.items()))
+    words = {FailReason.FAILED.word: "by a bolt"}
+    reasons = ", ".join(f"{words.get(reason, reason)}: {count:,}" for reason, count in sorted(failed.items()))
     return f"{sum(failed.values()):,} ({reasons})"
 
 
