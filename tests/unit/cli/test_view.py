@@ -52,7 +52,7 @@ def test_a_line_and_the_table_have_all_figures() -> None:
     assert in_words(TopologySnapshot(2.0, frozenset(), {})).endswith("complete latency -")
     out = io.StringIO()
     Console(file=out, width=120).print(drawn(snapshot()))
-    for part in ("split", "2,345", "93 failed, 7 timeout", "2 acker workers: 8 partitions, 99 open trees"):
+    for part in ("split", "2,345", "by a bolt: 93, timeout: 7", "2 acker workers: 8 partitions, 99 open trees"):
         assert part in out.getvalue()
 
 
