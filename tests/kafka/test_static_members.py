@@ -125,17 +125,42 @@ def test_a_users_successor_gets_the_tasks_immediately_and_fences_its_predecessor
 def test_an_acker_worker_of_all_topologies_has_its_name_in_each_group(
     topology: Topology, kafka: dict[str, Any]
 ) -> None:
-    service = Threaded(AckerService(kafka, instance="one"))
-    admin, group = AdminClient({"bootstrap.servers": kafka["bootstrap.servers"]}), acker_group(topology.name)
-
-    def instances() -> list[str | None]:
-        described = admin.describe_consumer_groups([group])[group].result(60)
-        return [member.group_instance_id for member in described.members]
-
-    eventually(lambda: instances() == ["one"], "the worker in its group")
+    # It serves the topologies of other tests as well: their partitions must not wait for a long session.
+    service = Threaded(AckerService({**kafka, "session.timeout.ms": 6_000}, instance="one"))
+    group = Group(kafka, acker_group(topology.name))
+    eventually(lambda: group.instances() == ["one"], "the worker in its group")
     service.stop()
     service.join()
-    eventually(lambda: instances() == [], "that it has left")
+    eventually(lambda: group.instances() == [], "that it has left")
+
+
+def test_a_member_that_stops_before_its_first_join_is_answered_leaves_its_group(
+    topology: Topology, kafka: dict[str, Any]
+) -> None:
+    topic = tuples_topic(topology.name, "ignore")
+    # It joins again at a heartbeat: until then, the broker answers no other member.
+    first = Reader({**kafka, "heartbeat.interval.ms": 1_000}, topic, "one")
+    eventually(lambda: first.holds(2), "both partitions")
+    group = Group(kafka, f"readers-{topic}")
+    second = Reader(kafka, topic, "two")
+    eventually(lambda: group.instances() == ["one", "two"], "the join of the second")
+    first.goes_on.set()
+    second.member.leave()
+    second.member.close()
+    eventually(lambda: group.instances() == ["one"] and first.holds(2), "that the second has left")
+    first.member.close()
+
+
+class Group:
+    """A consumer group, as its broker describes it."""
+
+    def __init__(self, kafka: dict[str, Any], name: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": kafka["bootstrap.servers"]})
+        self._name = name
+
+    def instances(self) -> list[str]:
+        described = self._admin.describe_consumer_groups([self._name])[self._name].result(60)
+        return sorted(str(member.group_instance_id) for member in described.members)
 
 
 class Reader:
