@@ -11,7 +11,7 @@ from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
 from inspection.topology_status import ClusterStatus, commits_of
 from inspection.trace.families import checksum
-from inspection.trace.records import RootRecords, Sightings, outcomes_of
+from inspection.trace.records import RecordCollector, RootRecords, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.log_reader import LogReader, Place, Progress, place_of
@@ -187,24 +187,24 @@ class TraceReader:
         # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
         # before, and a task sends the children before the ack. A tuple that is newer than the log is open in it.
         committed = self._bolts_committed()
-        sightings = Sightings(wanted, self._manifest)
-        log = self._log.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)
-        self._log.read("the ack log", log, lambda message: sightings.see_batch(*_record(message)))
-        found = [sightings.found[root] for root in wanted if sightings.found[root].entries]
+        collector = RecordCollector(wanted, self._manifest)
+        log = self._log.stretches([(self._acks, partition) for partition in collector.ack_partitions], since_ms)
+        self._log.read("the ack log", log, lambda message: collector.add_batch(*_record(message)))
+        found = [collector.found[root] for root in wanted if collector.found[root].entries]
         if len(found) < (1 if any_of else len(wanted)):
-            missing = next(root for root in wanted if not sightings.found[root].entries)
+            missing = next(root for root in wanted if not collector.found[root].entries)
             raise self._not_found(called or _named(wanted if any_of else [missing]), since_ms, log)
         begins = min(entry.at_ms for records in found for entry in records.entries) - CLOCK_MS
         self._log.read(
             "notices",
             self._log.stretches(self._notice_places(), begins),
-            lambda message: sightings.see_notice(message.topic() or "", *_record(message)),
+            lambda message: collector.add_notice(message.topic() or "", *_record(message)),
         )
-        self._read_inboxes(sightings, found, begins)
+        self._read_inboxes(collector, found, begins)
         spouts = [spout.name for spout in self._manifest.spouts]
         return [build_tree(records, committed, spouts, self._chains) for records in found]
 
-    def _read_inboxes(self, sightings: Sightings, found: list[RootRecords], since_ms: int) -> None:
+    def _read_inboxes(self, collector: RecordCollector, found: list[RootRecords], since_ms: int) -> None:
         bolts = {tuples_topic(self._topology, bolt.name): bolt for bolt in self._reachable(found)}
         places = [(topic, task) for topic, bolt in bolts.items() for task in range(bolt.tasks)]
         ended_ms = _ended_ms(found)
@@ -215,7 +215,7 @@ class TraceReader:
             if not headers:
                 return
             task, offset, at_ms, payload = _record(message)
-            sightings.see_tuple(bolts[message.topic() or ""].name, task, offset, at_ms, headers, payload)
+            collector.add_tuple(bolts[message.topic() or ""].name, task, offset, at_ms, headers, payload)
 
         self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
 

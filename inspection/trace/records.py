@@ -142,10 +142,10 @@ class RootRecords:
     outcomes: list[Outcome] = field(default_factory=list)
 
 
-class Sightings:
-    """`found` has the records of each root.
+class RecordCollector:
+    """Collects the records of roots, by root, in `found`.
 
-    Records of the ack log must come in the order of their offsets, from which it follows which batches are repeats.
+    Records of the ack log must be added in the order of their offsets: this shows which batches are repeats.
     """
 
     def __init__(self, roots: Iterable[int], manifest: Manifest) -> None:
@@ -162,7 +162,7 @@ class Sightings:
     def ack_partitions(self) -> set[int]:
         return {acker_partition(root, self._partitions) for root in self.found}
 
-    def see_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
+    def add_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
         try:
             batch = decode_ack_batch(value)
         except WireError:  # An acker skips it too.
@@ -172,7 +172,7 @@ class Sightings:
         if value is not None and self._mentions(value):
             self._take_batch(batch, (partition, offset, at_ms), _DROPPED[standing])
 
-    def see_notice(self, topic: str, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
+    def add_notice(self, topic: str, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
         if value is None or not self._mentions(value):
             return
         try:
@@ -183,7 +183,7 @@ class Sightings:
             if root in self.found:
                 self.found[root].outcomes.append(Outcome(topic, partition, offset, at_ms, reason, message))
 
-    def see_tuple(
+    def add_tuple(
         self, bolt: str, task: int, offset: int, at_ms: int, headers: Sequence[tuple[str, Any]], payload: bytes | None
     ) -> None:
         # As for a bolt, the last of a name counts.

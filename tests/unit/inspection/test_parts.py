@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inspection.errors import MomentError, RootFormError
 from inspection.notation import parse_root, positions_of_message, show_root, since_ms
-from inspection.trace.records import Sightings
+from inspection.trace.records import RecordCollector
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import Manifest
@@ -70,7 +70,7 @@ def test_invalid_roots_and_messages_are_rejected() -> None:
 
 
 def test_entries_of_a_root_are_found_in_batches() -> None:
-    seen = Sightings([ROOT, 4], manifest())
+    seen = RecordCollector([ROOT, 4], manifest())
     assert seen.ack_partitions == {1, 0}
     of_root, spout, first = ids(ROOT), ("lines/0", b"s" * 16), ("split/0", b"t" * 16)
     init = AckBatch(*spout, 1, True, SPOUT, init_roots=ids(3, ROOT), init_vals=ids(30, 31), reset_roots=of_root)
@@ -85,8 +85,8 @@ def test_entries_of_a_root_are_found_in_batches() -> None:
             AckBatch(*spout, 2, spout=SPOUT, init_roots=of_root, init_vals=ids(31)),
         )
     ):
-        seen.see_batch(1, offset, 1_000, encode_ack_batch(batch))
-    seen.see_batch(1, 6, 1_000, b"no batch")
+        seen.add_batch(1, offset, 1_000, encode_ack_batch(batch))
+    seen.add_batch(1, 6, 1_000, b"no batch")
     assert [
         (outcomes.kind, outcomes.offset, outcomes.val, outcomes.dropped) for outcomes in seen.found[ROOT].entries
     ] == [
