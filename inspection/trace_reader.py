@@ -10,7 +10,7 @@ from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
 from inspection.topology_status import ClusterStatus, commits_of
-from inspection.trace.families import checksum
+from inspection.trace.ack_matching import checksum
 from inspection.trace.records import RecordCollector, RootRecords, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import KafkaSettings

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from inspection.notation import show_root
-from inspection.trace.families import checksum
+from inspection.trace.ack_matching import checksum
 from inspection.trace.records import LogEntry, Node, Origin, State
 from inspection.trace.tree import Status, Tree
 from tuple_tree.messages import FailReason

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from inspection.trace.families import MOST_DIMENSIONS, Basis, checksum, find_families
+from inspection.trace.ack_matching import MOST_DIMENSIONS, Basis, checksum, match_acks
 from inspection.trace.records import Kind, LogEntry, Node, Origin, Outcome, RootRecords, State
 from tuple_tree.messages import FailReason
 
@@ -107,7 +107,7 @@ def build_tree(
         spout: str | None = init.spout.topic.rpartition(".")[2]
     else:
         spout = next((node.emitter for node in nodes if node.emitter in spouts), None)
-    unexplained = find_families(nodes, applied, spout or "")
+    unexplained = match_acks(nodes, applied, spout or "")
     status, counted = _decided(applied)
     if outcomes:
         status = Status.ACKED if outcomes[0].reason is None else Status.FAILED

@@ -10,7 +10,7 @@ from acker_cli.settings.sections import DashboardSection
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS
 from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_SECONDS
 from inspection.http_server import SHORTEST_TOKEN
-from inspection.trace.families import MOST_CANDIDATES
+from inspection.trace.ack_matching import MOST_CANDIDATES
 from inspection.trace_reader import CLOCK_MS
 from tests.pages import ROOT
 from tests.unit.dashboard.figures import DEAD_LETTERS, FAILURES

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from inspection.trace.families import Basis
+from inspection.trace.ack_matching import Basis
 from tuple_tree.edges import edge, edge_column, edges_of, new_seed
 from tuple_tree.ids import ID_MASK
 

@@ -29,7 +29,7 @@ MOST_STEPS: Final = 5_000_000
 """How many tuples the search for the runs of a component visits at most, a few seconds."""
 
 
-def find_families(nodes: Sequence[Node], entries: Iterable[LogEntry], spout: str) -> tuple[LogEntry, ...]:
+def match_acks(nodes: Sequence[Node], entries: Iterable[LogEntry], spout: str) -> tuple[LogEntry, ...]:
     """Explains the init and the acks of a tree, in the order of the log; none of its tuples is given twice.
 
     The nodes get their acks, and their parents if an entry holds them as children. Returns what is unexplained.
