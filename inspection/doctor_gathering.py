@@ -47,7 +47,7 @@ def with_java(facts: Facts) -> Facts:
         return replace(facts, java_problem=str(error))
 
 
-def look_at_all(
+def gather_facts(
     kafka: KafkaSettings, wanted: str | None, declared: Manifest | None, watch_s: float, report: Report
 ) -> Facts:
     """Gathers all facts of a cluster.

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from inspection.doctor.checks import examine
-from inspection.doctor_gathering import look_at_all
+from inspection.doctor_gathering import gather_facts
 from kafka_clients.catalogue import KafkaSettings
 
 EVERY_SECONDS: Final = 30.0  # between two runs, as long as findings are requested
@@ -83,7 +83,7 @@ class Findings:
 def main() -> None:
     request = json.load(sys.stdin)
     topology = request["topology"]
-    facts = look_at_all(request["kafka"], topology, None, request["watch_s"], lambda _line: None)
+    facts = gather_facts(request["kafka"], topology, None, request["watch_s"], lambda _line: None)
     # Who runs this follows the topology, and knows its health better.
     json.dump([asdict(finding) for finding in examine(facts, with_health=False)], sys.stdout)
 

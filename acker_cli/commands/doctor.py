@@ -43,7 +43,7 @@ def doctor(
     from acker_cli.console import print_json, standard_error, standard_output
     from inspection.doctor.checks import examine
     from inspection.doctor.facts import Facts
-    from inspection.doctor_gathering import look_at_all, with_java
+    from inspection.doctor_gathering import gather_facts, with_java
     from inspection.health.findings import exit_code
     from tuple_tree.names import check_name
 
@@ -54,7 +54,7 @@ def doctor(
     else:
         loaded.check_kafka(loaded.settings.kafka)
         with standard_error().status("asking the cluster …") as status:
-            facts = look_at_all(loaded.settings.kafka, wanted, declared, watch, status.update)
+            facts = gather_facts(loaded.settings.kafka, wanted, declared, watch, status.update)
     facts = with_java(facts)
     findings = examine(facts)
     code = exit_code(findings, strict=strict)

@@ -7,7 +7,7 @@ from contextlib import closing
 from confluent_kafka.admin import NewTopic
 
 from inspection.doctor.checks import examine
-from inspection.doctor_gathering import look_at_all
+from inspection.doctor_gathering import gather_facts
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus
 from inspection.trace.tree import Status
@@ -34,7 +34,7 @@ def test_a_chain_that_runs_is_healthy_and_its_tuples_are_traced(bootstrap_server
         assert len(cluster.records(f"{name}-lines")) == CLICKS
 
         def is_healthy() -> bool:
-            return not [each for each in examine(look_at_all(kafka, name, None, 0.5, print)) if each.check != "java"]
+            return not [each for each in examine(gather_facts(kafka, name, None, 0.5, print)) if each.check != "java"]
 
         eventually(is_healthy, "no finding")
         status = ClusterStatus(kafka)

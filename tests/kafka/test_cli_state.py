@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 
 from inspection.doctor.facts import TopologyFacts
 from inspection.doctor.topic_checks import check_states
-from inspection.doctor_gathering import look_at_all
+from inspection.doctor_gathering import gather_facts
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import StateView, Topology
@@ -26,7 +26,7 @@ from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About
 
 def facts_of(kafka: dict[str, str], topology: str) -> TopologyFacts:
     """The facts of a topology that the doctor checks."""
-    (facts,) = look_at_all(kafka, topology, None, 0, lambda _line: None).topologies
+    (facts,) = gather_facts(kafka, topology, None, 0, lambda _line: None).topologies
     return facts
 
 

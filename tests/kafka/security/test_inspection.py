@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 from inspection.dashboard.source import Source
 from inspection.dead_letters import DeadLetter, DeadLetterLog
 from inspection.doctor.checks import examine
-from inspection.doctor_gathering import look_at_all
+from inspection.doctor_gathering import gather_facts
 from inspection.errors import DeadLettersError, RootNotFoundError, StatusError
 from inspection.health.findings import Severity
 from inspection.message_status import status
@@ -52,7 +52,7 @@ def user(secured: SecuredKafka, role: Role, *more: Permission) -> dict[str, Any]
 def test_topics_and_groups_without_acls_are_notes(secured: SecuredKafka, manifest: Manifest) -> None:
     """The user of an acker worker may describe no inbox, and no group of a component."""
     kafka = user(secured, acker_role(manifest))
-    facts = look_at_all(kafka, manifest.topology, None, 0.5, lambda _line: None)
+    facts = gather_facts(kafka, manifest.topology, None, 0.5, lambda _line: None)
     findings = examine(facts)
     assert {finding.severity for finding in findings} == {Severity.NOTE}
     assert {finding.subject for finding in findings if finding.check == "topics"} == {
@@ -68,7 +68,7 @@ def test_a_viewer_can_read_everything(secured: SecuredKafka, manifest: Manifest)
     secured.allow(bindings_of(viewer_role(manifest), f"User:{viewer}"))
     kafka = secured.with_certificate(viewer)
     write_dead_letters(secured.super_user, name, tuples_topic(name, "split"), [b"x"])
-    findings = examine(look_at_all(kafka, name, None, 0.5, lambda _line: None))
+    findings = examine(gather_facts(kafka, name, None, 0.5, lambda _line: None))
     assert [finding for finding in findings if finding.severity is Severity.NOTE] == []
     assert [entry.offset for entry in DeadLetterLog(kafka, name).entries() if isinstance(entry, DeadLetter)] == [0]
     with TraceReader(kafka, manifest) as reader:
