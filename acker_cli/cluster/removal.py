@@ -35,7 +35,7 @@ _OF_COMPONENTS: Final = ("tuples", "notices", "replay", "state", "results")
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class TopologyResources:
     """Everything of a topology on a cluster: a manifest, readable or not; groups that may exist; existing topics."""
 
     topology: str
@@ -47,8 +47,10 @@ class Remains:
         return self.is_published or bool(self.topics)
 
 
-def remains_of(topology: str, manifests: Mapping[str, Manifest | ManifestError], existing: Collection[str]) -> Remains:
-    """Finds what of a topology is left, by its manifest if there is one, and by names of the existing topics."""
+def resources_of(
+    topology: str, manifests: Mapping[str, Manifest | ManifestError], existing: Collection[str]
+) -> TopologyResources:
+    """Finds the resources of a topology by its manifest, if there is one, and by the names of existing topics."""
     manifest = manifests.get(topology)
     components = {part.name for part in manifest.heads} if isinstance(manifest, Manifest) else set()
     own = (acks_topic(topology), answers_topic(topology), dead_letters_topic(topology), stats_topic(topology))
@@ -59,7 +61,7 @@ def remains_of(topology: str, manifests: Mapping[str, Manifest | ManifestError],
             topics.append(name)
             components.add(component)
     groups = (acker_group(topology), *(component_group(topology, name) for name in sorted(components)))
-    return Remains(topology, topology in manifests, groups, tuple(sorted(topics)))
+    return TopologyResources(topology, topology in manifests, groups, tuple(sorted(topics)))
 
 
 def _component_of(topology: str, topic: str) -> str | None:
@@ -75,12 +77,16 @@ def _component_of(topology: str, topic: str) -> str | None:
 
 
 class Removal:
-    """Deletes what remains of a topology; `show` takes lines about what was done."""
+    """Deletes the resources of a topology; `show` takes lines about what was done."""
 
     def __init__(
-        self, status: ClusterStatus, remains: Remains, show: Callable[[str], None], leave_s: float = _LEAVE_SECONDS
+        self,
+        status: ClusterStatus,
+        resources: TopologyResources,
+        show: Callable[[str], None],
+        leave_s: float = _LEAVE_SECONDS,
     ) -> None:
-        self._remains = remains
+        self._resources = resources
         self._show = show
         self._leave_s = leave_s
         self._status = status
@@ -88,8 +94,8 @@ class Removal:
 
     def check_unused(self) -> None:
         """An error if a process of a component is running; acker workers leave by themselves."""
-        topology = self._remains.topology
-        components = set(self._remains.groups) - {acker_group(topology)}
+        topology = self._resources.topology
+        components = set(self._resources.groups) - {acker_group(topology)}
         used = {group: count for group, count in self._status.members(components).items() if count}
         if used:
             raise CliError(
@@ -99,8 +105,8 @@ class Removal:
 
     def withdraw(self, *, force: bool) -> None:
         """Withdraws the manifest, and waits until the acker workers have left; an error if not, unless `force`."""
-        topology, group = self._remains.topology, acker_group(self._remains.topology)
-        if self._remains.is_published:
+        topology, group = self._resources.topology, acker_group(self._resources.topology)
+        if self._resources.is_published:
             self._status.catalogue.withdraw(topology)
             self._show("withdrawn from acker.topologies")
         deadline = time.monotonic() + self._leave_s
@@ -121,7 +127,7 @@ class Removal:
 
     def delete(self) -> list[str]:
         """Deletes groups and topics; returns what could not be deleted, with the reason."""
-        groups, topics = [*self._remains.groups], [*self._remains.topics]
+        groups, topics = [*self._resources.groups], [*self._resources.topics]
         answers = self._admin.delete_consumer_groups(groups, request_timeout=CONTACT_SECONDS)
         left = [self._outcome(f"group {name}", answer) for name, answer in answers.items()]
         if topics:
@@ -140,7 +146,7 @@ class Removal:
             if code in REFUSED:
                 raise AccessError(
                     f"{what} may not be deleted by this user: allow Delete for topics and groups that begin with "
-                    f"{self._remains.topology}., and repeat this command"
+                    f"{self._resources.topology}., and repeat this command"
                 ) from error
             if code in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 raise BrokerUnreachableError(

@@ -14,7 +14,7 @@ from acker_cli.settings import LoadedSettings
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from acker_cli.cluster.removal import Remains
+    from acker_cli.cluster.removal import TopologyResources
     from inspection.state_figures import StateFigures
     from inspection.topology_status import TopicStatus, TopologyStatus
     from tuple_tree.components import Component
@@ -106,7 +106,7 @@ def delete(
     """
     import sys
 
-    from acker_cli.cluster.removal import Removal, remains_of
+    from acker_cli.cluster.removal import Removal, resources_of
     from inspection.topology_status import ClusterStatus
     from kafka_clients.errors import UnknownTopologyError
     from tuple_tree.names import check_name
@@ -114,14 +114,14 @@ def delete(
     cluster = ClusterStatus(loaded.cluster())
     progress = standard_error() if json_ else standard_output()
     manifests = cluster.catalogue.manifests()
-    remains = remains_of(check_name("topology", name), manifests, cluster.catalogue.topics())
-    if not remains or (keep_topics and not remains.is_published):
+    resources = resources_of(check_name("topology", name), manifests, cluster.catalogue.topics())
+    if not resources or (keep_topics and not resources.is_published):
         raise UnknownTopologyError(name, sorted(manifests))
-    removal = Removal(cluster, remains, progress.print)
+    removal = Removal(cluster, resources, progress.print)
     if not force:
         removal.check_unused()
     if not yes:
-        for line in _to_be_deleted(remains, keep_topics=keep_topics):
+        for line in _to_be_deleted(resources, keep_topics=keep_topics):
             progress.print(line)
         if not sys.stdin.isatty():
             raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
@@ -130,8 +130,8 @@ def delete(
     removal.withdraw(force=force)
     left = [] if keep_topics else removal.delete()
     if json_:
-        groups, topics = ((), ()) if keep_topics else (remains.groups, remains.topics)
-        withdrawn = remains.is_published
+        groups, topics = ((), ()) if keep_topics else (resources.groups, resources.topics)
+        withdrawn = resources.is_published
         print_json({"topology": name, "withdrawn": withdrawn, "groups": groups, "topics": topics, "left": left})
     if left and not force:
         raise CliError(f"not deleted: {'; '.join(left)}. Repeat this command")
@@ -316,17 +316,17 @@ def _as_json(
     }
 
 
-def _to_be_deleted(remains: "Remains", *, keep_topics: bool) -> Iterator[str]:
+def _to_be_deleted(resources: "TopologyResources", *, keep_topics: bool) -> Iterator[str]:
     from tuple_tree.names import TOPOLOGIES_TOPIC
 
-    yield f"of topology {remains.topology} will be deleted:"
-    if remains.is_published:
+    yield f"of topology {resources.topology} will be deleted:"
+    if resources.is_published:
         yield f"  its manifest in {TOPOLOGIES_TOPIC}, so that acker workers stop serving it"
     if keep_topics:
         return
-    for group in remains.groups:
+    for group in resources.groups:
         yield f"  group  {group}"
-    for topic in remains.topics:
+    for topic in resources.topics:
         yield f"  topic  {topic}, with all that is in it"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from acker_cli.cluster.removal import Removal, remains_of
+from acker_cli.cluster.removal import Removal, resources_of
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import comparison, lines, plain_count
 from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
@@ -158,8 +158,8 @@ def demo_directory(keep: Path | None) -> Iterator[Path]:
 def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
     try:
         status = ClusterStatus(kafka)
-        remains = remains_of(topology, status.catalogue.manifests(), status.catalogue.topics())
-        removal = Removal(status, remains, lambda _line: None)
+        resources = resources_of(topology, status.catalogue.manifests(), status.catalogue.topics())
+        removal = Removal(status, resources, lambda _line: None)
         removal.withdraw(force=True)
         left = "; ".join(removal.delete())
     except BrokerError as error:

@@ -1,6 +1,6 @@
 """The topics and groups of a topology on a cluster are found by its manifest, and by names."""
 
-from acker_cli.cluster.removal import Remains, remains_of
+from acker_cli.cluster.removal import TopologyResources, resources_of
 from tests.manifests import chained, manifest, spout
 from tests.unit.acker_worker.test_served import manifest_of
 from tuple_tree.errors import ManifestError
@@ -21,20 +21,20 @@ OTHERS = (
 
 
 def test_a_removal_covers_one_topology_only() -> None:
-    remains = remains_of("words", {"words": manifest_of()}, {*TOPICS, *OTHERS})
-    assert remains == Remains("words", is_published=True, groups=GROUPS, topics=TOPICS)
-    assert remains
-    unreadable = remains_of("words", {"words": ManifestError("no")}, TOPICS)
-    assert unreadable == remains
+    resources = resources_of("words", {"words": manifest_of()}, {*TOPICS, *OTHERS})
+    assert resources == TopologyResources("words", is_published=True, groups=GROUPS, topics=TOPICS)
+    assert resources
+    unreadable = resources_of("words", {"words": ManifestError("no")}, TOPICS)
+    assert unreadable == resources
     # Of components that an earlier manifest had.
     more = {"words.tuples.old", "words.replay.lines", "words.results.old", "words.answers"}
-    older = remains_of("words", {"words": manifest_of()}, {*TOPICS, *more})
+    older = resources_of("words", {"words": manifest_of()}, {*TOPICS, *more})
     assert set(older.topics) == {*TOPICS, *more}
     assert older.groups == (*GROUPS, "words.old")
 
 
 def test_chained_bolts_have_neither_group_nor_inbox() -> None:
     made = manifest(spout("lines"), chained("parse", "lines"))
-    assert remains_of("words", {"words": made}, TOPICS[:4]).groups == ("words.acker", "words.lines")
+    assert resources_of("words", {"words": made}, TOPICS[:4]).groups == ("words.acker", "words.lines")
     # An inbox that it had before it was chained.
-    assert "words.parse" in remains_of("words", {"words": made}, {"words.tuples.parse"}).groups
+    assert "words.parse" in resources_of("words", {"words": made}, {"words.tuples.parse"}).groups
