@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from shlex import join
 from typing import Any
 
-from inspection.dashboard.recent import Shown
+from inspection.dashboard.recent import JsonObject
 from inspection.errors import StatusError
 from inspection.message_status import StatusReader
 from inspection.message_status.output import status_as_json
@@ -24,7 +24,7 @@ def command_of(topology: str, key: str | None, position: str | None) -> str:
 
 def search_message(
     topology: str, kafka: Mapping[str, Any], key: str | None, position: str | None, progress: Progress
-) -> Shown:
+) -> JsonObject:
     """The JSON of `acker status`; raises the errors of `StatusReader`."""
     with StatusReader(kafka, Catalogue(kafka).manifest(topology), progress) as reader:
         found = reader.of_key(key.encode()) if key else reader.of_position(position or "")

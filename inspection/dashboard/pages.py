@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from inspection.dashboard.recent import Shown
+from inspection.dashboard.recent import JsonObject
 from inspection.dashboard.source import STOPPING, Source
 from inspection.errors import (
     MessageNotFoundError,
@@ -95,7 +95,7 @@ class Pages:
         names = await self._ask(self._source.topologies)
         return JSONResponse({"topologies": [*names], "chosen": self._chosen})
 
-    def _trace(self, name: str, query: QueryParams) -> Shown:
+    def _trace(self, name: str, query: QueryParams) -> JsonObject:
         oldest, at = query.get("oldest"), query.get("at")
         if oldest is not None:
             if not _PARTITION.fullmatch(oldest):
@@ -106,12 +106,12 @@ class Pages:
             raise HTTPException(400, f"at={at} is no time: give milliseconds since 1970, as /api/failures does")
         return self._source.trace(name, root, None if at is None else int(at))
 
-    def _state(self, name: str, query: QueryParams) -> Shown:
+    def _state(self, name: str, query: QueryParams) -> JsonObject:
         if not (bolt := query.get("bolt")):
             raise HTTPException(400, "name the bolt and the key, as in /api/state?bolt=NAME&key=VALUE")
         return self._source.state(name, bolt, query.getlist("key"))
 
-    def _message(self, name: str, query: QueryParams) -> Shown:
+    def _message(self, name: str, query: QueryParams) -> JsonObject:
         return self._source.message(name, query.get("key"), query.get("offset"))
 
     def _name(self, request: Request) -> str:
@@ -129,7 +129,7 @@ class Pages:
         there = f"there are {', '.join(names)}" if names else "none is published yet"
         raise HTTPException(400, f"name the topology, as in {request.url.path}?topology=NAME: {there}")
 
-    def _shown(self, ask: Callable[[str, QueryParams], Shown]) -> Callable[[Request], Awaitable[Response]]:
+    def _shown(self, ask: Callable[[str, QueryParams], JsonObject]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             return JSONResponse(await self._ask(lambda: ask(self._name(request), request.query_params)))
 

@@ -25,7 +25,7 @@ from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
 logger = get_logger(__name__)
 
-Shown = Mapping[str, Any]  # A JSON object
+JsonObject = Mapping[str, Any]  # A JSON object
 
 KEPT: Final = 100  # failures of each reason, and dead letters, that are shown at most
 NOTICE_RECORDS: Final = 1_000
@@ -68,12 +68,12 @@ class RecentFailures:
         self._spouts = {notices_topic(manifest.topology, spout.name): spout for spout in manifest.spouts}
         # By reason, so that many time-outs do not hide the rest; by time, because partitions are read one after the
         # other, so what comes last is not the latest.
-        self._found: defaultdict[int, list[tuple[int, int, Shown]]] = defaultdict(list)
+        self._found: defaultdict[int, list[tuple[int, int, JsonObject]]] = defaultdict(list)
         self._taken = 0
         tasks = [(topic, task) for topic, spout in self._spouts.items() for task in range(spout.tasks)]
         self._tail = Tail(kafka, tasks if manifest.acking else (), NOTICE_RECORDS)
 
-    def read(self) -> list[Shown]:
+    def read(self) -> list[JsonObject]:
         for message in self._tail.read():
             self._take(message)
         return [failure for *_, failure in sorted(chain(*self._found.values()), reverse=True)]
@@ -90,7 +90,7 @@ class RecentFailures:
             batch.failed_roots, batch.fail_reasons, batch.fail_messages, by, strict=True
         ):
             name = f"{int(root):016x}"
-            failure: Shown = {
+            failure: JsonObject = {
                 "root": name,
                 "spout": self._spouts[str(message.topic())].name,
                 "task": message.partition(),
@@ -112,7 +112,7 @@ class RecentDeadLetters:
         self._replayed: dict[int, int] = {}
         self._tail = Tail(kafka, [(dead_letters_topic(manifest.topology), 0)], LETTER_RECORDS)
 
-    def read(self) -> list[Shown]:
+    def read(self) -> list[JsonObject]:
         for entry in map(parse, self._tail.read()):
             if isinstance(entry, Replay):
                 self._replayed[entry.of] = entry.timestamp_ms
@@ -124,7 +124,7 @@ class RecentDeadLetters:
             self._replayed = {of: at for of, at in self._replayed.items() if of >= oldest}
         return [self._shown(letter) for letter in reversed(self._found)]
 
-    def _shown(self, letter: DeadLetter) -> Shown:
+    def _shown(self, letter: DeadLetter) -> JsonObject:
         return {
             "offset": letter.offset,
             "at": letter.timestamp_ms if letter.timestamp_ms > 0 else None,

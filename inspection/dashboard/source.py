@@ -12,7 +12,7 @@ from shlex import join
 from typing import Final
 
 from inspection.dashboard.message_search import command_of, search_message
-from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, Shown, SourceMessages
+from inspection.dashboard.recent import JsonObject, RecentDeadLetters, RecentFailures, SourceMessages
 from inspection.doctor_process import Findings
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.health.findings import Finding
@@ -48,7 +48,9 @@ _AGAIN_SECONDS: Final = 2.0  # pause after an error
 _LEAVE_SECONDS: Final = 2.0  # how long `close` waits for a thread
 _FIRST_SECONDS: Final = 30.0  # how long a request may wait for the first snapshot
 
-_Figures = tuple[Shown, Mapping[str | None, Shown]]  # A snapshot, and histories by component, None for the topology's
+_Figures = tuple[
+    JsonObject, Mapping[str | None, JsonObject]
+]  # A snapshot, and histories by component, None for the topology's
 
 
 class Source:
@@ -77,32 +79,32 @@ class Source:
         recent = max(reported.values(), default=0) - SILENT_MS
         return sorted(names, key=lambda name: (reported.get(name, 0) < recent, name))
 
-    def snapshot(self, topology: str) -> Shown:
+    def snapshot(self, topology: str) -> JsonObject:
         """The topology now, as `acker top --once --json` prints it, with the doctor's findings on topics and brokers.
 
         `checked` has the time of these, null before the first, and the `problem` of the doctor's last run.
         """
         return self._of(topology).latest()[0]
 
-    def history(self, topology: str, component: str | None) -> Shown:
+    def history(self, topology: str, component: str | None) -> JsonObject:
         """The last hour in points; of the topology, or of a component, which need not exist."""
-        nothing: Shown = {"topology": topology, "component": component, "points": []}
+        nothing: JsonObject = {"topology": topology, "component": component, "points": []}
         return self._of(topology).latest()[1].get(component, nothing)
 
-    def findings(self, topology: str) -> Shown:
+    def findings(self, topology: str) -> JsonObject:
         """The findings of a snapshot, and its `checked`."""
         latest = self._of(topology).latest()[0]
         return {"findings": latest["findings"], "verdict": latest["verdict"], **latest["checked"]}
 
-    def failures(self, topology: str) -> Sequence[Shown]:
+    def failures(self, topology: str) -> Sequence[JsonObject]:
         """Trees that failed, the latest first."""
         return self._of(topology).failures()
 
-    def dead_letters(self, topology: str) -> Sequence[Shown]:
+    def dead_letters(self, topology: str) -> Sequence[JsonObject]:
         """The latest dead letters, the latest first."""
         return self._of(topology).dead_letters.read()
 
-    def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
+    def trace(self, topology: str, root: int, ended_ms: int | None) -> JsonObject:
         """A tree, as `acker trace --json` prints it; `ended_ms` is the time of its notice, if that is known.
 
         It began within a largest tree age of `ended_ms`, or two of now.
@@ -114,7 +116,7 @@ class Source:
 
         return self._searched(topology, search, show_root(root))
 
-    def oldest(self, topology: str, partition: int) -> Shown:
+    def oldest(self, topology: str, partition: int) -> JsonObject:
         """The oldest open tree of a partition of the ack log, in the same form."""
 
         def search(reader: TraceReader) -> list[Tree]:
@@ -128,7 +130,7 @@ class Source:
 
         return self._searched(topology, search, "--oldest 1")
 
-    def state(self, topology: str, bolt: str, key: Sequence[str]) -> Shown:
+    def state(self, topology: str, bolt: str, key: Sequence[str]) -> JsonObject:
         """A key of a bolt's state, a text for each field, as `acker state get --json` prints it."""
         with self._searching(f"acker state get {topology} {join([bolt, *key])}") as check:
             fields, entry = find_key(topology, bolt, self._kafka, key, check)
@@ -136,7 +138,7 @@ class Source:
         text = json.dumps(entry.value, ensure_ascii=False, indent=2, default=as_text)
         return {"topology": topology, "bolt": bolt, **plain(entry_as_json(fields, entry)), "text": text}
 
-    def message(self, topology: str, key: str | None, position: str | None) -> Shown:
+    def message(self, topology: str, key: str | None, position: str | None) -> JsonObject:
         """The status of the newest message with a key, or of that at a position, as `acker status --json` prints it."""
         with self._searching(command_of(topology, key, position)) as check:
             return search_message(topology, self._kafka, key, position, check)
@@ -166,7 +168,7 @@ class Source:
                 found.start()
             return found
 
-    def _searched(self, topology: str, search: Callable[[TraceReader], list[Tree]], which: str) -> Shown:
+    def _searched(self, topology: str, search: Callable[[TraceReader], list[Tree]], which: str) -> JsonObject:
         command = f"acker trace {which} --topology {topology}"
         manifest = Catalogue(self._kafka).manifest(topology)
         with self._searching(command) as check, TraceReader(self._kafka, manifest, check) as reader:
@@ -242,7 +244,7 @@ class _Followed(threading.Thread):
             raise latest
         return latest
 
-    def failures(self) -> Sequence[Shown]:
+    def failures(self) -> Sequence[JsonObject]:
         sources = {component["name"]: component["sources"] for component in self.latest()[0]["components"]}
         return [
             {**failure, "source": self._messages.of(spout, int(failure["root"], 16), sources[spout])}
@@ -275,7 +277,7 @@ class _Followed(threading.Thread):
                 if is_due and Catalogue(self._kafka).manifest(self._manifest.topology) != self._manifest:
                     self._ending.set()
 
-    def _judged(self, observer: Observer) -> Shown:
+    def _judged(self, observer: Observer) -> JsonObject:
         """A snapshot with the findings on what runs, and those of the doctor on topics and brokers."""
         snapshot, checked = observer.snapshot(), self.doctor.read()
         findings = ordered([*observer.findings(snapshot), *(Finding(**each) for each in checked["findings"])])
@@ -294,14 +296,14 @@ class _Followed(threading.Thread):
 class _Cached:
     """Keeps what was read, or the error, for a second: several browsers request the same."""
 
-    def __init__(self, read: Callable[[], Sequence[Shown]], clock: Callable[[], float]) -> None:
+    def __init__(self, read: Callable[[], Sequence[JsonObject]], clock: Callable[[], float]) -> None:
         self._read = read
         self._clock = clock
         self._lock = threading.Lock()
-        self._latest: Sequence[Shown] | BrokerError = ()
+        self._latest: Sequence[JsonObject] | BrokerError = ()
         self._old_at = 0.0
 
-    def read(self) -> Sequence[Shown]:
+    def read(self) -> Sequence[JsonObject]:
         with self._lock:
             if self._clock() >= self._old_at:
                 try:

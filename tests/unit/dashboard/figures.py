@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from inspection.dashboard.recent import Shown
+from inspection.dashboard.recent import JsonObject
 from inspection.dashboard.source import Source
 from inspection.errors import (
     MessageNotFoundError,
@@ -170,27 +170,27 @@ class Figures(Source):
         self._check()
         return self.names
 
-    def snapshot(self, topology: str) -> Shown:
+    def snapshot(self, topology: str) -> JsonObject:
         self._check(topology)
         return {**self.shown, "topology": topology}
 
-    def findings(self, topology: str) -> Shown:
+    def findings(self, topology: str) -> JsonObject:
         self._check(topology)
         return {**{name: self.shown[name] for name in ("verdict", "findings")}, **self.shown["checked"]}
 
-    def history(self, topology: str, component: str | None = None) -> Shown:
+    def history(self, topology: str, component: str | None = None) -> JsonObject:
         self._check(topology)
         return {"topology": topology, "component": component, "points": self.points}
 
-    def failures(self, topology: str) -> Sequence[Shown]:
+    def failures(self, topology: str) -> Sequence[JsonObject]:
         self._check(topology)
         return self.failed
 
-    def dead_letters(self, topology: str) -> list[Shown]:
+    def dead_letters(self, topology: str) -> list[JsonObject]:
         self._check(topology)
         return [*DEAD_LETTERS]
 
-    def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
+    def trace(self, topology: str, root: int, ended_ms: int | None) -> JsonObject:
         self._check(topology)
         self.traced.append((topology, root, ended_ms))
         if root == GONE:
@@ -199,14 +199,14 @@ class Figures(Source):
             raise SearchLimitError("the dashboard searches for 60 s at most")
         return {"topology": topology, "trees": [tree(root)]}
 
-    def oldest(self, topology: str, partition: int) -> Shown:
+    def oldest(self, topology: str, partition: int) -> JsonObject:
         self._check(topology)
         self.oldest_of.append((topology, partition))
         if partition == EMPTY:
             raise RootNotFoundError(f"no tree is open in partition {partition}. Look again")
         return {"topology": topology, "trees": [tree(OLDEST)]}
 
-    def state(self, topology: str, bolt: str, key: Sequence[str]) -> Shown:
+    def state(self, topology: str, bolt: str, key: Sequence[str]) -> JsonObject:
         self._check(topology)
         if len(key) != 2:
             raise StateKeyError(f"a key is one value for each field (word, page), not {len(key)}")
@@ -217,7 +217,7 @@ class Figures(Source):
         entry = {"key": named, "value": value, "task": 1, "changed_ms": AT, "text": json.dumps(value)}
         return {"topology": topology, "bolt": bolt, **entry}
 
-    def message(self, topology: str, key: str | None, position: str | None) -> Shown:
+    def message(self, topology: str, key: str | None, position: str | None) -> JsonObject:
         self._check(topology)
         if key == "gone":
             raise MessageNotFoundError("orders has no message with key gone: check the key")

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from inspection.dashboard import DashboardServer, pages
-from inspection.dashboard.recent import Shown
+from inspection.dashboard.recent import JsonObject
 from inspection.http_server import ServedAt
 from tests.unit.dashboard.figures import AT, DEAD_LETTERS, EMPTY, FAILURES, GONE, LARGE, OLDEST, Figures, snapshot, tree
 from tests.unit.dashboard.http import TOKEN, Answer, Events, request
@@ -108,7 +108,7 @@ def test_a_stream_ends_with_its_reader(served: DashboardServer, figures: Figures
     """Otherwise each page that was ever open would keep requesting figures."""
     requests, unchanged = 0, figures.snapshot
 
-    def counted(topology: str) -> Shown:
+    def counted(topology: str) -> JsonObject:
         nonlocal requests
         requests += 1
         figures.shown = snapshot(requests)
@@ -131,7 +131,7 @@ def test_the_publisher_ends_immediately_without_an_answer(figures: Figures) -> N
     """Open requests are answered; threads that wait for a broker do not delay the end."""
     requested, answer = threading.Event(), threading.Event()
 
-    def stuck(topology: str) -> Shown:
+    def stuck(topology: str) -> JsonObject:
         requested.set()
         assert answer.wait(600)
         return snapshot()
