@@ -21,7 +21,6 @@ from acker_cli.commands import (
     doctor,
     gateway,
     kafka,
-    otel,
     run,
     spark,
     state,
@@ -51,11 +50,11 @@ _EXIT_INTERRUPTED: Final = 130
 
 _COMMANDS: Final = (
     *(demo.demo, run.run, worker.worker, top.top, trace.trace, status.status),
-    *(doctor.doctor, otel.otel, dashboard.dashboard, gateway.gateway, kafka.kafka),
+    *(doctor.doctor, dashboard.dashboard, gateway.gateway, kafka.kafka),
 )
 _GROUPS: Final = {
     "spark": ("Run components of a topology in Apache Spark.", (spark.submit, spark.prepare)),
-    "topics": ("Create and check a topology's topics.", (topics.create, topics.show, topics.acls)),
+    "topics": ("Create and check a topology's topics.", (topics.create, topics.acls)),
     "topologies": (
         "List, show, pause, drain, stop and delete the topologies of a cluster.",
         (

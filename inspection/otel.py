@@ -1,11 +1,11 @@
-"""Tuple trees as OpenTelemetry traces: lines of `acker trace --json` in, spans out; see `docs/inspection.md`.
+"""Tuple trees as OpenTelemetry traces: `acker trace --otlp`, see `docs/inspection.md`.
 
 The ids follow from the tree, so a tree that is sent twice has the same spans. A tuple that is in several trees has a
 span for each. Needs the extra `kafka-acker[otel]`, so no other module imports this one.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import xxhash
@@ -32,35 +32,29 @@ _SEED: Final = 42
 _NS: Final = 1_000_000
 
 
-class SpanSender:
-    """A connection to a collector by OTLP over HTTP, by default that of `OTEL_EXPORTER_OTLP_ENDPOINT`.
+def send_trees(topology: str, printed: Iterable[Mapping[str, Any]]) -> int:
+    """Sends trees to the collector of `OTEL_EXPORTER_OTLP_ENDPOINT`, a request for each; returns the number of spans.
 
     Its timeout is OpenTelemetry's, too: 10 s, or `OTEL_EXPORTER_OTLP_TIMEOUT`.
     """
-
-    def __init__(self, endpoint: str | None = None) -> None:
-        self._exporter = OTLPSpanExporter(endpoint=endpoint)
-
-    def send(self, spans: Sequence[ReadableSpan]) -> None:
-        if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
-            raise SpansError(
-                "the collector did not accept the spans: check --endpoint or OTEL_EXPORTER_OTLP_ENDPOINT, and repeat "
-                "the command, which sends the same spans again"
-            )
-
-    def close(self) -> None:
-        self._exporter.shutdown()  # type: ignore[no-untyped-call]
-
-
-def spans_of(printed: Mapping[str, Any]) -> list[ReadableSpan]:
-    """The spans of a line of `acker trace --json`; that of a tree's root is of kind `PRODUCER`."""
+    exporter, sent = OTLPSpanExporter(), 0
     try:
-        topology = str(printed["topology"])
-        return [span for tree in printed["trees"] for span in _of_tree(topology, tree)]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SpansError(
-            f"this is no output of acker trace --json ({type(error).__name__}: {error}): pipe that here"
-        ) from error
+        for tree in printed:
+            spans = spans_of(topology, tree)
+            if spans and exporter.export(spans) is not SpanExportResult.SUCCESS:
+                raise SpansError(
+                    "the collector did not accept the spans: check OTEL_EXPORTER_OTLP_ENDPOINT, and repeat the "
+                    "command, which sends the same spans again"
+                )
+            sent += len(spans)
+    finally:
+        exporter.shutdown()  # type: ignore[no-untyped-call]
+    return sent
+
+
+def spans_of(topology: str, tree: Mapping[str, Any]) -> list[ReadableSpan]:
+    """The spans of a tree, as `acker trace --json` has it; that of its root is of kind `PRODUCER`."""
+    return [*_of_tree(topology, tree)]
 
 
 def _of_tree(topology: str, tree: Mapping[str, Any]) -> Iterator[ReadableSpan]:

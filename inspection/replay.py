@@ -24,7 +24,6 @@ from kafka_clients.producer import FENCED, PURGED, ended_by
 from kafka_clients.repeated_lines import client_logger
 from tuple_tree.anchors import OF_TUPLES
 from tuple_tree.headers import replay_marker
-from tuple_tree.identities import IDENTITIES_HEADER
 from tuple_tree.names import (
     CHAIN_OF,
     TOPOLOGIES_TOPIC,
@@ -97,13 +96,13 @@ class Replayer:
         with suppress(KafkaException):
             self._producer.abort_transaction(CONTACT_SECONDS)
 
-    def replay(self, letters: Iterable[DeadLetter], *, keep_anchors: bool = False) -> Iterator[Replayed]:
+    def replay(self, letters: Iterable[DeadLetter]) -> Iterator[Replayed]:
         """Replays letters, a transaction at a time; what is returned is committed."""
         todo = iter(letters)
         while batch := list(_batch(todo)):
-            yield from self._replay(batch, keep_anchors)
+            yield from self._replay(batch)
 
-    def _replay(self, batch: list[DeadLetter], keep_anchors: bool) -> list[Replayed]:
+    def _replay(self, batch: list[DeadLetter]) -> list[Replayed]:
         self._positions.clear()
         self._failures.clear()
         refused: KafkaException | None = None
@@ -111,7 +110,7 @@ class Replayer:
             self._producer.begin_transaction()
             try:
                 for letter in batch:
-                    self._send(letter, keep_anchors)
+                    self._send(letter)
             except KafkaException as error:
                 cause = ended_by(self._producer.poll, error.args[0])
                 if cause is not None:
@@ -149,7 +148,7 @@ class Replayer:
             f"{batch[-1].offset} were not replayed. Leave that one out, or fix its topic, and repeat the command"
         )
 
-    def _send(self, letter: DeadLetter, keep_anchors: bool) -> None:
+    def _send(self, letter: DeadLetter) -> None:
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is None:
                 self._positions[letter.offset] = message.offset()
@@ -159,8 +158,8 @@ class Replayer:
         # Without the anchors of a tuple: their trees have ended, or were replayed under new roots. If the dead letter
         # was acked and a tree is still open, a second ack would cancel the first, and the tree would time out.
         is_tuple = letter.topic.startswith(tuples_topic(self._topology, ""))
-        # Without the identities in any case: their message may be done, and a state would leave the tuple out.
-        left_out = ((IDENTITIES_HEADER,) if keep_anchors else OF_TUPLES) if is_tuple else ()
+        # And without the identities: their message may be done, and a state would leave the tuple out.
+        left_out = OF_TUPLES if is_tuple else ()
         headers: list[Any] = [header for header in letter.headers if header[0] not in left_out]
         try:
             self._producer.produce(

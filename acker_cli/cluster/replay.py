@@ -21,14 +21,13 @@ from kafka_clients.catalogue import KafkaSettings
 class ReplayRequest:
     """Which dead letters of a topology are to be replayed, at most `limit`, the oldest first.
 
-    With `again`, also letters that were replayed before; with `keep_anchors`, tuples keep their anchors.
+    With `again`, also letters that were replayed before.
     """
 
     topology: str
     selection: Selection
     limit: int
     again: bool = False
-    keep_anchors: bool = False
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ def _replay(kafka: KafkaSettings, wanted: ReplayRequest, done: list[Replayed], s
         log = DeadLetterLog(kafka, wanted.topology)
         choice = choose(log, wanted, until=replayer.noted)
         try:
-            for one in replayer.replay(log.fetch(choice.letters), keep_anchors=wanted.keep_anchors):
+            for one in replayer.replay(log.fetch(choice.letters)):
                 done.append(one)
                 say(f"wrote back {len(done):,} of {len(choice.letters):,} …")
         except DeadLettersError as error:

@@ -129,7 +129,6 @@ def replay(
     all_: bool = flag("--all", "All of them, where there is no filter."),
     limit: int = option("N", "The oldest so many; repeat the command for the next.", default=1_000, min=1),
     again: bool = flag("--again", "Also those that were replayed before."),
-    keep_anchors: bool = flag("--keep-anchors", "Write tuples back with the anchors of their old trees."),
     dry_run: bool = flag("--dry-run", "Only print what would be replayed."),
     yes: bool = flag("--yes", "Skip the prompt."),
     json_: bool = JSON,
@@ -143,9 +142,8 @@ def replay(
 
     A tuple goes back to its bolt's inbox without its anchors: its trees have ended or were replayed under new roots, so
     an ack is not needed, and where one is still open, a second ack would only make it time out. It is processed as an
-    untracked tuple, and is not replayed if it fails. With --keep-anchors its acks are those of
-    unknown roots, which acker workers drop. Spouts replay failed messages by themselves: replay letters with the reason
-    exception only, or expect some messages twice.
+    untracked tuple, and is not replayed if it fails. Spouts replay failed messages by themselves: replay letters with
+    the reason exception only, or expect some messages twice.
 
     A message of a spout's source goes back to that topic, which has to be named by --topic, and becomes a new message
     with a new tree. Ack batches and notices are not replayed: what they tell of is over.
@@ -157,7 +155,7 @@ def replay(
         raise SettingsError("which ones? Give a filter, such as --offset or --reason, or --all")
     replay_letters(
         loaded.cluster(),
-        ReplayRequest(name, chosen, limit, again=again, keep_anchors=keep_anchors),
+        ReplayRequest(name, chosen, limit, again=again),
         dry_run=dry_run,
         yes=yes,
         as_json=json_,

@@ -108,50 +108,6 @@ def _topics_of_users(topology: "Topology") -> dict[str, str]:
 
 
 @command(
-    "show",
-    ("acker topics show my_module:topology", "each topic, and what is wrong with it"),
-    ("acker topics show my_module:topology --json", "the same for programs"),
-)
-def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON) -> None:
-    """Show the topics that a topology needs, and what is wrong with them.
-
-    Exit code 1 if one is missing or is not as it has to be.
-    """
-    from kafka_clients.catalogue import Catalogue
-    from tuple_tree.topics import topic_specs
-
-    topology = load_from_here(reference)
-    manifest = topology.manifest
-    specs = topic_specs(manifest)
-    catalogue = Catalogue(loaded.cluster())
-    existing = catalogue.topics()
-    problems: dict[str, list[str]] = {}
-    for problem in catalogue.problems(specs):
-        problems.setdefault(problem.topic, []).append(str(problem))
-    if json_:
-        topics = [
-            {
-                "name": spec.name,
-                "partitions": existing.get(spec.name),
-                "expected_partitions": spec.partitions,
-                "problems": problems.get(spec.name, []),
-            }
-            for spec in specs
-        ]
-        print_json({"topology": manifest.topology, "topics": topics})
-    else:
-        output = standard_output()
-        for topic, use in _topics_of_users(topology).items():
-            if topic not in existing:
-                output.print(f"topic {topic}, which {use}, does not exist: create it")
-        for spec in specs:
-            lines = problems.get(spec.name) or [f"{spec.name} has {_partitions(spec.partitions)}"]
-            output.print("\n".join(lines))
-    if problems:
-        raise typer.Exit(1)
-
-
-@command(
     "acls",
     ("acker topics acls my_module:topology", "all roles, each a user of its own"),
     ("acker topics acls my_module:topology --role split", "one component"),

@@ -1,6 +1,6 @@
 """`acker trace`."""
 
-from acker_cli.commands.options import JSON, argument, command, only_topology, option
+from acker_cli.commands.options import JSON, argument, command, flag, only_topology, option
 from acker_cli.settings import LoadedSettings
 
 _WHICH = "Which trees"
@@ -13,6 +13,10 @@ _WHICH = "Which trees"
     ("acker trace --last-failed 3", "the trees that failed last, and what was open in them"),
     ("acker trace --message orders/4/120311", "every attempt at a message of a KafkaSpout or a Spark spout"),
     ("acker trace 3f2a9c04d1e87b65 --since 1d --json", "one of yesterday, for programs"),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 acker trace --last-failed 20 --otlp",
+        "to a collector of OpenTelemetry",
+    ),
 )
 def trace(
     loaded: LoadedSettings,
@@ -42,11 +46,15 @@ def trace(
         "largest tree age unless given.",
     ),
     json_: bool = JSON,
+    otlp: bool = flag("--otlp", "Send the trees to OpenTelemetry, to OTEL_EXPORTER_OTLP_ENDPOINT over HTTP."),
 ) -> None:
-    """Show where a tuple tree is stuck: its tuples, the tasks that acked them, what is open, and a verdict.
+    r"""Show where a tuple tree is stuck: its tuples, the tasks that acked them, what is open, and a verdict.
 
     The root's inits, acks and fails are looked for in the ack log, its tuples in the inboxes of the bolts, by the ids
     in their headers. Nothing is written, and no consumer group is joined.
+
+    With --otlp a tree becomes a trace of OpenTelemetry, and a tuple a span from when it was emitted to its last ack.
+    Needs the extra otel: pip install "kafka-acker\[otel]".
     """
     import time
 
@@ -60,6 +68,9 @@ def trace(
 
     if sum(each is not None for each in (root, message, tuple_, oldest, last_failed)) != 1:
         raise SettingsError("say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed")
+    if otlp:
+        # An error without OpenTelemetry, before the search.
+        from inspection.otel import send_trees
     wanted = 0 if root is None else parse_root(root)
     asked = None if since is None else since_ms(since, time.time_ns() // 1_000_000)
     kafka = loaded.cluster()
@@ -80,8 +91,13 @@ def trace(
             trees = reader.oldest_trees(oldest, begin)
         else:
             trees = reader.last_failed_trees(last_failed or 0, begin)
-    if json_:
-        print_json({"topology": manifest.topology, "trees": [tree_as_json(tree) for tree in trees]})
+    printed = [tree_as_json(tree) for tree in trees]
+    if otlp:
+        with standard_error().status("sending spans …"):
+            sent = send_trees(manifest.topology, printed)
+        standard_output().print(f"sent {sent:,} spans of {len(trees):,} trees")
+    elif json_:
+        print_json({"topology": manifest.topology, "trees": printed})
     elif trees:
         print_trees(standard_output(), manifest.topology, trees)
     else:

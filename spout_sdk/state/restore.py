@@ -187,7 +187,7 @@ class Restorer:
         if position < kept.start:
             raise StateError(
                 f"{self.topic}[{task}] begins at offset {kept.start}, and offset {position} is to be read: records "
-                "were deleted, so the state is incomplete. Check cleanup.policy with acker topics show; to begin "
+                "were deleted, so the state is incomplete. Check its cleanup.policy with acker doctor; to begin "
                 f"with an empty state, {self._reset()}"
             )
 

@@ -37,11 +37,6 @@ def name(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_servers: str) -> None:
-    missing = acker("topics", "show", TOPOLOGY, "--json")
-    assert missing.returncode == 1
-    by_name = {row["name"]: row for row in json.loads(missing.stdout)["topics"]}
-    assert by_name[acks_topic(name)]["partitions"] is None
-    assert "acker topics create" in by_name[acks_topic(name)]["problems"][0]
     assert f"acker topics create {TOPOLOGY}" in one_line(acker("run", TOPOLOGY))
     unknown = one_line(acker("worker", "--topology", "no-such-topology"))
     assert "no topology 'no-such-topology'" in unknown
@@ -56,9 +51,8 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     again = acker("topics", "create", TOPOLOGY)
     assert again.returncode == 0
     assert f"exists  {acks_topic(name)}  3 partitions\n" in again.stdout
-    rows = json_of(acker("topics", "show", TOPOLOGY, "--json"))["topics"]
-    assert {row["name"]: row["partitions"] for row in rows} == {
-        "acker.topologies": 1,
+    catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
+    assert {topic: count for topic, count in catalogue.topics().items() if topic.startswith(name)} == {
         f"{name}.acks": 3,
         f"{name}.notices.lines": 2,
         f"{name}.tuples.split": 2,
@@ -66,9 +60,6 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
         f"{name}.dead-letters": 1,
         f"{name}.stats": 1,
     }
-    assert not any(row["problems"] for row in rows)
-    assert f"{name}.acks has 3 partitions\n" in acker("topics", "show", TOPOLOGY).stdout
-    catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     assert catalogue.manifest(name).topology == name
     refused = acker("topics", "create", OTHER, "--dry-run", "--json")
     assert refused.returncode == 1

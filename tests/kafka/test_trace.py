@@ -256,7 +256,6 @@ def test_messages_of_a_kafka_spout_are_traced_and_exported(
     assert (last_failed["root"], last_failed["status"]) == (first["root"], "failed")
     (other,) = trees_of(plain)
     assert (other["status"], [each["traceparent"] for each in other["tuples"]]) == ("acked", [None] * 3)
-    Catalogue(source.bootstrap).withdraw(name)
     # Code in a bolt reads it, too.
     see = source.manifest.stream("lines", "default")
     seen = [each.values[0] for each in tuples_in(source.records(f"{name}.tuples.see"), see)]
@@ -264,8 +263,9 @@ def test_messages_of_a_kafka_spout_are_traced_and_exported(
     assert sum(each.endswith("plain a None") for each in seen) == 1
 
     with collecting() as collector:
-        sent = call_acker("otel", "--endpoint", collector.endpoint, given=printed.stdout + plain.stdout)
-        assert (sent.returncode, sent.stdout) == (0, "sent 12 spans of 3 trees\n"), sent.stderr
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.endpoint)
+        sent = [acker("--message", f"lines/{at}/0", "--topology", name, "--otlp").stdout for at in (number, 0)]
+        assert sent == ["sent 8 spans of 2 trees\n", "sent 4 spans of 1 trees\n"]
         spans = [
             span
             for request in collector.requests
@@ -273,6 +273,7 @@ def test_messages_of_a_kafka_spout_are_traced_and_exported(
             for scope in resource.scope_spans
             for span in scope.spans
         ]
+    Catalogue(source.bootstrap).withdraw(name)
     joined = [span for span in spans if span.trace_id.hex() == TRACE]
     assert len(joined) == 8
     assert [span.parent_span_id.hex() for span in joined if span.name == "tree of lines"] == [PARENT] * 2

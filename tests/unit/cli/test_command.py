@@ -72,7 +72,7 @@ def test_every_help_text_has_examples(tmp_path: Path) -> None:
         assert "Examples" in run.stdout, command
         assert f"acker {command}" in run.stdout.partition("Examples")[2], command
     # Brackets are markup of the terminal, unless they are escaped.
-    assert "kafka-acker[otel]" in call_acker("otel", "--help", cwd=tmp_path).stdout
+    assert "kafka-acker[otel]" in call_acker("trace", "--help", cwd=tmp_path).stdout
 
 
 def test_without_a_subcommand_there_is_help(tmp_path: Path) -> None:
