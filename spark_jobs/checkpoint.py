@@ -41,7 +41,7 @@ class _Files:
 
     def create(self, name: str, text: str) -> None:
         """Writes a file unless it exists."""
-        # Under another name first: a driver that dies amid this must not leave half a file.
+        # Under another name first: a driver that dies here must not leave half a file.
         fresh = self.path(f".{name}.{uuid.uuid4().hex}")
         stream = self._files.create(fresh, True)
         try:

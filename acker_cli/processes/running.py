@@ -273,7 +273,7 @@ def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view:
             slot=settings.instance_name,
             state_directory=settings.state.directory,
         )
-        # A component stops between two tuples, never amid one.
+        # A component stops between two tuples, never during one.
         control.when_stopped(runner.stop)
         with stopped_by_signals(runner.stop) as received:
             collect_rarely()

@@ -67,7 +67,7 @@ def run_worker(topology: str | None, kafka: KafkaProperties, settings: Settings,
         )
         serving = ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()})
         collectors = [WorkerCollector(stats_of_all), serving]
-    # Not `interruptible`: a worker stops between two records, never amid one.
+    # Not `interruptible`: a worker stops between two records, never during one.
     with stopped_by_signals(worker.stop) as received, metrics_served(settings.metrics, collectors, health):
         worker.run()
     if broken:

@@ -99,7 +99,7 @@ class Gather(Bolt):
 
 
 class WriteSeveral(Bolt):
-    """Writes several records for each input; rarely also one, before or amid them, that cannot be delivered.
+    """Writes several records for each input; rarely also one, before them or between them, that cannot be delivered.
 
     Each record has the number of this attempt, and how many records it consists of.
     """

@@ -33,7 +33,7 @@ from spout_sdk import (
 )
 from spout_sdk.kafka import kafka_reader
 from tests.chaos.arena import PARTS, Arena
-from tests.kafka.guarantee_topologies import NAME, KilledProducer, come_to, directory
+from tests.kafka.guarantee_topologies import NAME, KilledProducer, directory, kill_point
 from tuple_tree.manifest import Guarantee
 
 SOURCE_PARTITIONS: Final = 2
@@ -52,20 +52,20 @@ class ChainProducer(KilledProducer):
     def produce(self, topic: str, *record: Any) -> None:
         super().produce(topic, *record)
         if topic == results_of(os.environ[NAME]):
-            come_to("undelivered")
+            kill_point("undelivered")
 
 
 class KilledMember(GroupConsumer):
     """A group member with the same steps for commits without transactions."""
 
     def begin_commit(self, offsets: list[TopicPartition]) -> None:
-        come_to("flushed")
+        kill_point("flushed")
         super().begin_commit(offsets)
-        come_to("offsets")
+        kill_point("offsets")
 
     def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition], *sent: Any) -> None:
         super()._answered(error, partitions, *sent)
-        come_to("committed")
+        kill_point("committed")
 
 
 if sys.argv[-1:][0] in _HEADS:
@@ -111,10 +111,10 @@ class Split(BasicBolt):
     streams = (declare({"number": int, "part": int}),)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        come_to("executing")
+        kill_point("executing")
         for part in range(PARTS):
             collector.emit((tuple_["number"], part))
-        come_to("emitted")
+        kill_point("emitted")
 
 
 class Hold(Bolt):
@@ -132,16 +132,16 @@ class Hold(Bolt):
             self.collector.emit(each.values, anchors=each)
             self.collector.ack(each)
         if self.held:
-            come_to("held")
+            kill_point("held")
 
 
 class Relay(BasicBolt):
     streams = Split.streams
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        come_to("relaying")
+        kill_point("relaying")
         collector.emit(tuple_.values)
-        come_to("relayed")
+        kill_point("relayed")
 
 
 class Publish(KafkaBolt):

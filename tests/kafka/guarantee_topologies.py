@@ -46,7 +46,7 @@ COPIES: Final = 2
 
 STEPS: Final = ("executing", "emitted", "flushed", "offsets", "committing", "committed")
 """Where a process can be killed: before an input is executed, when its outputs are emitted, when they have arrived at
-the broker, when the offsets have, amid the commit, and after it."""
+the broker, when the offsets have arrived, during the commit, and after it."""
 
 SPOUT_SESSION_MS: Final = 45_000
 """See `PatientReader`."""
@@ -76,13 +76,14 @@ def _die() -> None:
     os.kill(os.getpid(), int(number.read_text()) if number.exists() else signal.SIGKILL)
 
 
-def come_to(step: str) -> None:
+def kill_point(step: str) -> None:
+    """Kills the process here if the test asks for this step."""
     if _take(step):
         _die()
 
 
 @contextmanager
-def amid(step: str) -> Iterator[None]:
+def kill_during(step: str) -> Iterator[None]:
     if _take(step):
         threading.Timer(random.uniform(0, 0.01), _die).start()
     yield
@@ -92,27 +93,27 @@ class KilledProducer(Producer):
     """A producer with named steps."""
 
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
-        come_to("flushed")
+        kill_point("flushed")
         super().send_offsets_to_transaction(positions, group_metadata, timeout)
-        come_to("offsets")
+        kill_point("offsets")
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        with amid("committing"):
+        with kill_during("committing"):
             super().commit_transaction(timeout)
-        come_to("committed")
+        kill_point("committed")
 
 
 class KilledReader(KafkaReader):
     """A reader with the same steps without transactions."""
 
     def commit(self, commits: Mapping[int, Commit]) -> None:
-        come_to("flushed")
+        kill_point("flushed")
         super().commit(commits)
-        come_to("committed")
+        kill_point("committed")
 
     def commit_now(self, commits: Mapping[int, Commit], seconds: float) -> bool:
         done = super().commit_now(commits, seconds)
-        come_to("committed")
+        kill_point("committed")
         return done
 
 
@@ -168,10 +169,10 @@ class Transform(BasicBolt):
     streams = (declare({"number": int, "copy": int}),)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        come_to("executing")
+        kill_point("executing")
         for copy in range(COPIES):
             collector.emit((tuple_["number"], copy))
-        come_to("emitted")
+        kill_point("emitted")
 
 
 class Windows(WindowedBolt):
@@ -181,11 +182,11 @@ class Windows(WindowedBolt):
     window = tumbling(seconds=0.05).with_timestamp_field("number").with_watermark_interval(0.05)
 
     def execute_window(self, window: Window) -> None:
-        come_to("executing")
+        kill_point("executing")
         for tuple_ in window.tuples:
             for copy in range(COPIES):
                 self.collector.emit((tuple_["number"], copy), anchors=tuple_)
-        come_to("emitted")
+        kill_point("emitted")
 
 
 class Sink(BasicBolt):

@@ -189,7 +189,7 @@ class Threaded:
         if self.error is not None:
             raise self.error
 
-    def last_words(self) -> str:
+    def wait_for_error(self) -> str:
         """Waits for its end; returns the text of its exception."""
         self._join()
         error, self.error = self.error, None

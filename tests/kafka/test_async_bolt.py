@@ -35,7 +35,7 @@ class Keep(BasicBolt):
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_many_inputs_at_a_time(world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee) -> None:
-    """With `exactly_once` although transactions are aborted, and the task moves amid its inputs."""
+    """With `exactly_once` although transactions are aborted, and the task moves while it executes its inputs."""
     monkeypatch.setattr("kafka_clients.producer.Producer", Refused)
     monkeypatch.setattr(Refused, "refusals", 2 if guarantee == "exactly_once" else 0)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)

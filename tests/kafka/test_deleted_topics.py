@@ -33,7 +33,7 @@ def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> N
         topic = f"{topology.name}.{used}"
         cluster.delete_topic(topic)
         for thread in threads:
-            message = thread.last_words()
+            message = thread.wait_for_error()
             # A reader that has not read anything yet notices it by itself.
             assert message.startswith((f"topic {topic} was deleted: ", f"reading {topic} cannot continue: "))
             assert message.endswith(("MODULE:TOPOLOGY, and start it again", "continues from what is committed"))
@@ -53,7 +53,7 @@ def test_a_worker_ends(log: AckLog, is_made_anew: bool) -> None:
         log.delete_topic(log.topic)
         if is_made_anew:
             log.catalogue.create_topics(log.manifest)
-        message = thread.last_words()
+        message = thread.wait_for_error()
     finally:
         thread.stop()
     # A commit may notice it first.

@@ -54,7 +54,7 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
     emitted = 0
 
     def busy(condition: Callable[[], bool]) -> Callable[[], bool]:
-        """Emits more while it waits, so that tasks move amid transactions."""
+        """Emits more while it waits, so that tasks move during transactions."""
 
         def more() -> bool:
             nonlocal emitted
@@ -156,7 +156,7 @@ def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld
         running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
         messages.add("tracked")
         for component in ("bolt", "spout"):
-            message = running.threads[component].last_words()
+            message = running.threads[component].wait_for_error()
             assert "was not delivered" in message
             assert "restart the process" in message
         assert executed.words == ["untracked", "tracked"]
@@ -175,7 +175,7 @@ def test_five_rejected_transactions_end_the_process(world: RealWorld) -> None:
     with world.run(topology) as running:
         running.cluster.set_config(topic, "max.message.bytes", "500")
         messages.add("large", message_id=None)
-        message = running.threads["one"].last_words()
+        message = running.threads["one"].wait_for_error()
     assert "one could not commit 5 times in a row: " in message
     assert f"a record for {topic}[0] was not delivered: Broker: Message size too large" in message
 

@@ -83,7 +83,7 @@ class Member:
 
     def fail(self) -> None:
         self._fails = True
-        assert self._thread.last_words() == "fails"
+        assert self._thread.wait_for_error() == "fails"
 
     def stop(self) -> None:
         self._thread.stop()
@@ -117,7 +117,7 @@ def test_a_users_successor_gets_the_tasks_immediately_and_fences_its_predecessor
     eventually(lambda: len(first.stats.tasks) == 2, "the tasks of the first")
     successor = Threaded(second)
     eventually(lambda: len(second.stats.tasks) == 2, "the tasks of the second")
-    assert "Static consumer fenced by other consumer with same group.instance.id" in predecessor.last_words()
+    assert "Static consumer fenced by other consumer with same group.instance.id" in predecessor.wait_for_error()
     successor.stop()
     successor.join()
 

@@ -30,7 +30,7 @@ def test_a_missing_acl_is_the_first_finding(secured: SecuredKafka, monkeypatch: 
     _, kafka = user_with(secured, role, needed)
     with in_threads(topology, secured.super_user, ("lines", "split")) as running:
         eventually(lambda: running.stats["split"].executed, "the others work")
-        error = Threaded(ComponentRunner(topology, "count", kafka)).last_words()
+        error = Threaded(ComponentRunner(topology, "count", kafka)).wait_for_error()
         assert inbox in error
         first, *_ = judge(Observation(topology.manifest, latest(secured.super_user, topology.manifest, 60)))
     assert (first.check, first.component) == ("groups", "count")

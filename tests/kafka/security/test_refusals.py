@@ -143,7 +143,7 @@ def test_an_acl_that_is_removed_ends_a_component(
     try:
         eventually(lambda: latest[-1].emitted, f"{name} to emit")
         secured.forbid(f"User:{user}", f"{topology.name}.{written}")
-        message = ended.last_words()
+        message = ended.wait_for_error()
     finally:
         for thread in (ended, *threads):
             thread.stop()

@@ -99,7 +99,7 @@ def test_a_fatal_error_amid_delivery_reports_ends_the_process(use: Callable[[typ
 
 
 def test_a_flush_that_loses_its_exception_counts_as_undelivered(use: Callable[[type[Fake]], None]) -> None:
-    # A log line of librdkafka amid a fatal error takes the exception away; the next call raises it again.
+    # A log line of librdkafka during a fatal error swallows the exception; the next call raises it again.
     use(flushing(SystemError("<method 'flush' of 'cimpl.Producer'> returned NULL without setting an exception")))
     assert KafkaSink({}).flush(1) == 1
     use(flushing(SystemError("something else")))
