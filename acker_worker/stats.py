@@ -25,17 +25,17 @@ class Counters:
     fails: int = shown("acker_entries_total", "", label=("rule", "fail"))
     resets: int = shown("acker_entries_total", "", label=("rule", "reset"))
     # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
-    trees_acked: int = shown("acker_trees_total", "Trees that ended.", label=("outcome", "acked"))
+    trees_acked: int = shown("acker_trees_total", "Trees that ended: acked, failed by a bolt, without progress, or older than the largest tree age.", label=("outcome", "acked"))
     trees_failed: int = shown("acker_trees_total", "", label=("outcome", FailReason.FAILED.word))
     timeouts: int = shown("acker_trees_total", "", label=("outcome", FailReason.TIMEOUT.word))
     too_old: int = shown("acker_trees_total", "", label=("outcome", FailReason.TOO_OLD.word))
     orphans_expired: int = shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
     # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
-    duplicate_inits: int = shown("acker_inits_ignored_total", "Second inits of open trees.")
+    duplicate_inits: int = shown("acker_inits_ignored_total", "Second inits of open trees; harmless.")
     # Retries of producers and of Spark tasks, and late batches of zombies. A few are normal.
     repeated_batches: int = shown(
         "acker_batches_dropped_total",
-        "Batches that were dropped: applied already, or of a writer that has a later session.",
+        "Batches that were dropped: applied already, or of a writer that has a later session; harmless.",
         label=("reason", "repeated"),
     )
     superseded_batches: int = shown("acker_batches_dropped_total", "", label=("reason", "superseded"))
@@ -65,7 +65,7 @@ class PartitionStats:
     # Acks overtake inits for moments; orphans that stay come from writers whose spout is gone, or of old windows.
     orphans: int = shown("acker_orphans", "Open records whose init has not been seen.")
     # The table grows at 0.66 and shrinks at 0.2.
-    table_load: float = shown("acker_table_load_ratio", "Share of the homes of the table that is taken.")
+    table_load: float = shown("acker_table_load_ratio", "How full the table is: 0.2 to 0.66 once it is larger than 200 KB.")
     table_bytes: int = shown("acker_table_bytes", "Size of the ledger's table.")
     # How late outcomes are. A ledger that lags does not fail trees whose acks lie unread.
     clock_lag_ms: int = shown(
@@ -117,7 +117,7 @@ class WorkerStats(Counters):
     # A loop that turns and does nothing; /health judges by it.
     stalled_ms: int = shown(
         "acker_stalled_seconds",
-        "For how long there has been work of which nothing was done; 0 where all is done.",
+        "Seconds for which there has been work and no progress; 0 if all is done.",
         divisor=1000,
     )
     stalled_by: str = ""

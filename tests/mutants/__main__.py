@@ -112,9 +112,13 @@ def main() -> int:
     """Returns 1 if a mutant was not found."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(mutants.__doc__ or "").split("\n")[0])
     parser.add_argument("--find", action="store_true", help="run all plain tests, and print the failing ones")
+    parser.add_argument("--list", action="store_true", help="print the mutants with their tests, and run nothing")
     parser.add_argument("names", nargs="*", help="only mutants whose names contain one of these")
     arguments = parser.parse_args()
     chosen = [each for each in MUTANTS.values() if not arguments.names or any(n in each.name for n in arguments.names)]
+    if arguments.list:
+        print("\n".join(f"{mutant.name}\n    {mutant.test}" for mutant in chosen))
+        return 0
     return 1 if (find if arguments.find else check)(chosen) else 0
 
 

@@ -14,7 +14,7 @@ from spark_jobs import submit
 from spark_jobs.packages import packages
 from tests.broker_container import IMAGE
 from tests.pages import ROOT
-from tests.unit.test_deployment_doc import NAMES
+from tests.unit.test_alerts import NAMES
 
 _COMPOSE = (ROOT / "docker-compose.yml").read_text()
 
