@@ -25,7 +25,11 @@ class Counters:
     fails: int = shown("acker_entries_total", "", label=("rule", "fail"))
     resets: int = shown("acker_entries_total", "", label=("rule", "reset"))
     # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
-    trees_acked: int = shown("acker_trees_total", "Trees that ended: acked, failed by a bolt, without progress, or older than the largest tree age.", label=("outcome", "acked"))
+    trees_acked: int = shown(
+        "acker_trees_total",
+        "Trees that ended: acked, failed by a bolt, without progress, or older than the largest tree age.",
+        label=("outcome", "acked"),
+    )
     trees_failed: int = shown("acker_trees_total", "", label=("outcome", FailReason.FAILED.word))
     timeouts: int = shown("acker_trees_total", "", label=("outcome", FailReason.TIMEOUT.word))
     too_old: int = shown("acker_trees_total", "", label=("outcome", FailReason.TOO_OLD.word))
@@ -65,7 +69,9 @@ class PartitionStats:
     # Acks overtake inits for moments; orphans that stay come from writers whose spout is gone, or of old windows.
     orphans: int = shown("acker_orphans", "Open records whose init has not been seen.")
     # The table grows at 0.66 and shrinks at 0.2.
-    table_load: float = shown("acker_table_load_ratio", "How full the table is: 0.2 to 0.66 once it is larger than 200 KB.")
+    table_load: float = shown(
+        "acker_table_load_ratio", "How full the table is: 0.2 to 0.66 once it is larger than 200 KB."
+    )
     table_bytes: int = shown("acker_table_bytes", "Size of the ledger's table.")
     # How late outcomes are. A ledger that lags does not fail trees whose acks lie unread.
     clock_lag_ms: int = shown(

@@ -36,7 +36,9 @@ class Counts:
     executed: int = shown(f"{PREFIX}executed_total", "Tuples that a bolt executed.")
     acked: int = shown(f"{PREFIX}acked_total", "Trees of a spout, inputs of a bolt that were acked.")
     # Late outcomes: of a tree that was lost, or of a task that has moved since.
-    ignored_notices: int = shown(f"{PREFIX}ignored_notices_total", "Outcomes of trees that the spout no longer holds; harmless.")
+    ignored_notices: int = shown(
+        f"{PREFIX}ignored_notices_total", "Outcomes of trees that the spout no longer holds; harmless."
+    )
     errors: int = shown(f"{PREFIX}errors_total", "Exceptions of execute, and errors that were reported.")
     # A spout that waits for its bolts nearly all of the time is not what limits the topology.
     throttled_seconds: float = shown(
@@ -48,7 +50,9 @@ class Counts:
     undelivered: int = shown(f"{PREFIX}undelivered_total", "Tuples that Kafka rejected; their trees fail at once.")
     transactions: int = shown(f"{PREFIX}transactions_total", "Transactions that were committed.")
     # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
-    rollbacks: int = shown(f"{PREFIX}rollbacks_total", "Transactions that were aborted and repeated; a few when processes join or leave.")
+    rollbacks: int = shown(
+        f"{PREFIX}rollbacks_total", "Transactions that were aborted and repeated; a few when processes join or leave."
+    )
     failed: dict[str, int] = field(default_factory=dict)  # trees or inputs, by `FailReason.word`
     last_error: str = ""  # the latest of `errors`, as one line
     complete_latency: LatencyHistogram = field(
