@@ -100,7 +100,7 @@ class Served:
         return self._wanted is None and self._run is None and not self.problem
 
     @property
-    def silence_s(self) -> float | None:
+    def heartbeat_age_s(self) -> float | None:
         """Seconds since the worker's loop turned last; None while there is none."""
         return self._clock() - self._turned_at if self.serving else None
 
@@ -251,7 +251,7 @@ class AckerService:
 
     def heartbeat_ages(self) -> dict[str, float]:
         """Topology → seconds since the loop of its worker turned last; from any thread."""
-        ages = {name: served.silence_s for name, served in self.topologies().items()}
+        ages = {name: served.heartbeat_age_s for name, served in self.topologies().items()}
         return {name: age for name, age in ages.items() if age is not None}
 
     def _look(self) -> None:

@@ -12,7 +12,7 @@ from inspection.errors import DeadLettersError
 from inspection.previews import PREVIEW_CHARACTERS, Previews, preview
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError, UnknownTopologyError
-from kafka_clients.log_reader import SILENCE_SECONDS, LogReader
+from kafka_clients.log_reader import RECEIVE_TIMEOUT_SECONDS, LogReader
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.errors import ManifestError
 from tuple_tree.headers import PREFIX, REPLAYED
@@ -206,7 +206,7 @@ class DeadLetterLog:
         with LogReader(self._kafka) as reader:
             kept = reader.stretches([place], since_ms)[place]
             reader.assign({place: kept.start if start is None else max(kept.start, start)})
-            deadline = time.monotonic() + SILENCE_SECONDS
+            deadline = time.monotonic() + RECEIVE_TIMEOUT_SECONDS
             count = 0
             while reader.ended.get(place, -1) < until:
                 messages = reader.poll(_POLL_SECONDS)
@@ -215,11 +215,12 @@ class DeadLetterLog:
                     yield parse(message)
                 self._progress(count)
                 if messages:
-                    deadline = time.monotonic() + SILENCE_SECONDS
+                    deadline = time.monotonic() + RECEIVE_TIMEOUT_SECONDS
                 elif time.monotonic() > deadline:
                     raise DeadLettersError(
-                        f"topic {self.topic} cannot be read to its end, after {count} records: no broker answers, or a "
-                        f"transaction that writes into it has been open for {SILENCE_SECONDS:g} s. Try again later"
+                        f"topic {self.topic} cannot be read to its end, after {count} records: no broker answers, or "
+                        f"a transaction that writes into it has been open for {RECEIVE_TIMEOUT_SECONDS:g} s. "
+                        "Try again later"
                     )
 
     def fetch(self, offsets: Collection[int]) -> Iterator[DeadLetter]:

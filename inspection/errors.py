@@ -1,7 +1,7 @@
 """Errors of `inspection`; each message ends with what to do.
 
 InspectionError
-├── SilenceError, MomentError, ServingError, DeadLettersError, SpansError, SearchLimitError
+├── NoStatisticsError, MomentError, ServingError, DeadLettersError, SpansError, SearchLimitError
 ├── StateKeyError
 │   └── StateKeyNotFoundError
 ├── StatusError
@@ -15,7 +15,7 @@ class InspectionError(Exception):
     """Base of all errors raised by `inspection`."""
 
 
-class SilenceError(InspectionError):
+class NoStatisticsError(InspectionError):
     """No process of a topology publishes statistics."""
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from inspection.dead_letters import DeadLetterCount, read_dead_letters
-from inspection.errors import SilenceError
+from inspection.errors import NoStatisticsError
 from inspection.health.findings import Finding
 from inspection.health.lags import LagReadings
 from inspection.health.observation import Observation, OpenMessage
@@ -79,7 +79,7 @@ class Observer:
                 "by themselves",
             )
         self._since_ms = _local_ms() - int(back_s * 1000)
-        self._reader = LogReader(kafka, silence_s=CONTACT_SECONDS)
+        self._reader = LogReader(kafka, receive_timeout_s=CONTACT_SECONDS)
         self._broker_clock = BrokerClock()
         self._dead_letters = DeadLetterCount(partial(read_dead_letters, kafka, manifest.topology))
         self._lags_due = Interval(_LAGS_SECONDS, time.monotonic)
@@ -115,11 +115,11 @@ class Observer:
             self._poll(_POLL_SECONDS)
 
     def await_processes(self, seconds: float) -> None:
-        """Waits until a process reports; raises `SilenceError` if none does within `seconds`."""
+        """Waits until a process reports; raises `NoStatisticsError` if none does within `seconds`."""
         deadline = time.monotonic() + seconds
         while not has_processes(self.snapshot()):
             if time.monotonic() > deadline:
-                raise SilenceError(self.silence)
+                raise NoStatisticsError(self.no_statistics)
             self._poll(_POLL_SECONDS)
 
     def snapshot(self) -> Snapshot:
@@ -139,7 +139,7 @@ class Observer:
         )
 
     @property
-    def silence(self) -> str:
+    def no_statistics(self) -> str:
         newest = self.view.newest_ms
         last = "" if newest is None else f", the last one {max(0, self._now_ms() - newest) / 1000:.0f} s ago"
         return (

@@ -11,7 +11,7 @@ from tuple_tree.process_stats import StatsRecord
 
 WINDOW_MS: Final = 5_000  # of rates and latencies
 MINUTE_MS: Final = 60_000  # of the counts by which health is judged
-SILENT_MS: Final = 10_000  # a process without a record for this long counts as gone
+STATISTICS_TIMEOUT_MS: Final = 10_000  # a process without a record for this long counts as gone
 _KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
 _FEW: Final = 50  # with fewer tuples a task in the window, differences between tasks mean nothing
 _POINT_MS: Final = 5_000
@@ -39,7 +39,7 @@ def _ahead_ms(record: StatsRecord) -> Iterable[int]:
 class Track(Generic[Counts]):
     """The counts of a process, over the window and a little longer.
 
-    Time between two records is taken by the process's own clock, and its silence by the broker's, so no two clocks are
+    The process's own clock measures the time between two records, and the broker's clock their age: no two clocks are
     compared. `nothing` are the counts of a process at its start.
 
     Attributes:
@@ -75,11 +75,12 @@ class Track(Generic[Counts]):
             self._window.popleft()
         return before
 
-    def silent_ms(self, now_ms: int) -> int:
+    def age_ms(self, now_ms: int) -> int:
+        """Milliseconds since the latest record, by the broker's clock."""
         return max(0, now_ms - self.record.at_ms)
 
-    def is_alive(self, now_ms: int, silent_ms: int = SILENT_MS) -> bool:
-        return not self.record.ended and self.silent_ms(now_ms) < silent_ms
+    def is_alive(self, now_ms: int, limit_ms: int = STATISTICS_TIMEOUT_MS) -> bool:
+        return not self.record.ended and self.age_ms(now_ms) < limit_ms
 
     def window(self) -> tuple[float, Counts, Counts]:
         """The seconds that the window covers, the counts before it, and the counts now.
@@ -114,7 +115,7 @@ class Tracks(Generic[Counts]):
 
     def known(self, now_ms: int) -> list[Track[Counts]]:
         """In the order of their latest records; drops the processes that are gone for two hours."""
-        self._tracks = {key: track for key, track in self._tracks.items() if track.silent_ms(now_ms) <= _KEPT_MS}
+        self._tracks = {key: track for key, track in self._tracks.items() if track.age_ms(now_ms) <= _KEPT_MS}
         return sorted(self._tracks.values(), key=lambda track: track.record.at_ms)
 
 

@@ -211,7 +211,7 @@ class TopologyView:
                     "name": track.record.process,
                     "partitions": sorted(one.partition for one in track.last.by_partition),
                     "entries_per_second": round(track.rate(lambda stats: stats.entries), 3),
-                    "seen_seconds_ago": track.silent_ms(now_ms) / 1000,
+                    "seen_seconds_ago": track.age_ms(now_ms) / 1000,
                     "uptime_seconds": track.record.uptime_ms / 1000,
                     "stalled_seconds": track.last.stalled[0],
                     "stalled_by": track.last.stalled[1],
@@ -252,8 +252,8 @@ class TopologyView:
         def count(name: str) -> int | None:
             return int(getattr(total, name)) if is_reported(name, tracks) else None
 
-        ended = [track for track in tracks if track.record.ended_by and track.silent_ms(now_ms) < MINUTE_MS]
-        lately = [track.minute for track in tracks if track.minute and track.silent_ms(now_ms) < MINUTE_MS]
+        ended = [track for track in tracks if track.record.ended_by and track.age_ms(now_ms) < MINUTE_MS]
+        lately = [track.minute for track in tracks if track.minute and track.age_ms(now_ms) < MINUTE_MS]
         loads = task_loads(component.tasks, alive, recent, self._task_lags.get(component.name, {})) if is_bolt else []
         failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in recent))
         owned = len(held.tasks)
@@ -266,7 +266,7 @@ class TopologyView:
             "processes": len(alive),
             "youngest_seconds": min((track.record.uptime_ms / 1000 for track in alive), default=None),
             "ended_by": ended[-1].record.ended_by if ended else "",
-            "ended_seconds_ago": ended[-1].silent_ms(now_ms) / 1000 if ended else None,
+            "ended_seconds_ago": ended[-1].age_ms(now_ms) / 1000 if ended else None,
             "recent": recent_counts(lately),
             **{f"{name}_per_second": rate(name) for name in _COUNTED},
             "failed_per_second": failed if is_known else None,

@@ -301,7 +301,7 @@ class Catalogue:
                     controls[topology] = Control.of(value, message.timestamp()[1])
 
         kafka = {**QUIET, **self._kafka}
-        with LogReader(kafka, group=self._group, role=None, silence_s=self._contact_s) as reader:
+        with LogReader(kafka, group=self._group, role=None, receive_timeout_s=self._contact_s) as reader:
             reader.read("manifests", reader.stretches([(TOPOLOGIES_TOPIC, 0)]), take)
         return records, controls
 

@@ -38,7 +38,7 @@ _EVERY: Final[dict[str, Any]] = {
     "socket.connection.setup.timeout.ms": 10_000,
 }
 SESSION_MS: Final = 10_000
-"""After how many milliseconds of silence a process has left its group, unless `session.timeout.ms` is set."""
+"""The default of `session.timeout.ms`, after which a process without heartbeats has left its group, in milliseconds."""
 
 _GROUP: Final[dict[str, Any]] = {
     "session.timeout.ms": SESSION_MS,

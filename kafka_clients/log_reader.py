@@ -39,7 +39,7 @@ def watermarks(consumer: Consumer, partition: TopicPartition, patience_s: float)
             time.sleep(_PAUSE_SECONDS)
 
 
-SILENCE_SECONDS: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
+RECEIVE_TIMEOUT_SECONDS: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
 _ANSWER_SECONDS: Final = 8.0  # how long a broker may take to answer, in seconds
 _POLL_SECONDS: Final = 0.1
 _POLL_RECORDS: Final = 2_000
@@ -61,8 +61,8 @@ class LogReader:
     """One consumer; not for several threads.
 
     It reads in the name of a group, because librdkafka requires one, and does not join it. Errors name the ACLs of a
-    role. While `read` reads, brokers may send no record for `silence_s` seconds, and `progress` is called repeatedly.
-    A reader that only polls can be without `ended` and `read`, by `has_ends`: each end costs as much as a record.
+    role. `read` fails if no record comes for `receive_timeout_s` seconds, and calls `progress` repeatedly. Pass
+    `has_ends=False` for a reader that only polls: each end of a partition costs as much as a record.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class LogReader:
         isolation: str = "read_committed",
         group: str = CATALOGUE_GROUP,
         role: str | None = VIEWER,
-        silence_s: float = SILENCE_SECONDS,
+        receive_timeout_s: float = RECEIVE_TIMEOUT_SECONDS,
         *,
         has_ends: bool = True,
     ) -> None:
         own = {"isolation.level": isolation, "group.id": group, "enable.partition.eof": has_ends}
         settings = {**for_consumer(kafka), **_SETTINGS, **own}
         self._consumer = new_client(Consumer, settings)
-        self._group, self._role, self._silence_s = group, role, silence_s
+        self._group, self._role, self._receive_timeout_s = group, role, receive_timeout_s
         self._progress = progress or (lambda _what, _done, _total: None)
         # The partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
         # partition may be markers of transactions, so to count records is not enough.
@@ -160,7 +160,7 @@ class LogReader:
     def read(self, what: str, stretches: Mapping[Place, range], take: Callable[[Message], None]) -> None:
         """Calls `take` with the records of stretches, those of a partition in order; `what` names them in the progress.
 
-        Raises `BrokerUnreachableError` if brokers send nothing for `silence_s`, and as `poll`.
+        Raises `BrokerUnreachableError` if brokers send nothing for `receive_timeout_s`, and as `poll`.
         """
         left = {place: stretch for place, stretch in stretches.items() if len(stretch)}
         total, done = sum(map(len, left.values())), 0
@@ -172,10 +172,10 @@ class LogReader:
                 messages = self.poll(_POLL_SECONDS)
                 if messages or len(self.ended) > ends_known:
                     active_at = time.monotonic()
-                elif time.monotonic() - active_at > self._silence_s:
+                elif time.monotonic() - active_at > self._receive_timeout_s:
                     raise BrokerUnreachableError(
                         f"no records of {', '.join(sorted({topic for topic, _ in left}))} came for "
-                        f"{self._silence_s:g} s: try again when the brokers are available"
+                        f"{self._receive_timeout_s:g} s: try again when the brokers are available"
                     )
                 for message in messages:
                     stretch = left.get(place_of(message))

@@ -147,7 +147,7 @@ class FrameCodec:
         try:
             made = [pa.array(values, type=type_) for values, type_ in zip(columns, self.schema.types, strict=True)]
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise WireError("bad-payload", f"a value is none of its field: {error}") from error
+            raise WireError("bad-payload", f"the value does not match the field's type: {error}") from error
         return pa.record_batch(made, schema=self.schema)
 
     def pack(self, columns: Any) -> tuple[Any, dict[int, str]]:

@@ -18,7 +18,7 @@ from spark_jobs.errors import StoppedBetweenBatches, TopicsRefusedError
 from spark_jobs.outcomes import Replays
 from tuple_tree.positions import MAX_OFFSET, OFFSET_BITS
 
-_SILENCE_SECONDS: Final = 60.0
+_RECEIVE_TIMEOUT_SECONDS: Final = 60.0
 _MOST_BYTES: Final = 32 * 2**20
 """Bytes of values that are held at once, about."""
 
@@ -55,7 +55,12 @@ class SourceReader:
         self.topic = topic
         self.is_stopped: Callable[[], bool] = lambda: False
         self._log = LogReader(
-            kafka, self._check_stopped, isolation=isolation, group=group, role=None, silence_s=_SILENCE_SECONDS
+            kafka,
+            self._check_stopped,
+            isolation=isolation,
+            group=group,
+            role=None,
+            receive_timeout_s=_RECEIVE_TIMEOUT_SECONDS,
         )
 
     def positions(self, ranges: Ranges) -> Positions:
@@ -109,7 +114,7 @@ class SourceReader:
 
     def _read(self, ranges: Ranges, take: Callable[[Message], None]) -> None:
         left = {(self.topic, number): each for number, each in ranges.items()}
-        deadline = time.monotonic() + _SILENCE_SECONDS
+        deadline = time.monotonic() + _RECEIVE_TIMEOUT_SECONDS
         try:
             self._log.read(self.topic, left, take)
             # After a change of leader, the end of a partition may be before what was read once.

@@ -32,7 +32,7 @@ logger = get_logger("spark_jobs.spout")
 
 _POLL_SECONDS: Final = 0.05
 _COMMIT_SECONDS: Final = 1.0
-_SILENCE_SECONDS: Final = 30.0
+_RECEIVE_TIMEOUT_SECONDS: Final = 30.0
 
 _REACH: Final = 50_000
 """Offsets of a partition that a round of replays reads, at most."""
@@ -165,10 +165,10 @@ class SpoutLoop:
         while self._offsets.mark < end:
             if self._read():
                 last = time.monotonic()
-            elif time.monotonic() > last + _SILENCE_SECONDS:
+            elif time.monotonic() > last + _RECEIVE_TIMEOUT_SECONDS:
                 raise TopicsRefusedError(
-                    f"the notices before offset {end} could not be read within {_SILENCE_SECONDS:g} s, only those "
-                    f"before {self._offsets.mark}: check the brokers"
+                    f"the notices before offset {end} could not be read within {_RECEIVE_TIMEOUT_SECONDS:g} s, only "
+                    f"those before {self._offsets.mark}: check the brokers"
                 )
 
     def _guarded(self, work: Callable[[], object]) -> None:

@@ -233,7 +233,7 @@ class PackCodec:
                 rows += self.rows(batch.slice(index, 1))
             except Exception as error:  # noqa: BLE001 - as above
                 rows.append(())
-                errors[index] = WireError("bad-payload", f"a value that is none of its field: {error!r}")
+                errors[index] = WireError("bad-payload", f"the value does not match the field's type: {error!r}")
         return rows, errors
 
     def alone(self, payload: bytes, index: int) -> bytes:

@@ -109,7 +109,7 @@ def _drawn(observer: "Observer", width: int) -> RenderableType:
     from inspection.observer import has_processes
 
     snapshot = observer.snapshot()
-    notes = [] if has_processes(snapshot) else [observer.silence]
+    notes = [] if has_processes(snapshot) else [observer.no_statistics]
     return screen(snapshot, width, observer.findings(snapshot), notes)
 
 

@@ -29,7 +29,7 @@ HEALTH_PATH: Final = "/health"
 """Whether the loops turn, and work is done where there is some."""
 LIVE_PATH: Final = "/live"
 """Whether the loops turn: if not, an end and a new start help."""
-SILENCE: Final = "acker_loop_silence_seconds"
+HEARTBEAT_AGE: Final = "acker_loop_heartbeat_age_seconds"
 """Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
 
 _REQUEST_SECONDS: Final = 10.0
@@ -54,7 +54,7 @@ class Health(Collector):
         )
 
     def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(SILENCE, "Seconds since the loop turned last.", labels=["loop"])
+        family = GaugeMetricFamily(HEARTBEAT_AGE, "Seconds since the loop turned last.", labels=["loop"])
         for name, age in self.heartbeat_ages().items():
             family.add_metric([name], age)
         yield family

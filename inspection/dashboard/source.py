@@ -24,7 +24,7 @@ from inspection.topology_status import ClusterStatus
 from inspection.trace.output import tree_as_json, verdict
 from inspection.trace.tree import Tree
 from inspection.trace_reader import TraceReader
-from inspection.tracks import SILENT_MS
+from inspection.tracks import STATISTICS_TIMEOUT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError, BrokerUnreachableError
 from kafka_clients.log_reader import Progress
@@ -76,7 +76,7 @@ class Source:
         """The names of all that are published: those whose processes report statistics first."""
         names = [name for name, it in Catalogue(self._kafka).manifests().items() if isinstance(it, Manifest)]
         reported = ClusterStatus(self._kafka).reported_ms(names)
-        recent = max(reported.values(), default=0) - SILENT_MS
+        recent = max(reported.values(), default=0) - STATISTICS_TIMEOUT_MS
         return sorted(names, key=lambda name: (reported.get(name, 0) < recent, name))
 
     def snapshot(self, topology: str) -> JsonObject:

@@ -28,7 +28,7 @@ LOG_SECONDS: Final = 5.0
 _OTHER: Final = ".other"  # of the directory of a task
 _POLL_SECONDS: Final = 0.1
 _BATCH: Final = 10_000
-_SILENCE_SECONDS: Final = 30.0
+_RECEIVE_TIMEOUT_SECONDS: Final = 30.0
 _TRANSACTION_SECONDS: Final = 1_000.0  # a broker ends a transaction after 15 minutes at the latest
 
 
@@ -300,14 +300,14 @@ class _Run:
         now = self._clock()
         # Records behind an end that is reached are of an open transaction.
         waits = all((self._topic, task) in ended for task in left)
-        silence = now - self._active_at
-        if silence > (_TRANSACTION_SECONDS if waits else _SILENCE_SECONDS):
-            self._raise_silent(silence, waits=waits, left=left)
+        waited_s = now - self._active_at
+        if waited_s > (_TRANSACTION_SECONDS if waits else _RECEIVE_TIMEOUT_SECONDS):
+            self._raise_timeout(waited_s, waits=waits, left=left)
         if now - self._logged_at < LOG_SECONDS:
             return
         self._logged_at = now
         progress = self._progress()
-        if waits and silence > LOG_SECONDS:
+        if waits and waited_s > LOG_SECONDS:
             text = "restoring tasks %s from %s: waiting for a transaction of an earlier owner, which its broker ends"
             logger.info(text, _listed(left), self._topic, extra=EACH)
         else:
@@ -318,15 +318,15 @@ class _Run:
                 extra=EACH,
             )
 
-    def _raise_silent(self, silence: float, *, waits: bool, left: set[int]) -> None:
+    def _raise_timeout(self, waited_s: float, *, waits: bool, left: set[int]) -> None:
         if waits:
             places = ", ".join(f"{self._topic}[{task}]@{self._positions[task]}" for task in sorted(left))
             raise StateError(
-                f"a transaction has been open for {silence:.0f} s at {places}: find it with kafka-transactions "
+                f"a transaction has been open for {waited_s:.0f} s at {places}: find it with kafka-transactions "
                 "find-hanging, and abort it"
             )
         raise BrokerUnreachableError(
-            f"no records of {self._topic} came for {silence:.0f} s: try again when the brokers are available"
+            f"no records of {self._topic} came for {waited_s:.0f} s: try again when the brokers are available"
         )
 
     def _progress(self) -> RestoreProgress:

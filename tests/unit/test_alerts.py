@@ -23,7 +23,7 @@ ALERTS = (DEPLOY / "alerts.yml").read_text()
 NAMES = {
     *METRIC_NAMES,
     *components.METRIC_NAMES,
-    metrics_server.SILENCE,
+    metrics_server.HEARTBEAT_AGE,
 }
 
 

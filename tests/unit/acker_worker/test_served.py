@@ -88,9 +88,9 @@ def test_a_worker_begins_with_the_manifest(rig: Rig) -> None:
     assert rig.served.serving
     assert not rig.workers[0].asked_to_stop
     rig.now += 5
-    assert rig.served.silence_s == 5
+    assert rig.served.heartbeat_age_s == 5
     rig.workers[0].on_stats(WorkerStats(partitions=2, records=7))
-    assert (rig.served.silence_s, rig.served.stats.records) == (0, 7)
+    assert (rig.served.heartbeat_age_s, rig.served.stats.records) == (0, 7)
     assert rig.published == [WorkerStats(partitions=2, records=7)]
 
 
@@ -116,7 +116,7 @@ def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: p
         assert rig.served.problem == "topic words.acks does not exist. Create it"
         assert f"topology words is not served, tried again in {pause:.1f} s: topic words.acks does" in caplog.text
         assert "Traceback" not in caplog.text
-        assert rig.served.silence_s is None, "a worker that waits for its retry is not stuck"
+        assert rig.served.heartbeat_age_s is None, "a worker that waits for its retry is not stuck"
         count = len(rig.workers)
         rig.now += pause - 0.01
         rig.served.check()
@@ -160,4 +160,4 @@ def test_read_errors_are_shown_until_the_next_success(rig: Rig, caplog: pytest.L
     rig.served.withdraw()
     rig.ends()
     assert rig.served.gone
-    assert rig.served.silence_s is None
+    assert rig.served.heartbeat_age_s is None

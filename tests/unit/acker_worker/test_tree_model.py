@@ -135,7 +135,7 @@ class Trees(RuleBasedStateMachine):
                 self.trees[root].undelivered -= 1
         self._apply(record)
         for root in {root for _, root, _ in batch}:
-            self._check_not_silent(self.trees[root])
+            self._check_has_outcome(self.trees[root])
 
     def _recent(self) -> list[LogRecord]:
         """Batches of writers that are not forgotten yet: a writer without batches for a whole window is."""
@@ -167,7 +167,7 @@ class Trees(RuleBasedStateMachine):
     def tick(self, ticks: int) -> None:
         self.log.tick(ticks)
         for tree in self.trees.values():
-            # Without progress for a lifetime, or at its largest age, it expires: that is silence of its own kind.
+            # Without progress for a lifetime, or at its largest age, it expires.
             if self._now() - tree.touched >= LIFETIME_TICKS:
                 tree.disturbed = True
             if tree.born is not None and self._now() - tree.born >= SETTINGS.max_age_ticks:
@@ -186,7 +186,7 @@ class Trees(RuleBasedStateMachine):
                 assert tree.failed
             tree.outcome = tree.outcome or outcome
 
-    def _check_not_silent(self, tree: Tree) -> None:
+    def _check_has_outcome(self, tree: Tree) -> None:
         if tree.complete and not tree.undelivered and not tree.disturbed:
             assert tree.outcome is not None, f"tree {tree.root:x} is complete, and there was no notice"
             assert tree.outcome == "ack" or tree.failed

@@ -52,6 +52,6 @@ def test_reading_continues_behind_an_end_that_comes_too_early() -> None:
 
 
 def test_messages_that_do_not_come_back_are_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_reader, "_SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(source_reader, "_RECEIVE_TIMEOUT_SECONDS", 0.05)
     with pytest.raises(TopicsRefusedError, match=r"ends before messages that were delivered \(partition 3 at 15"):
         reader(Growing(15, 0)).positions({3: range(10, 20)})
