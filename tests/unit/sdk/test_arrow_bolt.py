@@ -27,7 +27,7 @@ from spout_sdk import (
     TupleAlreadyDoneError,
     declare,
 )
-from spout_sdk.testing import MemoryRecord, SimulatedCluster
+from spout_sdk.testing import MemoryRecord
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.unit.sdk.memory import Bench, made
 from tuple_tree.anchors import SOURCE_HEADER
@@ -248,19 +248,6 @@ def test_rows_are_acked_and_failed_by_number_or_mask_once() -> None:
     assert {root: message for root, message in bench.sink.failed().items() if message == "no"} == {4: "no"}
 
 
-def test_an_emit_after_the_ack_fails_the_tree() -> None:
-    bench, task, bolt = rig()
-    run(bench, task, [("a", 1), ("b", 2)], EDGES)
-    collector = bolt.calls[0][1]
-    collector.ack([0])
-    with pytest.raises(TupleAlreadyDoneError):
-        collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
-    collector.ack()
-    task.flush()
-    assert (bench.sink.checksums(), list(bench.sink.failed())) == (EDGES[1], [1])
-    assert sent(bench) == []
-
-
 @pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
 def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) -> None:
     def work(_batch: Any, collector: ArrowCollector) -> None:
@@ -279,26 +266,6 @@ def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) 
         assert [tuples_of(each.value or b"", (), Lines.streams[0])[0][0] for each in letters] == [("a", 1)]
         assert bench.sink.checksums() == checksums_of(EDGES)
     assert task.committable == 1
-
-
-class RaisesOnce(TaskHook):
-    is_raised = False
-
-    def bolt_execute(self, tuple_: Tuple, seconds: float) -> None:
-        if not self.is_raised:
-            self.is_raised = True
-            raise OSError("no disk")
-
-
-def test_rows_whose_hook_raised_are_acked_once_by_their_bolt() -> None:
-    bench, task, bolt = rig(hooks=[RaisesOnce])
-    for root in (1, 3):
-        run(bench, task, [("a", 1), ("b", 2)], under_seed([root, root + 1]))
-    for _, collector in bolt.calls:
-        collector.ack()
-    task.flush()
-    assert bench.sink.failed() == {}
-    assert (bench.sink.checksums(), task.committable) == (checksums_of([*EDGES, *under_seed([3, 4])]), 2)
 
 
 @pytest.mark.parametrize(("guarantee", "edges"), [("at_least_once", [{}, {}]), ("at_most_once", EDGES)])
@@ -337,45 +304,3 @@ def test_hooks_are_called_for_each_row() -> None:
     bench, task, _ = rig(work, hooks=[Hook])
     run(bench, task, [("a", 1)], under_seed([1]))
     assert seen == [(("x", 1, None), TASKS), ("acked", ("a", 1)), ("executed", ("a", 1))]
-
-
-class SplitColumns(ArrowBolt):
-    streams = (declare({"word": str}),)
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        words = [line.split() for line in batch.column("line").to_pylist()]
-        counts = [len(each) for each in words]
-        table = pa.table({"word": pa.array([word for each in words for word in each], "string")})
-        collector.emit(table, anchors=np.repeat(np.arange(len(words)), counts))
-        collector.ack()
-
-
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_simulated_cluster_runs_and_kills_an_arrow_bolt(guarantee: Guarantee) -> None:
-    builder = TopologyBuilder("columns", guarantee=guarantee, pack_tuples=8)
-    builder.set_spout("lines", LinesOfKit)
-    builder.set_bolt("split", SplitColumns, tasks=2).shuffle_grouping("lines")
-    builder.set_bolt("count", Sink, tasks=2).fields_grouping("split", "word")
-    with SimulatedCluster(builder.build(), sources={"lines": [("a b c",)] * 200}) as cluster:
-        for target in (40, 250, 450):
-            cluster.run_until(lambda target=target: len(cluster.executed("count")) >= target)  # type: ignore[misc]
-            for task in range(2):
-                cluster.kill("split", task)
-        cluster.advance(61)
-        cluster.run_until_idle()
-        # A kill between an emit and its ack leaves a tree open.
-        assert sorted(outcome.what for outcome in cluster.outcomes("lines")) == list(range(200))
-        assert len(cluster.acked("lines")) >= (200 if guarantee == "exactly_once" else 100)
-        executed = Counter(cluster.executed("count"))
-        emitted = Counter(each.values for each in cluster.emissions("split"))
-        assert min(executed.values()) >= 200
-        assert set(emitted) == {("a",), ("b",), ("c",)}
-        if guarantee == "exactly_once":
-            assert set(executed.values()) == {200}
-
-
-class LinesOfKit(Spout):
-    streams = (declare({"line": str}),)
-
-    def next_tuple(self) -> None:
-        """The kit emits."""

@@ -13,19 +13,16 @@ import pytest
 from spout_sdk import (
     AsyncBolt,
     AsyncCollector,
-    BasicBolt,
-    BasicCollector,
     ComponentError,
     FailTupleError,
     TaskContext,
-    TopologyBuilder,
     TopologyError,
     Tuple,
     declare,
 )
-from spout_sdk.testing import MemoryRecord, SimulatedCluster
+from spout_sdk.testing import MemoryRecord
 from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bolt_rig import Lines, rig
+from tests.unit.sdk.bolt_rig import rig
 from tests.unit.sdk.memory import Bench, execute
 from tests.waiting import eventually
 from tuple_tree.anchors import SOURCE_HEADER
@@ -272,25 +269,3 @@ def test_concurrency_is_a_number() -> None:
         rig(Never)
     with pytest.raises(TopologyError, match="is an AsyncBolt, which has no tick tuples"):
         rig(Waits, tick_interval=1.0)
-
-
-class Upper(AsyncBolt):
-    streams = Waits.streams
-
-    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        collector.emit((await asyncio.to_thread(tuple_["line"].upper),))
-
-
-class Keep(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
-
-
-def test_a_simulated_cluster_waits_for_each() -> None:
-    builder = TopologyBuilder("upper")
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("upper", Upper).shuffle_grouping("lines")
-    builder.set_bolt("keep", Keep).shuffle_grouping("upper")
-    with SimulatedCluster(builder.build(), sources={"lines": [("a",), ("b",)]}) as cluster:
-        cluster.run_until_idle()
-        assert cluster.executed("keep") == [("A",), ("B",)]
-        assert len(cluster.acked("lines")) == 2

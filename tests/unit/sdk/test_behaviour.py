@@ -45,17 +45,6 @@ class Ticking(Bolt):
         self.held.clear()
 
 
-def test_ticks_come_at_their_interval_and_missed_ones_are_left_out() -> None:
-    bench, task, bolt = rig(Ticking)
-    began = bench.clock.now
-    for _ in range(1_200):
-        task.tick(bench.clock.advance(0.01))
-    assert [tick - began for tick in bolt.ticks] == pytest.approx([5.0, 10.0], abs=0.02)
-    task.tick(bench.clock.advance(60))
-    task.tick(bench.clock.advance(0.01))
-    assert len(bolt.ticks) == 3
-
-
 @pytest.mark.parametrize("interval", [0.1, 0.5])
 def test_ticks_do_not_drift(interval: float) -> None:
     """A loop is late by some milliseconds each time."""
@@ -183,6 +172,13 @@ def test_failing_on_purpose_is_no_error_of_the_bolt(caplog: pytest.LogCaptureFix
     task.flush()
     assert bench.sink.failed() == dict.fromkeys(range(5), "try later")
     assert (bench.counters.failed, bench.counters.errors, caplog.records) == ({"failed": 5}, 0, [])
+
+
+def test_an_error_that_a_bolt_reports_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    bench, _, bolt = rig()
+    bolt.collector.report_error(OSError("no disk"))
+    assert bench.counters.errors == 1
+    assert "split/1 reports an error: OSError: no disk" in caplog.text
 
 
 def test_an_exception_may_stop_the_process() -> None:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import BasicBolt, BasicCollector, DeliveryError, OutputCollector, TaskHook, Tuple, TupleAlreadyDoneError
-from spout_sdk.bolts import outcomes
+from spout_sdk import BasicBolt, BasicCollector, DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
 from tests.packs import anchor_headers, edges_in, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
 from tests.unit.sdk.memory import execute
@@ -145,16 +144,3 @@ def test_a_dead_letter_that_is_not_delivered_stops_the_task() -> None:
     with pytest.raises(DeliveryError, match=r"a dead letter for words\.dead-letters"):
         task.tick(1.0)
     assert task.committable == 0
-
-
-def test_inputs_that_expire_do_not_end_the_measurement_of_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcomes, "_TIMED", 1)
-    bench, task, bolt = rig()
-    task.context.add_hook(TaskHook())  # each call is timed
-    feed(bench, task, "forgotten", {1: 1})
-    for _ in range(3):
-        task.tick(bench.clock.advance(3_600))
-    assert task.open_inputs == 0
-    feed(bench, task, "acked", {2: 2})
-    bolt.collector.ack(bolt.tuples[-1])
-    assert bench.counters.process_latency.total == 1

@@ -116,27 +116,6 @@ def test_what_is_emitted_for_several_inputs_is_an_effect_of_each(shares: str) ->
     assert bench.sink.checksums()[7] == sum_of(bench, 7) ^ (3 if shares == "a tree" else 1)
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_a_transaction_waits_for_each_input_that_has_emitted(size: int) -> None:
-    bench, task, bolt = rig(Collects, guarantee="exactly_once")
-    for first in range(0, 12, size):
-        execute(task, pack(bench, dict.fromkeys(range(first, first + size), "a")))
-    emitted = [bolt.held[at] for at in (7, 2, 10)]
-    for tuple_ in emitted:
-        bolt.collector.emit(("child",), anchors=tuple_)
-    while emitted:
-        task.flush()
-        assert (task.inputs.is_repeatable, task.inputs.is_repeatable) == (False, False)
-        bolt.collector.ack(emitted.pop())
-    task.flush()
-    assert task.inputs.is_repeatable
-    bolt.collector.emit(("child",), anchors=bolt.held[0])
-    for _ in range(3):
-        task.flush()
-        task.tick(bench.clock.advance(2 * bench.topology.manifest.max_tree_age_ms / 1000))
-    assert (task.open_inputs, task.inputs.is_repeatable) == (0, True), "what has expired is done"
-
-
 def sum_of(bench: Bench, root: int) -> int:
     """The edges of what was emitted in a tree."""
     edges = 0

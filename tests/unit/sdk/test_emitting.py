@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
     CustomGrouping,
     EmitError,
     Spout,
@@ -122,17 +124,26 @@ def test_a_direct_emit_reaches_the_one_task() -> None:
     assert bench.sink.checksums() == tracked.edges
 
 
-def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
-    class Chooser(Manual):
-        streams = (declare({"word": str}, direct=True),)
+class Chooser(Manual):
+    streams = (declare({"word": str}, direct=True),)
 
-        def execute(self, tuple_: Tuple) -> None:
-            self.collector.emit_direct(TaskId("count", 1), (tuple_["line"],), anchors=tuple_)
-            self.collector.ack(tuple_)
+    def execute(self, tuple_: Tuple) -> None:
+        self.collector.emit_direct(TaskId("count", 1), (tuple_["line"],), anchors=tuple_)
+        self.collector.ack(tuple_)
 
+
+class BasicChooser(BasicBolt):
+    streams = Chooser.streams
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        assert collector.emit_direct(TaskId("count", 1), (tuple_["line"],)) == (TaskId("count", 1),)
+
+
+@pytest.mark.parametrize("bolt", [Chooser, BasicChooser])
+def test_a_direct_emit_of_a_bolt_is_anchored(bolt: Any) -> None:
     builder = TopologyBuilder("words", ack_partitions=3)
     builder.set_spout("lines", Lines)
-    builder.set_bolt("split", Chooser, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("split", bolt, tasks=2).shuffle_grouping("lines")
     builder.set_bolt("count", Sink, tasks=2).direct_grouping("split")
     bench = Bench(builder.build())
     task = bench.bolt("split", 1)

@@ -14,7 +14,6 @@ from acker_worker.ledger import LedgerSettings
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import BasicCollector, Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
@@ -360,16 +359,3 @@ def test_resets_of_a_writer_that_opened_no_session_restart_the_clock_up_to_the_l
     assert ends == [("acked", 1), ("too_old", 2)]
     # Roots without a record, ended or unknown, have none because of a reset.
     assert (len(log.fold.ledger), log.fold.ledger.orphans) == (0, 0)
-
-
-def test_why_a_process_ends_is_not_reported_amid_its_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop may continue at that moment, and both write to one pipe."""
-    ends, held = list[str](), list[bool]()
-    monkeypatch.setattr("spout_sdk.runtime.component_runner.end_process", ends.append)
-    topology = rig()[0].topology
-    kafka = {"bootstrap.servers": "unused:1"}
-    runner = ComponentRunner(
-        topology, "split", kafka, on_hanging=lambda _why: held.append(runner._runner.reporting.locked())
-    )
-    runner._end_hanging("execute takes too long")
-    assert (ends, held) == (["execute takes too long"], [True])

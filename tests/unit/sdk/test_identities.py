@@ -41,7 +41,7 @@ from tests.unit.sdk.memory import made
 from tests.unit.sdk.memory_source import MemoryTopics
 from tests.waiting import eventually
 from tuple_tree import packs
-from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
+from tuple_tree.identities import NO_POSITION
 from tuple_tree.manifest import Guarantee
 
 SECOND_SPOUT = 1 << 52
@@ -96,26 +96,6 @@ def test_each_attempt_has_the_same_identities(
 def test_all_kinds_of_bolts_number_what_they_emit_alike(kind: Any) -> None:
     lines = ["to be or not to be", "a", "that is", ""]
     assert attempt(lines, kind) == attempt(lines)
-
-
-def test_a_spout_gives_the_position_of_its_message_and_no_path() -> None:
-    run = Run(diamond(tasks=1), topics("a", "b"))
-    run.emit()
-    columns = [IdentityColumns.read(sent.header[IDENTITIES_HEADER], 2) for sent in run.sent() if "pass" in sent.topic]
-    assert [(each.positions.tolist(), each.paths.tolist()) for each in columns] == [
-        ([SECOND_SPOUT, SECOND_SPOUT | 1], [0, 0])
-    ]
-    assert all(len(sent.header[IDENTITIES_HEADER]) == 16 for sent in run.bench.sink.tuples if "pass" in sent.topic)
-
-
-def test_only_what_is_on_the_way_to_a_state_has_identities() -> None:
-    run = Run(diamond(), topics("to be"))
-    run.attempt()
-    assert run.identified() == {
-        ("lines/default", "split"),
-        ("lines/default", "pass"),
-        *(("split/default", "count"), ("split/lengths", "count"), ("pass/default", "count")),
-    }
 
 
 @pytest.mark.parametrize(

@@ -59,20 +59,6 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_the_broker_dele
     assert rig.topics.commits[at] == before
 
 
-def test_the_next_owner_emits_what_is_open_of_the_set_that_a_clean_end_commits() -> None:
-    rig = Rig(filled(*range(6)))
-    rig.work()
-    rig.notify(0, 1, 3)
-    rig.task.release()
-    rig.task.close()
-    assert rig.topics.committed("source") == 2
-    assert rig.source.is_closed
-    rig.offsets()
-    rig.restart()
-    rig.work()
-    assert rig.offsets() == [2, 4, 5]
-
-
 def test_messages_of_a_topic_that_was_created_again_have_other_roots() -> None:
     """The tree of an old message is still open: its outcome is not that of the new message at the same position."""
     topics = MemoryTopics(source=1)

@@ -233,20 +233,6 @@ def test_pending_trees_are_limited_and_replays_count() -> None:
     assert (rig.task.pending, set(rig.offsets()) & {0, 1}) == (5, {0, 1})
 
 
-def test_a_message_that_always_fails_holds_up_no_other() -> None:
-    rig = Rig(filled(*range(300)), max_pending=50, retry=FOR_EVER)
-    acked = failures = 0
-    while acked < 299:
-        rig.work()
-        failures += 0 in rig.task.pending_messages
-        new = [offset for offset in rig.offsets() if offset]
-        rig.notify(*new, failed={0: "no"})
-        acked += len(new)
-        assert new, "only the failed message is emitted"
-    rig.work(2)
-    assert rig.topics.commits[SourcePartition("source", 0)].done == DoneSet(0, [(1, 300)], failures={0: failures})
-
-
 @pytest.mark.parametrize("limit", [1, 4])
 def test_messages_that_have_failed_often_leave_half_of_the_trees_to_new_ones(limit: int) -> None:
     retry = RetryPolicy(initial_delay=60, delay_period=60, max_delay=60)

@@ -2,8 +2,7 @@
 
 from spout_sdk import RetryPolicy
 from spout_sdk.kafka_spout.partitions import SourcePartition
-from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
-from tests.unit.sdk.memory_source import MemoryTopics
+from tests.unit.sdk.kafka_spout_rig import Rig, filled
 
 
 def restart(rig: Rig) -> None:
@@ -29,24 +28,6 @@ def test_after_a_clean_restart_only_the_open_message_is_emitted_again() -> None:
     assert rig.topics.committed("source") == 300
 
 
-def test_after_a_clean_restart_the_open_messages_of_ten_partitions_are_emitted_again() -> None:
-    topics = MemoryTopics(source=10)
-    for partition in range(10):
-        topics.fill("source", partition, range(1_000))
-    rig = Rig(topics)
-    rig.work()
-    sent = rig.bench.sink.tuples
-    assert len(sent) == 10_000
-    stay = {f"source/{partition}@{7 * partition}" for partition in range(10)}
-    rig.task.handle(notice([rig.root(each) for each in sent if rig.values(each)[0] not in stay]))
-    rig.emitted()
-    restart(rig)
-    for _ in range(10):  # of what is done, a call of emit() reads 500 messages at most
-        rig.work()
-    assert {value for (value,) in rig.emitted()} == stay
-    assert len(sent) == 10_010
-
-
 def test_after_a_kill_what_was_acked_since_the_last_commit_is_emitted_again_too() -> None:
     rig = Rig(filled(*range(300)))
     rig.work()
@@ -57,18 +38,6 @@ def test_after_a_kill_what_was_acked_since_the_last_commit_is_emitted_again_too(
     rig.restart()
     rig.work()
     assert rig.offsets() == [0, *range(200, 300)]
-
-
-def test_new_messages_follow_what_is_done_behind_an_open_one() -> None:
-    rig = Rig(filled(*range(0, 100, 2)))
-    rig.work()
-    rig.notify(*range(2, 100, 2))
-    restart(rig)
-    rig.topics.fill("source", 0, range(100, 103))
-    rig.offsets()
-    rig.work()
-    assert rig.offsets() == [0, 100, 101, 102]
-    assert rig.progress.uncommitted == 103
 
 
 def test_failures_count_across_owners_until_a_message_becomes_a_dead_letter() -> None:

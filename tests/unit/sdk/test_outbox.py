@@ -9,11 +9,9 @@ import pytest
 from spout_sdk.emitting.outbox import MAX_MESSAGE
 from spout_sdk.records import Headers
 from tests.seeds import each_seed
-from tests.unit.sdk.memory import MemorySink
 from tests.unit.sdk.outbox_rig import OutboxRig
 from tuple_tree.ids import ID_MASK
 from tuple_tree.input_batch import InputBatch
-from tuple_tree.messages import SpoutAddress
 from tuple_tree.payloads import MAX_BYTES
 from tuple_tree.streams import declare
 
@@ -103,24 +101,6 @@ def test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined() -> 
     assert len(created) == len(set(created.values())) == 100
 
 
-def test_each_attempt_to_send_has_other_edges() -> None:
-    rig = OutboxRig(partitions=1)
-    for _ in range(2):
-        rig.add(("a", 1), [1])
-        rig.outbox.flush()
-    (_, first, _), (_, second, _) = rig.sent()[0]
-    assert first.keys() == second.keys()
-    assert first != second
-
-
-def test_a_record_of_one_tuple_has_its_key_and_a_pack_has_none() -> None:
-    for codec, key in (("arrow", None), ("json", b"key")):
-        rig = OutboxRig(declare({"text": str, "number": int}, codec=codec))
-        rig.add(("a", 1), [1])
-        rig.outbox.flush()
-        assert [sent.key for sent in rig.sink.tuples] == [key]
-
-
 def test_long_messages_are_cut_and_sent_before_they_fill_a_record() -> None:
     rig = OutboxRig(partitions=1)
     for root in range(4_096):
@@ -129,60 +109,3 @@ def test_long_messages_are_cut_and_sent_before_they_fill_a_record() -> None:
     assert {len(message) for batch in rig.sink.batches for message in batch.fail_messages} == {MAX_MESSAGE}
     assert max(len(sent.value or b"") for sent in rig.sink.reported) < 200_000
     assert sum(len(batch.fail_roots) for batch in rig.sink.batches) == 4_096
-
-
-def test_an_ack_counts_the_children_of_all_packs_in_any_order() -> None:
-    """The val of an ack is the XOR of its own edge and those of its children, whenever these were sent."""
-    rig = OutboxRig(tasks=3, partitions=1, pack_tuples=7)
-    batch, edges = InputBatch(), dict[int, int]()
-    for root in range(1, 400):
-        place = batch.begin(root)
-        for number in range(root % 5):
-            rig.add_row(("a", number), [(batch, place)], task=(root + number) % 3)
-        rig.outbox.acked.add(batch, place)
-    rig.outbox.flush()
-    for of in rig.sent().values():
-        for _, each, _ in of:
-            for root, edge in each.items():
-                edges[root] = edges.get(root, 0) ^ edge
-    assert rig.sink.checksums() == {root: edges.get(root, 0) for root in range(1, 400)}
-
-
-def test_a_tuple_has_one_edge_in_all_its_trees() -> None:
-    rig = OutboxRig(partitions=1)
-    one, two = InputBatch(), InputBatch()
-    places = [(one, one.begin(5)), (two, two.begin(6)), (two, two.begin(7))]
-    rig.add_row(("a", 1), places)
-    rig.outbox.flush()
-    [(_, edges, _)] = rig.sent()[0]
-    assert set(edges) == {5, 6, 7}
-    assert len(set(edges.values())) == 1
-    for batch, place in places:
-        rig.outbox.acked.add(batch, place)
-    rig.outbox.flush()
-    assert rig.sink.checksums() == edges
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_inits_are_delivered_before_tuples_where_that_is_needed(first: bool) -> None:
-    order: list[str] = []
-
-    class Ordered(MemorySink):
-        def send(self, *record: Any) -> None:
-            order.append(record[0])
-            super().send(*record)
-
-        def send_reported(self, *record: Any) -> None:
-            order.append(record[0])
-            super().send_reported(*record)
-
-    rig = OutboxRig(
-        partitions=1, sink=Ordered(), sends_inits_first=first, spout=SpoutAddress("t.notices.one", 0, 1_000)
-    )
-    batch = InputBatch()
-    rig.outbox.begun.add(batch, place := batch.begin(9))
-    rig.add_row(("a", 1), [(batch, place)])
-    rig.outbox.flush()
-    assert order == (["t.acks", "t.tuples.b"] if first else ["t.tuples.b", "t.acks"])
-    [(_, edges, _)] = rig.sent()[0]
-    assert rig.sink.checksums() == edges

@@ -15,7 +15,6 @@ from spout_sdk import (
     BasicCollector,
     BatchBolt,
     Bolt,
-    FailTupleError,
     KafkaSpout,
     OutputCollector,
     RetryPolicy,
@@ -246,16 +245,6 @@ def test_a_pause_with_nothing_to_try_ends(database: Database) -> None:
             cluster.advance(5)
         # The first call of a pause is kept, and tried once.
         assert cluster.stats("store").paused_seconds < 300
-
-
-def test_fail_tuple_errors_do_not_pause() -> None:
-    class Refuses(Pass):
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            raise FailTupleError("no")
-
-    with SimulatedCluster(steps(Refuses), sources={"words": [("a",)] * 50}) as cluster:
-        cluster.run_until_idle()
-        assert len(cluster.failed("words")) == 50
 
 
 def test_dead_letters_do_not_pause_unless_asked_to(database: Database) -> None:

@@ -10,14 +10,11 @@ from spout_sdk import (
     Bolt,
     OutputCollector,
     TaskContext,
-    TaskHook,
-    TopologyBuilder,
     Tuple,
     TupleAlreadyDoneError,
     declare,
 )
-from spout_sdk.testing import SimulatedCluster
-from tests.unit.sdk.bolt_rig import Lines, Manual, feed, rig
+from tests.unit.sdk.bolt_rig import Manual, feed, rig
 from tests.unit.sdk.memory import MemorySink, Sent
 from tuple_tree.manifest import Guarantee
 
@@ -81,19 +78,6 @@ def test_a_record_that_is_delivered_before_the_next_is_sent_does_not_ack(guarant
     assert (bench.sink.checksums(), task.open_inputs) == (edges, 0)
 
 
-@pytest.mark.parametrize("guarantee", get_args(Guarantee))
-def test_both_records_are_in_their_topics(guarantee: Guarantee) -> None:
-    builder = TopologyBuilder("words", guarantee=guarantee)
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("twice", Twice).shuffle_grouping("lines")
-    topics = {"one": 1, "two": 1}
-    with SimulatedCluster(builder.build(), sources={"lines": [("a",), ("b",)]}, topics=topics) as cluster:
-        cluster.run_until_idle()
-        assert sorted(cluster.acked("lines")) == [0, 1]
-        for topic in topics:
-            assert sorted(record.value() or b"" for record in cluster.records(topic)) == [b"a", b"b"]
-
-
 def test_an_ack_waits_for_the_records_of_its_tuple() -> None:
     bench, task, bolt = rig(holds_back=True)
     for line, number in (("a", 1), ("b", 2)):
@@ -137,28 +121,6 @@ def test_a_record_that_is_written_after_the_ack_fails_the_tree(how: Callable[[Ma
     task.flush()
     assert not written(bench.sink, "two")
     assert list(bench.sink.failed()) == [1]
-
-
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_bolt_that_catches_the_error_of_a_late_write_has_not_acked(guarantee: Guarantee) -> None:
-    class Late(Manual):
-        def execute(self, tuple_: Tuple) -> None:
-            self.collector.write(tuple_, "one", b"")
-            self.collector.ack(tuple_)
-            try:
-                self.collector.write(tuple_, "two", b"")
-            except TupleAlreadyDoneError as error:
-                self.collector.report_error(error)
-
-    builder = TopologyBuilder("words", guarantee=guarantee)
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("late", Late).shuffle_grouping("lines")
-    with SimulatedCluster(builder.build(), sources={"lines": [("a",)]}, topics={"one": 1, "two": 1}) as cluster:
-        cluster.run_until_idle()
-        assert not cluster.acked("lines")
-        [(message_id, failure)] = cluster.failed("lines")
-        assert (message_id, len(cluster.records("two"))) == (0, 0)
-        assert "late: cannot write a record for the tuple at words.tuples.late[0] offset 0" in failure.message
 
 
 class AcksAndRaises(Manual):
@@ -252,22 +214,3 @@ def test_a_record_that_the_client_refuses_fails_an_untracked_tuple(caplog: pytes
     task.flush()
     assert (bench.counters.acked, bench.counters.failed["failed"]) == (0, 1)
     assert "MSG_SIZE_TOO_LARGE" in caplog.text
-
-
-def test_a_hook_that_raises_holds_up_no_other_tuple(caplog: pytest.LogCaptureFixture) -> None:
-    bench, task, _ = rig(Twice)
-    raised: list[Tuple] = []
-
-    def bolt_ack(tuple_: Tuple) -> None:
-        raised.append(tuple_)
-        raise RuntimeError("of a hook")
-
-    hook = TaskHook()
-    hook.bolt_ack = bolt_ack  # type: ignore[method-assign]
-    task.context.add_hook(hook)
-    feed(bench, task, "a", {1: 1})
-    feed(bench, task, "b", {2: 2})
-    task.flush()
-    assert len(raised) == 2
-    assert bench.sink.checksums() == {1: 1, 2: 2}
-    assert "RuntimeError: of a hook" in caplog.text

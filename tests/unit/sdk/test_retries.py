@@ -323,22 +323,6 @@ def test_rows_may_be_retried_by_their_bolt() -> None:
         assert running.acked("words") == [0, 1]
 
 
-def test_a_coroutine_is_started_again() -> None:
-    class Waits(AsyncBolt):
-        streams = (declare({"word": str}),)
-        calls = 0
-
-        async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-            self.calls += 1
-            collector.emit((tuple_["word"],))
-            if self.calls < 3:
-                raise ConnectionError("no answer")
-
-    with cluster(Waits, "a", settings={"guarantee": "exactly_once"}) as running:
-        running.advance(10)
-        assert (running.acked("words"), running.executed("last")) == ([0], [("a",)])
-
-
 def test_a_coroutine_whose_tree_is_too_old_is_started_no_more() -> None:
     """Inputs of an AsyncBolt do not expire."""
 
@@ -357,20 +341,6 @@ def test_a_coroutine_whose_tree_is_too_old_is_started_no_more() -> None:
         running.advance(40)
         assert running.bolt("flaky").calls == calls < 12
         assert (running.stats("flaky").retrying, running.stats("flaky").pending) == (0, 0)
-
-
-def test_what_waits_is_read_again_after_a_kill_and_after_a_stop() -> None:
-    with cluster(Flaky, "bad1", "a") as running:
-        running.run_until_idle()
-        running.advance(0.5)
-        running.kill("flaky")
-        running.run_until_idle()
-        running.advance(0.5)
-        running.restart("flaky")
-        running.advance(2)
-        assert sorted(running.acked("words")) == [0, 1]
-        # The last owner executed it twice, and the others once; what was acked is not executed again after a stop.
-        assert sorted(running.executed("flaky")).count(("bad1",)) == 4
 
 
 def test_more_than_can_wait_are_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,11 @@
 """The executed tuples of a task and their time are counted in every way of execution."""
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from spout_sdk import ArrowBolt, AsyncBolt, BasicBolt, BatchBolt, Bolt, FailTupleError, Spout, TopologyBuilder, declare
+from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, FailTupleError, Spout, TopologyBuilder, declare
 from tests.packs import anchor_headers, packed, under_seed
 from tests.unit.sdk.memory import Bench, ManualClock
 from tuple_tree.anchors import SOURCE_HEADER
@@ -76,23 +75,3 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
     assert math.isclose(bench.counters.load(1).busy_seconds, 36 * EACH)
     assert bench.counters.load(1).executed == bench.counters.executed == 36
     assert bench.counters.loads.keys() == {1}
-
-
-def test_what_runs_between_calls_is_busy_for_its_part_of_the_concurrency() -> None:
-    class Asynchronous(AsyncBolt):
-        concurrency = 4
-
-        async def execute_async(self, tuple_: Any, collector: Any) -> None:
-            """Is not called."""
-
-    builder = TopologyBuilder("rows")
-    builder.set_spout("rows", Rows)
-    builder.set_bolt("slow", Asynchronous).shuffle_grouping("rows")
-    bench = Bench(builder.build())
-    task: Any = bench.bolt("slow")
-    adapter = task.adapter
-    for running, waiting, seconds in ((0, 0, 100.0), (1, 0, 8.0), (4, 0, 3.0), (1, 4, 1.0)):
-        bench.clock.advance(seconds)
-        adapter._slots, adapter._waiting = [SimpleNamespace(since=math.inf)] * running, waiting
-        task.executor._tick()
-    assert math.isclose(bench.counters.load(0).busy_seconds, 8.0 / 4 + 3.0 + 1.0)

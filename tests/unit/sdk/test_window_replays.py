@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spout_sdk import Tuple, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.records import MadeRecord
-from spout_sdk.windows.fold import NOWHERE, WindowFold
+from spout_sdk.windows.fold import WindowFold
 from spout_sdk.windows.left_out import LeftOutTuples
 from spout_sdk.windows.replays import Replays
 from tests.unit.sdk.test_window_fold import SECOND, SIZES, SOURCES, STREAMS, TIMES, Calls, Effects, without_ends
@@ -209,14 +209,3 @@ def test_replays_in_places_that_have_left_are_forgotten_with_the_next_window() -
     for tuple_ in tuples_of([(0, 0, 0), (0, 1, 0), (0, 2, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)]):
         made.take(tuple_, 0)
     assert (replays.current, replays.size) == ({}, 4)
-
-
-def test_progress_lists_replays_that_were_left_out_until_older_tuples_have_left() -> None:
-    made = fold(tumbling(count=3), Effects())
-    inputs = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (0, 1, 0), (4, 0, 0), (5, 0, 0)]
-    listed = []
-    for tuple_ in tuples_of(inputs):
-        made.take(tuple_, 0)
-        listed.append('"out"' in made.progress)
-    assert listed == [False] * 4 + [True, True, False]
-    assert made.last != NOWHERE

@@ -1,12 +1,8 @@
 """A windowed bolt's task, driven record by record without Kafka: emits, acks, fails and offsets to commit."""
 
-import random
-from collections import defaultdict
 from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spout_sdk import (
     ComponentError,
@@ -15,7 +11,6 @@ from spout_sdk import (
     TooManyFailuresError,
     Window,
     WindowCollector,
-    WindowSpec,
     sliding,
     tumbling,
 )
@@ -130,46 +125,3 @@ def test_prepare_may_call_super_and_may_keep_the_collector_as_in_other_bolts(cal
     rig = Rig(partial(Keeps, tumbling(count=2)))
     rig.feed(0, 1)
     assert (rig.acked(), [set(edges) for edges in rig.edges()]) == ([0, 1], [{1000, 1001}])
-
-
-SIZES = st.integers(1, 6)
-SPECS = st.one_of(
-    st.builds(lambda count: tumbling(count=count), SIZES),
-    st.builds(lambda tenths: tumbling(seconds=tenths / 10), st.integers(1, 20)),
-    st.builds(lambda count, flush: tumbling(count=count, flush_after=flush), SIZES, SIZES),
-    st.builds(lambda a, b: sliding(count=max(a, b), every=min(a, b)), SIZES, SIZES),
-    st.builds(lambda a, b: sliding(seconds=max(a, b), every=min(a, b)), SIZES, SIZES),
-    st.builds(lambda a, b: sliding(count=a, every_seconds=b), SIZES, SIZES),
-    st.builds(lambda a, b: sliding(seconds=a, every_count=b), SIZES, SIZES),
-)
-
-
-@given(SPECS, st.lists(st.tuples(st.floats(0, 8), st.integers(0, 4)), max_size=25), st.integers(0, 2**32))
-def test_every_tree_completes_with_any_window(spec: WindowSpec, steps: list[tuple[float, int]], seed: int) -> None:
-    """Each tuple is settled once, in order, after its last window; and the checksum of its tree ends at zero."""
-    rng = random.Random(seed)
-    rig = Rig(partial(Total, spec))
-    created: dict[int, int] = defaultdict(int)
-    fed = 0
-    # The last tuples are in no tree; with them, all the others leave their windows.
-    for pause, tuples in [*steps, *[(7.0, 1)] * 14]:
-        rig.tick(pause)
-        for _ in range(tuples):
-            rig.bolt.raises = FailTupleError("now and then") if rng.random() < 0.1 else None
-            # Some trees have several tuples here, and some tuples are in several trees.
-            roots = [rng.randrange(8) for _ in range(rng.randrange(3) if pause != 7 else 0)]
-            edges = dict.fromkeys(roots, rng.getrandbits(64))
-            for root, edge in edges.items():
-                created[root] ^= edge
-            rig.feed_anchored(fed, edges)
-            fed += 1
-    rig.task.flush()
-    counters, settled = rig.bench.counters, rig.task.committable
-    assert counters.acked + counters.failed.get("failed", 0) == settled == fed - rig.task.open_inputs
-    assert settled >= fed - 14
-    for edges in rig.edges():
-        for root, edge in edges.items():
-            created[root] ^= edge
-    for root, val in rig.bench.sink.checksums().items():
-        if root not in rig.bench.sink.failed():
-            assert val == created[root]

@@ -143,21 +143,6 @@ def test_each_replay_of_a_sliding_window_is_neither_new_nor_expired(guarantee: G
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_all_processes_that_restart_count_nothing_twice(guarantee: Guarantee) -> None:
-    with SimulatedCluster(topology(guarantee, timed(tumbling(seconds=10)))) as cluster:
-        for first in range(0, 60, 6):
-            produce(cluster, range(first, first + 6))
-            cluster.advance(1.5)  # what is done is committed
-            for name, task in [("numbers", 0), ("pass", 0), ("windows", 0)]:
-                cluster.restart(name, task)
-            cluster.run_until_idle()
-        produce(cluster, [80])
-        cluster.advance(3)
-        counted = Counter(number for _, numbers in sunk(cluster) for number in numbers)
-        assert counted == dict.fromkeys(range(60), 1)
-
-
-@pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_result_that_fails_is_emitted_again_for_replays_and_nothing_else_is(guarantee: Guarantee) -> None:
     with SimulatedCluster(topology(guarantee, timed(tumbling(seconds=10)), refused=[10.0, 20.0])) as cluster:
         produce(cluster, range(35))

@@ -99,19 +99,6 @@ def test_a_micro_batch_waits_for_room(outcomes: Outcomes) -> None:
         outcomes.deliver(601, lambda: 0, lambda: True, write)
 
 
-def test_a_thousand_notices_are_columns(clock: Clock) -> None:
-    outcomes = Outcomes(SourceRoots(3, KEY, 8), 10_000, RETRIES, 10.0, clock)
-    for partition in range(2):
-        deliver(outcomes, partition, range(5_000))
-    each = [Position(3, number % 2, number // 2) for number in range(10_000)]
-    assert ack(outcomes, *each) == 10_000
-    assert outcomes.idle
-    assert ack(outcomes, *each) == 0
-    assert (outcomes.acked, outcomes.ignored) == (10_000, 10_000)
-    assert sum(outcomes.stats()["complete_latency"].values()) == 10_000
-    assert outcomes.prefixes(9) == {0: Prefix(5_000, 9), 1: Prefix(5_000, 9)}
-
-
 def test_repeated_deliveries_are_ignored(outcomes: Outcomes) -> None:
     outcomes.recovered(columns(0, [1, 2, 5]), mark=0)
     assert outcomes.most == 0, "those of an earlier process apart"

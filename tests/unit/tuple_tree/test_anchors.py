@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.packs import anchor_headers, edges_in, under_seed
-from tuple_tree.anchors import AnchorColumns, RootColumns, concatenated, readable_roots
+from tests.packs import edges_in
+from tuple_tree.anchors import AnchorColumns, concatenated, readable_roots
 from tuple_tree.edges import edge
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_MASK, pack_ids
@@ -119,10 +119,3 @@ def test_readable_roots() -> None:
 def test_more_anchors_than_can_be_counted() -> None:
     with pytest.raises(ValueError, match="a tuple has 65,536 anchors, and may have 65,535"):
         columns([[1], [*range(2**16)]]).headers()
-
-
-def test_headers_of_tests() -> None:
-    edges = under_seed([1, (), (2, 3)])
-    assert edges_in(anchor_headers(edges)) == edges
-    assert edges_in(anchor_headers([{}, {5: 6, 7: 6}])) == [{}, {5: 6, 7: 6}]
-    assert RootColumns(np.array([1], np.uint64), None).tuples == 1

@@ -21,15 +21,6 @@ from tuple_tree.edges import edge, edge_column, edges_of, new_seed
 from tuple_tree.ids import ID_MASK
 
 GAMMA = 0x9E3779B97F4A7C15
-PINNED = [
-    (0, 0, 0xE220A8397B1DCDAF),
-    (0, 1, 0x6E789E6AA1B965F4),
-    (0, 2, 0x06C45D188009454F),
-    (0, 2**32 - 1, 0xBEEB67EAF1FC5E61),
-    (0x0123456789ABCDEF, 999, 0x176694CC0CB5D669),
-    (ID_MASK, 0, 0xE4D971771B652C20),
-    (-GAMMA & ID_MASK, 0, GAMMA),  # the one that would be zero
-]
 
 Column = NDArray[np.uint64]
 Mixer = Callable[[Column, Column], Column]  # of seeds and numbers
@@ -37,15 +28,6 @@ Check = Callable[[Mixer], None]
 
 SEEDS = np.random.default_rng(29).integers(0, ID_MASK, 10_000, np.uint64)  # the same in each run
 WINDOWS = 0, 22, 44  # the lowest bits, some in the middle, the highest
-
-
-@pytest.mark.parametrize(("seed", "number", "expected"), PINNED)
-def test_pinned_edges(seed: int, number: int, expected: int) -> None:
-    assert edge(seed, number) == expected
-    # As one of few, as one of many, and as one of another pack.
-    assert edge_column(seed, number, 1).tolist() == [expected]
-    assert edge_column(seed, number, 100)[0] == expected
-    assert edges_of(np.array([7, seed], np.uint64), np.array([7, number], np.uint64))[1] == expected
 
 
 @given(st.integers(0, ID_MASK), st.integers(0, 2**32 - 1), st.integers(0, 40))
@@ -72,28 +54,6 @@ def test_each_seed_is_drawn() -> None:
 
 
 # Mixers. Each returns the edges of numbers, by the seed of each.
-
-
-def counter(seeds: Column, numbers: Column) -> Column:
-    return seeds + numbers
-
-
-def weyl(seeds: Column, numbers: Column) -> Column:
-    """SplitMix64 without its finaliser."""
-    return seeds + (numbers + np.uint64(1)) * np.uint64(GAMMA)
-
-
-def xorshift(seeds: Column, numbers: Column) -> Column:
-    """Linear over GF(2), as Mersenne Twisters and CRCs are: shifts and XORs without a carry."""
-    mixed = seeds ^ numbers
-    for _ in range(3):
-        mixed = mixed ^ mixed << np.uint64(13)
-        mixed = mixed ^ mixed >> np.uint64(7)
-        mixed = mixed ^ mixed << np.uint64(17)
-    return mixed
-
-
-LINEAR = [counter, weyl, xorshift]
 
 
 def check_small_sets(mixer: Mixer) -> None:
@@ -167,16 +127,6 @@ CHECKS = [check_small_sets, check_runs, check_seeds, check_other_seeds, check_ra
 @pytest.mark.parametrize("check", CHECKS)
 def test_edges_of_a_pack_cancel_by_chance(check: Check) -> None:
     check(edges_of)
-
-
-@pytest.mark.parametrize(
-    ("check", "mixer"),
-    # Without a finaliser carries decide which sets cancel, so these are others for each seed as well.
-    [(check, mixer) for check in CHECKS for mixer in LINEAR if (check, mixer) != (check_other_seeds, weyl)],
-)
-def test_the_checks_find_mixers_that_are_linear(check: Check, mixer: Mixer) -> None:
-    with pytest.raises(AssertionError):
-        check(mixer)
 
 
 def window(edges: Column, shift: int, bits: int) -> NDArray[np.intp]:

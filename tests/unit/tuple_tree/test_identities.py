@@ -11,10 +11,9 @@ from tests.manifests import bolt, counting, manifest, spout
 from tuple_tree.components import Subscription
 from tuple_tree.errors import WireError
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
-from tuple_tree.ids import ID_MASK, NO_IDS
-from tuple_tree.input_batch import NUMBER_SHIFT, NUMBER_STEP, InputBatch, numbered
+from tuple_tree.ids import ID_MASK
+from tuple_tree.input_batch import InputBatch
 from tuple_tree.manifest import Guarantee, Manifest
-from tuple_tree.positions import ATTEMPT_BITS, Position, first_position, position_word
 from tuple_tree.streams import declare
 
 _IDS = st.integers(0, ID_MASK)
@@ -76,39 +75,6 @@ def test_each_tuple_that_is_anchored_to_a_place_has_the_next_number(calls: list[
         if again:
             batch.begin_again(range(3))
             counts = defaultdict(int, {place: counts[place] for place in range(3, 6)})
-
-
-def test_single_tuples_are_counted_by_place_until_their_input_is_executed_again() -> None:
-    batch = InputBatch(is_identified=True)
-    assert batch.begin(7, 70) == 0
-    assert batch.add(np.array([8], np.uint64), np.array([1], np.uint64)) == 1
-    assert batch.emitted == [0, 0]
-    assert (batch.positions.tolist(), batch.paths.tolist()) == ([70, NO_POSITION], [0, 0])
-    batch.emitted[0] += 2 * NUMBER_STEP
-    batch.begin_again([0])
-    assert batch.emitted == [0, 0]
-    untracked = InputBatch(is_tracked=False)
-    untracked.begin_again([])
-    assert untracked.emitted is None
-
-
-def test_a_place_carries_the_number_of_its_tuple() -> None:
-    numbers, places = np.array([2, 3], np.uint64), np.array([7, 8, 9], np.intp)
-    assert numbered(places[:2], numbers, None).tolist() == [7 | 2 << NUMBER_SHIFT, 8 | 3 << NUMBER_SHIFT]
-    of_several = numbered(places, numbers, np.array([1, 2]))
-    assert (of_several >> NUMBER_SHIFT).tolist() == [2, 3, 3]
-
-
-def test_tuples_without_anchors_have_no_identity_in_memory() -> None:
-    batch = InputBatch(is_identified=True)
-    batch.add(NO_IDS, NO_IDS)
-    assert (batch.size, batch.positions.tolist()) == (0, [])
-
-
-def test_a_position_is_the_word_of_its_fields_without_the_attempt() -> None:
-    word = position_word(Position(5, 6, 7, 8))
-    assert first_position(5) + (6 << 40) + 7 == word >> ATTEMPT_BITS
-    assert word >> ATTEMPT_BITS < NO_POSITION
 
 
 SIDE = declare({"word": str}, name="side")

@@ -70,22 +70,3 @@ def test_a_place_that_is_removed_is_noted_no_more(noted: object) -> None:
     taken = [(of is batch, sorted(places.tolist())) for of, places in runs.take()]  # type: ignore[union-attr]
     assert taken == [(True, [1, 3]), (False, [2]), (False, [3])]
     assert runs.take() == []
-
-
-def test_ranges_that_continue_each_other_are_one_run() -> None:
-    runs, batch, other = PlacedRuns(), InputBatch(), InputBatch()
-    for of, places in [(batch, range(2)), (batch, range(2, 5)), (batch, range(6, 8)), (other, range(8, 9))]:
-        runs.add_range(of, places)
-    runs.add(other, 9)
-    runs.add_range(other, range(10, 12))
-    runs.add_all(batch, range(0, 6, 3))
-    runs.add_range(batch, range(6, 7))
-    assert [(of is batch, places.tolist()) for of, places in runs.take()] == [  # type: ignore[union-attr]
-        (True, [0, 1, 2, 3, 4]),
-        (True, [6, 7]),
-        (False, [8]),
-        (False, [9]),
-        (False, [10, 11]),
-        (True, [0, 3]),
-        (True, [6]),
-    ]

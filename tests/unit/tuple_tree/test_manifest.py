@@ -43,30 +43,6 @@ def test_the_published_form() -> None:
     }
 
 
-def test_json_round_trip() -> None:
-    stream = declare({"tags": {"type": "array", "items": "string"}, "maybe": ["null", "long"]}, codec="json")
-    manifest = _manifest(
-        guarantee="exactly_once",
-        ack_partitions=3,
-        tick_ms=7,
-        max_tree_age_ms=30_000,
-        components=(
-            SpoutManifest(name="lines", streams=(_WORDS, declare(["raw"], "raw", "bytes")), max_pending=5, tasks=2),
-            SpoutManifest(name="more", tasks=9, streams=(stream,), timeout_ms=77, external=True),
-            _bolt(grouping="fields", fields=("word",), tasks=4),
-            BoltManifest(
-                name="cycle",
-                streams=(_WORDS,),
-                subscriptions=(
-                    Subscription(source="lines", stream="raw", grouping="all"),
-                    Subscription(source="cycle", stream="default", grouping="shuffle"),
-                ),
-            ),
-        ),
-    )
-    assert Manifest.from_json(manifest.to_json()) == manifest
-
-
 _REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"topology": "a.b"}, "topology name 'a.b' cannot be used: it must start with a letter"),
     ({"components": (SpoutManifest(name="9"),)}, "component name '9' cannot be used: it must start"),

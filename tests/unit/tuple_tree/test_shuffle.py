@@ -84,10 +84,3 @@ def test_equal_shares_are_a_round_robin_from_the_start_and_so_they_are_again() -
     of.set_shares([1 / 3] * 3)
     assert chosen(of, 300) == in_turn * 100
     assert rows(of, 7) == Counter({2: 2, 0: 2, 1: 3})
-
-
-def test_changed_shares_are_those_of_the_next_tuple() -> None:
-    of = shuffle(2)
-    chosen(of, 3)
-    of.set_shares([0.0001, 0.9999])
-    assert Counter(chosen(of, 400))[1] >= 399

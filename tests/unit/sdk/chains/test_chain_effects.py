@@ -328,23 +328,3 @@ def test_a_dead_letter_that_cannot_be_delivered_ends_the_process(
     cluster = SimulatedCluster(builder.build(), sources={"numbers": [(1,)]})
     with pytest.raises(DeliveryError, match="no such topic"):
         cluster.advance(20)
-
-
-@GROUPINGS
-def test_an_ack_alone_lingers_no_longer_than_others(grouping: str) -> None:
-    builder = TopologyBuilder("effects", message_timeout=5)
-    builder.set_spout("numbers", Numbers)
-    builder.set_bolt("filter", Seen).shuffle_grouping("numbers")
-    getattr(builder.set_bolt("next", Seen), grouping)("filter")
-    with SimulatedCluster(builder.build(), sources={"numbers": [(1,)]}) as cluster:
-        task: Any = cluster._tasks["filter", 0].task
-        execute, has_work = task.executor.execute, list[bool]()
-
-        def executed(*arguments: Any) -> Any:
-            found = execute(*arguments)
-            has_work.append(not task.is_empty)
-            return found
-
-        task.executor.execute = executed
-        cluster.run_until_idle()
-        assert has_work == [True]

@@ -110,19 +110,6 @@ def test_any_history_is_that_of_a_set(is_weak: bool, monkeypatch: pytest.MonkeyP
     each_seed(check)
 
 
-def test_a_record_has_what_its_transaction_has_noted() -> None:
-    applied, log = Applied(), dict[bytes, bytes]()
-    applied.note_one(_position(2, 5), 9)
-    applied.note(*_columns([(_position(2, 6), 9), (NO_POSITION, 9)]))
-    assert _commit(applied, log) == {
-        APPLIED_PREFIX + bytes(8): identities_value(*_columns([(_position(2, 5), 9), (_position(2, 6), 9)]))
-    }
-    assert (applied.has_changes, applied.kept) == (False, 2)
-    applied.note_one(_position(2, 7), 3)
-    assert applied.has_changes
-    assert [*_commit(applied, log)] == [APPLIED_PREFIX + bytes(7) + b"\1"]
-
-
 def test_a_record_is_deleted_with_what_is_known_once_all_its_positions_are_done() -> None:
     applied, log = Applied(), dict[bytes, bytes]()
     first, second = APPLIED_PREFIX + bytes(8), APPLIED_PREFIX + bytes(7) + b"\1"
@@ -181,14 +168,6 @@ def test_a_large_transaction_has_several_records() -> None:
     assert sizes == [32_768, 32_768, 4_464]
     assert max(map(len, log.values())) < 1_000_000
     assert Applied.restored(log.items()).is_repeat(offsets, offsets).all()
-
-
-@pytest.mark.parametrize("paths", [[1, 2, 3], [4, 4, 4]])
-def test_identities_are_read_as_written(paths: list[int]) -> None:
-    positions, _ = _columns([(5, 0), (2**58 - 1, 0), (7, 0)])
-    value = identities_value(positions, np.array(paths, np.uint64))
-    read = read_identities(value)
-    assert (read[0].tolist(), read[1].tolist()) == (positions.tolist(), paths)
 
 
 def test_the_keys_of_the_sdk_s_records_are_fixed() -> None:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,15 +11,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_clients.background import Background
 from kafka_clients.client_settings import CLIENT_CLASSES
 from kafka_clients.librdkafka_bugs import HANG_SECONDS, forgettable
-from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopicsError, Topology, TopologyBuilder, Tuple
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, Topology, TopologyBuilder, Tuple
 from spout_sdk.state.done_positions import LOOK_SECONDS, DonePositions
-from spout_sdk.state.source_topics import check_source_topics
 from spout_sdk.testing.broker import MemoryBroker
-from spout_sdk.testing.clients import MemoryAdmin, MemoryClients, MemoryConsumer
-from tests.manifests import counting, manifest, spout
+from spout_sdk.testing.clients import MemoryClients, MemoryConsumer
 from tuple_tree.commit_metadata import ATTEMPT, Commit
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.state_records import About
 from tuple_tree.topics import TopicSpec
 
 
@@ -179,24 +175,6 @@ def test_a_source_topic_that_does_not_exist_is_logged_with_its_name(caplog: pyte
     assert caplog.text.count("topic more does not exist, and a spout upstream reads it: create it") == 1
 
 
-def test_a_source_topic_that_is_made_anew_meanwhile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster()
-    cluster.look()
-    answers = {"in": "another", "more": "more"}
-
-    def describe_topics(_admin: MemoryAdmin, topics: Any, **_timeout: float) -> dict[str, Future[Any]]:
-        described: dict[str, Future[Any]] = {topic: Future() for topic in topics.topic_names}
-        for topic, future in described.items():
-            future.set_result(SimpleNamespace(topic_id=answers[topic], partitions=range(1)))
-        return described
-
-    monkeypatch.setattr(MemoryAdmin, "describe_topics", describe_topics)
-    with pytest.raises(
-        TopicsError, match=r"topic in was deleted and created again: its id was in, and is another\. .*"
-    ):
-        cluster.look()
-
-
 def test_a_commit_of_another_version_is_logged_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     cluster.broker.commit("t.lines", [TopicPartition("in", 0, 5, "9:attempt=4")])
@@ -207,11 +185,3 @@ def test_a_commit_of_another_version_is_logged_and_the_others_are_read(caplog: p
     with caplog.at_level(logging.INFO):
         assert cluster.look() == {_FIRST: DoneSet(6)}
     assert "knows again" in caplog.text
-
-
-def test_a_source_topic_that_was_made_anew_is_an_error() -> None:
-    made = manifest(spout("lines"), counting("count", "lines"))
-    before, after = (About.of(made, "count", {"lines": {"in": id_}}) for id_ in ("id-1", "id-2"))
-    check_source_topics(before, before)
-    with pytest.raises(TopicsError, match=r"topic in was deleted and created again: .*acker state reset words count"):
-        check_source_topics(before, after)
