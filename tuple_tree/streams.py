@@ -140,14 +140,19 @@ def _spelled_out(avro_type: Any, named: Mapping[str, Any], seen: set[str]) -> An
 def declare(
     fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREAM, codec: str = "arrow", *, direct: bool = False
 ) -> Stream:
-    """Declares a stream the short way.
+    """Declares a stream.
+
+    A field may use the name of a type that an earlier field defines. Scalars of numpy count as Python's. Emitting a
+    value that its field does not have raises `EmitError`; so does a datetime without a time zone, and a number that is
+    too large for a 32-bit `float`. JSON does not check types.
 
     Raises `ValueError` if it is invalid.
 
     Args:
         fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or one
             name, which are text, or bytes where the codec is bytes.
-        codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, which write a record for each tuple.
+        codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, which write a record for each tuple. A pack is
+            sent when it is full, after 5 ms, or at once if its task is idle and has nothing in flight.
         direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
     """
     if isinstance(fields, str):

@@ -1,4 +1,4 @@
-"""Settings and their defaults; `layers` reads the sources."""
+"""Settings, their defaults and descriptions, of which the reference is made; `layers` reads the sources."""
 
 import socket
 from pathlib import Path
@@ -10,6 +10,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 ENV_PREFIX: Final = "ACKER_"
 ENV_DELIMITER: Final = "__"
 _HOSTNAME: Final = "{hostname}"
+_LOOPBACK: Final = "127.0.0.1"
+_HOST: Final = "the address that it listens at; only this machine reaches the default"
+_CERTIFICATE: Final = "PEM file with the certificate for HTTPS; HTTP without"
+_KEY: Final = "PEM file with its key"
 
 KafkaProperties = dict[str, bool | int | float | str]
 """librdkafka properties by their own names, such as `sasl.mechanism`."""
@@ -26,71 +30,87 @@ class _Section(BaseModel):
 class WorkerSection(_Section):
     """`worker`: an acker worker."""
 
-    # Seconds between commits; what was not committed is folded again after a crash.
-    commit_interval_s: float = Field(default=1.0, gt=0)
-    log_interval_s: float = Field(default=10.0, gt=0)  # seconds between log lines about its work
+    commit_interval_s: float = Field(
+        default=1.0, gt=0, description="seconds between commits; after a crash what was not committed is read again"
+    )
+    log_interval_s: float = Field(default=10.0, gt=0, description="seconds between log lines with statistics")
 
 
 class LocalKafkaSection(_Section):
     """`local_kafka`: the embedded broker."""
 
-    data_dir: _UserPath | None = None  # kept for the next start; temporary unless set
-    port: Annotated[int, Field(ge=1, le=65535)] | None = None  # a free one unless set
-    heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$")  # the largest of Java, as in `-Xmx`
-    cache: _UserPath | None = None  # of Kafka's jars
-    ivy_settings: _UserPath | None = None  # a file that says where jars are fetched from; Maven Central unless set
-    properties: dict[str, str] = Field(default_factory=dict, repr=False)  # of the broker
+    data_dir: _UserPath | None = Field(default=None, description="its data, kept for the next start; else temporary")
+    port: Annotated[int, Field(ge=1, le=65535)] | None = Field(default=None, description="unless set, a free one")
+    heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$", description="the largest Java heap, as in `-Xmx`")
+    cache: _UserPath | None = Field(default=None, description="Kafka's jars; unless set, `~/.cache/kafka-acker`")
+    ivy_settings: _UserPath | None = Field(
+        default=None, description="an Ivy settings file for another repository than Maven Central"
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="any property of the broker, such as `num.io.threads`",
+    )
 
 
 class MetricsSection(_Section):
-    """`metrics`: what `acker worker` and `acker run` serve to Prometheus and to health checks."""
+    """`metrics`: `/metrics`, `/health` and `/live` of `acker worker` and `acker run`."""
 
-    port: _Port | None = None  # of `/metrics`, `/health` and `/live`; 0 takes a free one; nothing is served unless set
-    host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
-    # Seconds without a turn after which a loop is stuck; loops report their turns twice a second.
-    stuck_after_s: float = Field(default=30.0, ge=1)
+    port: _Port | None = Field(default=None, description="also `--metrics-port`; 0 for a free one; off unless set")
+    host: str = Field(default=_LOOPBACK, min_length=1, description=_HOST)
+    stuck_after_s: float = Field(
+        default=30.0,
+        ge=1,
+        description="seconds without a turn of its loop after which a process is unhealthy",
+    )
 
 
 class DashboardSection(_Section):
     """`dashboard`: what `acker dashboard` serves to browsers."""
 
-    host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
-    port: _Port = 8420  # 0 takes a free one
-    token: str | None = Field(default=None, repr=False)  # the secret of its readers; made at every start unless set
-    names: str = ""  # names by which browsers ask for this machine, separated by commas, beside `localhost`
-    certificate: str | None = None  # PEM file with the certificate for HTTPS; plain HTTP without
-    key: str | None = None  # PEM file with its key
+    host: str = Field(default=_LOOPBACK, min_length=1, description=f"also `--host`: {_HOST}")
+    port: _Port = Field(default=8420, description="also `--port`; 0 for a free one")
+    token: str | None = Field(default=None, repr=False, description="secret of its readers; unless set, a random one")
+    names: str = Field(
+        default="", description="host names by which browsers reach it, separated by commas, besides `localhost`"
+    )
+    certificate: str | None = Field(default=None, description=_CERTIFICATE)
+    key: str | None = Field(default=None, description=_KEY)
 
 
 class GatewaySection(_Section):
     """`gateway`: how `acker gateway` takes messages over HTTP."""
 
-    host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
-    port: _Port = 8421  # 0 takes a free one
-    token: str | None = Field(default=None, repr=False)  # of its clients; not needed at a loopback address
-    certificate: str | None = None  # PEM file with the certificate for HTTPS; plain HTTP without
-    key: str | None = None  # PEM file with its key
-    max_open: int = Field(default=1_000, ge=1)  # messages that wait for their outcomes at a time
-    max_body_bytes: int = Field(default=1_000_000, ge=1)
-    timeout_s: float = Field(default=30.0, gt=0)  # of a request without a timeout
-    max_timeout_s: float = Field(default=600.0, gt=0)  # of any request
-    stop_timeout_s: float = Field(default=30.0, ge=0)  # for how long a stop waits for open requests
+    host: str = Field(default=_LOOPBACK, min_length=1, description=f"also `--host`: {_HOST}")
+    port: _Port = Field(default=8421, description="also `--port`; 0 for a free one")
+    token: str | None = Field(
+        default=None, repr=False, description="secret of its clients; not needed at a loopback address"
+    )
+    certificate: str | None = Field(default=None, description=_CERTIFICATE)
+    key: str | None = Field(default=None, description=_KEY)
+    max_open: int = Field(default=1_000, ge=1, description="messages that wait for their outcomes at a time")
+    max_body_bytes: int = Field(default=1_000_000, ge=1, description="bytes of the body of a request, at most")
+    timeout_s: float = Field(default=30.0, gt=0, description="seconds that a request without a timeout waits")
+    max_timeout_s: float = Field(default=600.0, gt=0, description="seconds that any request waits, at most")
+    stop_timeout_s: float = Field(default=30.0, ge=0, description="seconds that a stop waits for open requests")
 
 
 class StateSection(_Section):
-    """`state`: where the processes of bolts keep their states, besides in their changelogs."""
+    """`state`: where processes of bolts keep stores of their states."""
 
-    directory: _UserPath | None = None  # of stores on disk, in RocksDB; in memory unless set
+    directory: _UserPath | None = Field(
+        default=None, description="stores on disk, with `kafka-acker[rocksdb]`; in memory unless set"
+    )
 
 
 class TopicsSection(_Section):
-    """`topics`: the replication factor of each topic that is created; -1 takes the broker's default."""
+    """`topics`: the topics that commands create."""
 
-    replication_factor: int = Field(default=-1, ge=-1)
+    replication_factor: int = Field(default=-1, ge=-1, description="copies of each topic; -1 for the broker's default")
 
 
 class Settings(BaseSettings):
-    """All settings of `acker`; `kafka` is for everything that talks to Kafka, `log_level` the least that is logged."""
+    """All settings of `acker`."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -101,7 +121,11 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
     )
 
-    kafka: KafkaProperties = Field(default_factory=dict, repr=False)
+    kafka: KafkaProperties = Field(
+        default_factory=dict,
+        repr=False,
+        description="any librdkafka property, as in `kafka.bootstrap.servers` (also `--bootstrap-servers`)",
+    )
     worker: WorkerSection = WorkerSection()
     local_kafka: LocalKafkaSection = LocalKafkaSection()
     metrics: MetricsSection = MetricsSection()
@@ -109,10 +133,12 @@ class Settings(BaseSettings):
     gateway: GatewaySection = GatewaySection()
     topics: TopicsSection = TopicsSection()
     state: StateSection = StateSection()
-    # Name of a process of `acker run --component` or `acker worker` in its group, and of its successor after a kill.
-    # `{hostname}` stands for the name of the machine.
-    instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]|\{hostname\})+$", max_length=200)] | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]|\{hostname\})+$", max_length=200)] | None = Field(
+        default=None,
+        description="name of a process of `acker run --component` or `acker worker` as a static member of its group, "
+        "if it is restarted after a kill; `{hostname}` stands for the name of the machine",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least that is logged")
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override]

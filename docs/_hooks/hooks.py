@@ -1,7 +1,7 @@
 """Hooks of MkDocs, which `mkdocs.yml` lists.
 
-`outside` makes pages of files outside of `docs/` that are linked from it; `docstrings`, `commands`, `metrics` and
-`wire` make the reference of the code of this checkout. They run when the site is built, so it cannot become outdated.
+`outside` makes pages of files outside of `docs/` that are linked from it; the other modules make the reference of the
+code of this checkout. They run when the site is built, so it cannot become outdated.
 """
 
 import sys
@@ -12,6 +12,7 @@ import commands
 import docstrings
 import metrics
 import outside
+import settings
 import wire
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
@@ -52,5 +53,6 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Fills in the reference, and leads links out of `docs/` to the pages that were made of what they link."""
     if page.file.src_uri.startswith("reference/"):
         markdown = docstrings.filled_in(markdown, page.file.src_uri)
-        markdown = wire.filled_in(metrics.filled_in(commands.filled_in(markdown)))
+        for made in (commands, metrics, settings, wire):
+            markdown = made.filled_in(markdown)
     return outside.relinked(markdown, page.file.src_uri)

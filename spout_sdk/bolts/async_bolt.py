@@ -72,7 +72,7 @@ class AsyncBolt(AnyBolt, ABC):
                 place = (await self.client.get(URL, params={"q": tuple_["address"]})).json()
                 collector.emit((tuple_["address"], place["lat"], place["lon"]))
 
-    Inputs end in any order, and so do their outputs. Those that are equal in the fields of `ordered_by` are executed
+    Inputs end in any order, and so do their outputs, which are sent within 5 ms, or 20 ms in an idle task. Those that are equal in the fields of `ordered_by` are executed
     one after another, in the order in which they arrive. The trees of all inputs that a task has taken are kept alive,
     up to `max_tree_age`.
 

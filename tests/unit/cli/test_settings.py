@@ -1,7 +1,6 @@
 """Precedence, provenance, masking, and errors that name every way to set a value."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from acker_cli.errors import SettingsError
 from acker_cli.settings import LoadedSettings
 from acker_cli.settings.layers import MASK, SERVERS, file_key, is_secret, load, variable
 from spout_sdk.runtime.supervisor import Launch
-from tests.pages import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -50,19 +48,6 @@ def test_flag_environment_file_and_default_have_this_precedence(file: Path, monk
     monkeypatch.setenv("ACKER_WORKER__LOG_INTERVAL_S", "3")
     assert seen() == (3.0, "environment ACKER_WORKER__LOG_INTERVAL_S")
     assert seen(f"{name}=4") == (4.0, "flag --set")
-
-
-def test_the_page_has_every_setting() -> None:
-    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
-    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
-    # A row names its first setting whole, and others of its section as `.port`.
-    named = set()
-    for row in rows:
-        first, *others = re.findall(r"`([\w.*]+)`", row)
-        named |= {first, *(first.rpartition(".")[0] + other for other in others)}
-    known = {name for name, _, _ in load().rows() if not name.startswith("kafka.")}
-    assert known <= named
-    assert {name for name in named if "*" not in name and not name.startswith("kafka.")} == known
 
 
 def test_layers_are_merged_value_by_value(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
