@@ -7,11 +7,11 @@
 - `cluster`: the embedded broker and the topics of `--local` (`local`), and what commands do on a cluster: `acls`,
   the `publishing` of a manifest by its `change_plan`, the `removal` of a topology, the
   `replay` of dead letters; the export and reset of a state (`state_export`, `state_reset`).
-- `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its health
-  (`own_health`) and metrics (`metrics_server`).
+- `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its figures
+  and health (`own_figures`), and metrics (`metrics_server`).
 - `gateway`: messages over HTTP, with a client.
-- `views`: the `live` figures of a topology that the command runs, `findings` and `states` in words, and tuple trees
-  (`trace`).
+- `views`: the `screen` of a topology's figures, with the output of processes above it (`live`); `findings` and
+  `states` in words, and tuple trees (`trace`).
 - `console`: the terminal; `interruption`: Ctrl-C and SIGTERM.
 - `demo`: the word count of `acker demo`; `corpus`: its text.
 

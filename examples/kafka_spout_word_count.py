@@ -96,7 +96,7 @@ def main() -> int:
             time.sleep(LOOK_SECONDS)
         # Each process prints its counts when it stops.
         processes.stop()
-        found = processes.snapshot().components
+        found = processes.components.stats()
     words = found["count"].counters.get("words", 0)
     passed = found["lines"].counters.get("skipped", 0)
     print(f"{found['lines'].acked:,} lines acked, {passed} skipped, {words:,} words counted")

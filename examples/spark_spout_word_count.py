@@ -91,7 +91,7 @@ def main() -> int:
             bolt.stop()
         # Each process prints its counts when it stops.
         machine.processes.stop()
-        counters = machine.processes.snapshot().components["count"].counters
+        counters = machine.processes.components.stats()["count"].counters
     if machine.stopping:
         return machine.stopping.exit_code
     counts = Counter({word: counters.get(word, 0) for word in WORDS})

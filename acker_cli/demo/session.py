@@ -8,20 +8,22 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from acker_cli.cluster.removal import Removal, resources_of
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import comparison, lines, plain_count
-from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
+from acker_cli.demo.word_count import BOLTS, LINES, REFERENCE, REPLAYED, Parameters
 from acker_cli.errors import SettingsError
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from acker_cli.settings.sections import KafkaProperties, Settings
-from acker_cli.views.live import TopologySnapshot, View, by_reason, latency_in_words
+from acker_cli.views.live import View, latency_in_words
+from acker_cli.views.screen import by_reason
 from acker_worker.stats import WorkerStats
 from inspection.topology_status import ClusterStatus
+from inspection.tracks import Latency, latency_between
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import BrokerError
 from spout_sdk import Stats, load_topology
@@ -57,7 +59,9 @@ class DemoOptions:
 class DemoReport:
     """One run of the demo."""
 
-    last: TopologySnapshot  # when it was over
+    trees: Stats  # of the spout, when it was over
+    executed: int  # tuple deliveries that bolts have executed
+    ackers: WorkerStats
     lines: int  # of the text
     lines_acked: int
     seconds: float  # from the first line emitted to the last one acked
@@ -74,26 +78,34 @@ class DemoReport:
     @property
     def pending(self) -> int:
         """Trees that are still open: lines without an outcome, or what a ledger still holds."""
-        ackers = self.last.ackers
-        return max(self.lines - self.lines_acked, ackers.pending if ackers is not None else 0)
+        return max(self.lines - self.lines_acked, self.ackers.pending)
+
+    @property
+    def replayed(self) -> int:
+        return self.trees.counters.get(REPLAYED, 0)
+
+    @property
+    def latency(self) -> Latency | None:
+        """From emit to ack, over the whole run."""
+        return latency_between([(Stats(LINES), self.trees)], "complete_latency")
 
     @property
     def tuples_per_second(self) -> float:
         """Tuple deliveries executed, over the whole run."""
-        return self.last.executed / self.seconds if self.seconds > 0 else 0.0
+        return self.executed / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The report for programs.
 
         `orphans` counts the records of the ledgers that acks began and no init ever joined: of trees that had failed.
         """
-        last, ackers, trees = self.last, self.last.ackers or WorkerStats(), self.last.at_spouts
+        ackers, trees = self.ackers, self.trees
         return {
             "emitted": trees.emitted,
             "acked": trees.acked,
             "failed": sum(trees.failed.values()),
             "failed_by_reason": trees.failed,
-            "replayed": last.replayed,
+            "replayed": self.replayed,
             "pending": self.pending,
             "orphans": ackers.orphans + ackers.orphans_expired,
             "duplicate_inits": ackers.duplicate_inits,
@@ -104,21 +116,19 @@ class DemoReport:
             "counts_match": self.counted == self.expected,
             "seconds": round(self.seconds, 2),
             "tuples_per_second": round(self.tuples_per_second),
-            "complete_latency_ms": {
-                f"p{percent}": round(trees.complete_latency.quantile(percent / 100) * 1e3, 1) for percent in (50, 99)
-            },
+            "complete_latency_ms": self.latency,
             "acker_kills": self.acker_kills,
             "bolt_kills": self.bolt_kills,
         }
 
     def in_words(self) -> list[str]:
-        last, trees = self.last, self.last.at_spouts
-        speed = f"{last.executed:,} tuples, {self.tuples_per_second:,.0f} a second"
-        failed, replayed = by_reason(trees.failed), f"{last.replayed:,}"
+        trees = self.trees
+        speed = f"{self.executed:,} tuples, {self.tuples_per_second:,.0f} a second"
+        failed, replayed = by_reason(trees.failed), f"{self.replayed:,}"
         lines = [
             f"{self.lines_acked:,} of {self.lines:,} lines acked in {self.seconds:.1f} s: {speed}",
             f"emitted {trees.emitted:,}, failed {failed}, replayed {replayed}, pending {self.pending:,}",
-            latency_in_words(trees.complete_latency),
+            f"complete latency {latency_in_words(self.latency)}",
         ]
         if self.acker_kills or self.bolt_kills:
             lines.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")
@@ -173,31 +183,32 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
     parameters, overdue = options.parameters, ""
     total, directory = len(lines(parameters.lines)), parameters.directory
     kills = Kills(parameters.seed, BOLTS)
-    began = 0.0
+    started, began = time.monotonic(), 0.0
     with TopologyProcesses(plan, kafka, options.settings.worker.model_dump(), options.log_level) as processes:
-        for looked in processes.checked_snapshots():
-            done = acked_lines(directory)
-            snapshot = replace(looked, lines=(done, total))
-            view.show(snapshot)
-            if not began and snapshot.at_spouts.emitted:
+        for figures in processes.figures():
+            done, stats = acked_lines(directory), processes.components.stats()
+            view.show(*figures, (done, total))
+            if not began and stats[LINES].emitted:
                 began = time.monotonic()
             if done >= total:
                 break
-            if snapshot.seconds > options.deadline:
-                overdue = _overdue(snapshot, options.deadline)
+            if time.monotonic() - started > options.deadline:
+                overdue = _overdue(stats, processes.ackers.stats(), (done, total), options.deadline)
                 break
             if options.kill:
-                ackers, pids = processes.ackers.pids(owners=True), processes.components.pids()
-                for pid, role in kills.due(done / total, ackers, snapshot.components, pids):
+                owners, pids = processes.ackers.pids(owners=True), processes.components.pids()
+                for pid, role in kills.due(done / total, owners, stats, pids):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                     view.note(f"killed {role} {pid}")
         seconds = time.monotonic() - began if began else 0.0
         processes.stop()
         # Exact, because every process has sent its last report.
-        last = processes.snapshot()
+        stats, ackers = processes.components.stats(), processes.ackers.stats()
     return DemoReport(
-        last=last,
+        trees=stats[LINES],
+        executed=sum(each.executed for each in stats.values()),
+        ackers=ackers,
         lines=total,
         lines_acked=acked_lines(directory),
         seconds=seconds,
@@ -241,13 +252,11 @@ class Kills:
         return due
 
 
-def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
-    ackers, (done, total) = snapshot.ackers or WorkerStats(), snapshot.lines or (0, 0)
-    bolts = ", ".join(
-        f"{name} {stats.pending:,}" for name, stats in snapshot.components.items() if name not in snapshot.spouts
-    )
+def _overdue(components: Mapping[str, Stats], ackers: WorkerStats, lines: tuple[int, int], deadline: float) -> str:
+    done, total = lines
+    bolts = ", ".join(f"{name} {components[name].pending:,}" for name in BOLTS)
     return (
         f"not complete after {deadline:g} s: {done:,} of {total:,} lines are acked; pending: "
-        f"{snapshot.at_spouts.pending:,} at the spout, {ackers.pending:,} in {ackers.partitions} acker partitions, "
+        f"{components[LINES].pending:,} at the spout, {ackers.pending:,} in {ackers.partitions} acker partitions, "
         f"inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
     )

@@ -77,12 +77,13 @@ class AckerPool(Supervisor[WorkerStats]):
 
     def pids(self, *, owners: bool = False) -> list[int]:
         """Process ids of the running workers, or of the workers that own partitions."""
-        return [
-            child.pid
-            for slot in self._slots
-            if (child := slot.running) is not None
-            and (not owners or slot.latest.get(ACKER_LOOP, WorkerStats()).partitions)
-        ]
+        latest = self.latest()
+        return [pid for pid, stats in latest.items() if stats.partitions] if owners else [*latest]
+
+    def latest(self) -> dict[int, WorkerStats]:
+        """The latest statistics of each running worker, by its process id."""
+        running = [(child.pid, slot) for slot in self._slots if (child := slot.running) is not None]
+        return {pid: slot.latest.get(ACKER_LOOP, WorkerStats()) for pid, slot in running}
 
     def stats(self) -> WorkerStats:
         """The sum over all workers; including the counters of ended ones."""

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +16,13 @@ from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes.acker_pool import ACKER_LOOP, ARGUMENTS, AckerPool
 from acker_cli.processes.control_watch import ControlWatch
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
-from acker_cli.processes.own_health import component_findings, worker_findings
+from acker_cli.processes.own_figures import OwnFigures, component_findings, worker_findings
 from acker_cli.settings.sections import Settings
-from acker_cli.views.live import TopologySnapshot, View
+from acker_cli.views.live import View
 from acker_worker.metrics import WorkerCollector
 from inspection.health.findings import Finding
 from inspection.topology_status import ClusterStatus
+from inspection.view import Snapshot
 from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError
@@ -40,7 +40,6 @@ logger = get_logger(__name__)
 
 LOOK_SECONDS: Final = 0.25
 """How often `TopologyProcesses.check` is to be called."""
-_RATE_SECONDS: Final = 3.0
 _ACKERS_JOIN_SECONDS: Final = 2.0
 """Seconds until acker workers that start with the components have joined their group."""
 
@@ -158,31 +157,6 @@ def check_cluster(kafka: KafkaSettings, manifest: Manifest, component: str | Non
         )
 
 
-class _Snapshots:
-    """Snapshots of some components of a topology, and of the acker workers beside them."""
-
-    def __init__(self, manifest: Manifest, ackers: AckerPool) -> None:
-        self._spouts = frozenset(spout.name for spout in manifest.spouts)
-        self._ackers = ackers
-        self._began = time.monotonic()
-        self._executed: deque[tuple[float, int]] = deque()  # when, and how many tuples until then
-
-    def of(self, components: Mapping[str, Stats]) -> TopologySnapshot:
-        now, executed = time.monotonic(), sum(stats.executed for stats in components.values())
-        self._executed.append((now, executed))
-        while len(self._executed) > 2 and now - self._executed[1][0] >= _RATE_SECONDS:
-            self._executed.popleft()
-        since, before = self._executed[0]
-        return TopologySnapshot(
-            seconds=now - self._began,
-            spouts=self._spouts,
-            components=components,
-            rate=(executed - before) / (now - since) if now > since else 0.0,
-            acker_pids=tuple(self._ackers.pids()),
-            ackers=self._ackers.stats() if self._ackers.count else None,
-        )
-
-
 class TopologyProcesses:
     """Runs all components of a plan in processes of their own, and acker workers beside them.
 
@@ -200,7 +174,7 @@ class TopologyProcesses:
     ) -> None:
         self.ackers = AckerPool(plan.topology.name, kafka, plan.ackers, worker, log_level)
         self.components = TopologyRunner(plan.reference, kafka, plan.processes, state_directory=state_directory)
-        self._snapshots = _Snapshots(plan.topology.manifest, self.ackers)
+        self._figures = OwnFigures(plan.topology.manifest, self.ackers)
 
     def __enter__(self) -> Self:
         self.ackers.start()
@@ -223,14 +197,11 @@ class TopologyProcesses:
         if self.components.wait(0):
             raise ProcessError("all components have ended by themselves: see the log above")
 
-    def snapshot(self) -> TopologySnapshot:
-        return self._snapshots.of(self.components.stats())
-
-    def checked_snapshots(self) -> Iterator[TopologySnapshot]:
-        """Yields a snapshot after each check, again and again."""
+    def figures(self) -> Iterator[tuple[Snapshot, list[Finding]]]:
+        """Yields the figures and findings after each check, again and again."""
         while True:
             self.check()
-            yield self.snapshot()
+            yield self._figures.read(self.components.stats())
             time.sleep(LOOK_SECONDS)
 
 
@@ -240,8 +211,8 @@ def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: 
     processes = TopologyProcesses(plan, kafka, worker, settings.log_level, stores)
     components = processes.components
     with _metrics_served(plan, settings, components.stats, components.heartbeat_ages, processes.ackers), processes:
-        for snapshot in processes.checked_snapshots():
-            view.show(snapshot)
+        for figures in processes.figures():
+            view.show(*figures)
             if control.is_stopped:
                 break
 
@@ -255,7 +226,7 @@ def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view:
     manifest = plan.topology.manifest
     loop = Loop(plan.component)
     ackers = AckerPool(manifest.topology, kafka, plan.ackers, settings.worker.model_dump(), settings.log_level)
-    snapshots = _Snapshots(manifest, ackers)
+    figures = OwnFigures(manifest, ackers)
     names = (plan.component, *(bolt.name for bolt in manifest.chained_to(plan.component)))
     latest = {name: Stats(name) for name in names}
 
@@ -264,7 +235,7 @@ def run_component(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view:
         loop.turned()
         ackers.check()
         latest = {**latest, stats.component: stats}
-        view.show(snapshots.of(latest))
+        view.show(*figures.read(latest))
 
     with _metrics_served(plan, settings, lambda: latest, loop.heartbeat_ages, ackers), ackers:
         runner = ComponentRunner(

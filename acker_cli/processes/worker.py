@@ -10,7 +10,7 @@ from rich.console import Console
 from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes.acker_pool import ACKER_LOOP
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
-from acker_cli.processes.own_health import worker_findings
+from acker_cli.processes.own_figures import worker_findings
 from acker_cli.settings.sections import KafkaProperties, Settings
 from acker_worker.metrics import ServingCollector, WorkerCollector
 from acker_worker.service import AckerService

@@ -1,73 +1,36 @@
-"""The figures of a topology at work on this machine: a live table on a terminal, plain lines anywhere else."""
+"""The figures of a topology at work on this machine: a live screen on a terminal, plain lines anywhere else."""
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from acker_cli.console import standard_error
+from acker_cli.views.screen import by_reason, screen
 from acker_cli.views.states import restore_in_words
-from acker_worker.stats import WorkerStats
-from inspection.state_figures import restore_figures
-from spout_sdk.statistics.stats import Stats
-from tuple_tree.latency import LatencyHistogram
-from tuple_tree.messages import FailReason
 from tuple_tree.timing import Interval
+
+if TYPE_CHECKING:
+    from inspection.health.findings import Finding
+    from inspection.tracks import Latency
+    from inspection.view import Snapshot
 
 PLAIN_SECONDS: Final = 2.0
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _READ_BYTES: Final = 1 << 16
 _LAST_SECONDS: Final = 1.0
-_REPLAYED: Final = "replayed"
-"""The counter of a spout for what it has emitted again."""
 
-
-@dataclass(frozen=True, slots=True)
-class TopologySnapshot:
-    """A topology at work."""
-
-    seconds: float  # since it was started
-    spouts: frozenset[str]  # the names of all
-    components: Mapping[str, Stats]  # components that run here, in the topology's order
-    rate: float = 0.0  # tuple deliveries executed a second, over the last seconds
-    acker_pids: tuple[int, ...] = ()  # of the acker workers started here
-    ackers: WorkerStats | None = None  # their sum; None if none was started here
-    lines: tuple[int, int] | None = None  # of the demo's text: how many are acked, and how many there are
-
-    @property
-    def at_spouts(self) -> Stats:
-        """The sum over the spouts."""
-        spouts = (stats for name, stats in self.components.items() if name in self.spouts)
-        return reduce(Stats.merge, spouts, Stats("spouts"))
-
-    @property
-    def replayed(self) -> int:
-        """Tuples emitted again, where spouts count them."""
-        return self.at_spouts.counters.get(_REPLAYED, 0)
-
-    @property
-    def restores(self) -> list[str]:
-        """In words, how far the restore of each state is that is restored now."""
-        states = [(name, stats.state) for name, stats in self.components.items() if stats.state is not None]
-        restores = [(name, restore_figures(state)) for name, state in states]
-        return [f"{name}: {restore_in_words(restore)}" for name, restore in restores if restore is not None]
-
-    @property
-    def executed(self) -> int:
-        """Tuple deliveries executed by bolts."""
-        return sum(stats.executed for stats in self.components.values())
+Lines = tuple[int, int]  # how many of a text are acked, and how many there are
 
 
 class View:
@@ -89,13 +52,16 @@ class View:
         self.progress = progress or console
         self._live = live
         self._lines = Interval(PLAIN_SECONDS, clock)
+        self._clock, self._began = clock, clock()
 
-    def show(self, snapshot: TopologySnapshot) -> None:
+    def show(self, snapshot: "Snapshot", findings: "Sequence[Finding]" = (), lines: Lines | None = None) -> None:
+        """Shows figures; `lines` of the demo's text are acked."""
         if self._live is not None:
-            self._live.update(drawn(snapshot))
+            drawn = screen(snapshot, self.console.width, findings or None)
+            self._live.update(Group(drawn, "", _progress(*lines)) if lines else drawn)
             self._live.start(refresh=True)
         elif self._lines.due():
-            self.console.print(in_words(snapshot))
+            self.console.print(in_words(snapshot, self._clock() - self._began, lines))
 
     def note(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
@@ -170,78 +136,33 @@ def _captured(descriptors: Sequence[int], on_text: Callable[[str], None]) -> Ite
             ended = True
 
 
-def by_reason(failed: Mapping[str, int]) -> str:
-    """Failures in words, such as `12 (by a bolt: 10, timeout: 2)`."""
-    if not failed:
-        return "0"
-    words = {FailReason.FAILED.word: "by a bolt"}
-    reasons = ", ".join(f"{words.get(reason, reason)}: {count:,}" for reason, count in sorted(failed.items()))
-    return f"{sum(failed.values()):,} ({reasons})"
-
-
-def latency_in_words(latency: LatencyHistogram) -> str:
-    """Complete latencies in words; a dash where no tree was acked yet."""
-    if not latency.total:
-        return "complete latency -"
-    return f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms"
-
-
-def in_words(snapshot: TopologySnapshot) -> str:
-    trees = snapshot.at_spouts
+def in_words(snapshot: "Snapshot", seconds: float, lines: Lines | None = None) -> str:
+    """The figures of the spouts in a line; `seconds` since the start."""
+    spouts = [each for each in snapshot["components"] if each["kind"] == "spout"]
+    failed = sum((Counter(each["failed"]) for each in spouts), Counter())
+    rate = sum(each["executed_per_second"] or 0.0 for each in snapshot["components"] if each["kind"] == "bolt")
+    latencies = [latency for each in spouts if (latency := each["complete_latency"]) is not None]
+    slowest = max(latencies, key=lambda latency: latency["p99"], default=None)
+    states = [(each["name"], each["state"]["restore"]) for each in snapshot["components"] if each["state"] is not None]
     parts = [
-        *(["{:,} of {:,} lines".format(*snapshot.lines)] if snapshot.lines else []),
-        f"emitted {trees.emitted:,}",
-        f"pending {trees.pending:,}",
-        f"acked {trees.acked:,}",
-        f"failed {by_reason(trees.failed)}",
-        f"replayed {snapshot.replayed:,}",
-        f"{snapshot.rate:,.0f} tuples/s",
-        latency_in_words(trees.complete_latency),
-        *snapshot.restores,
+        *(["{:,} of {:,} lines".format(*lines)] if lines else []),
+        f"emitted {sum(each['totals']['emitted'] or 0 for each in spouts):,}",
+        f"pending {sum(each['pending'] or 0 for each in spouts):,}",
+        f"acked {sum(each['totals']['acked'] or 0 for each in spouts):,}",
+        f"failed {by_reason(failed)}",
+        f"{rate:,.0f} tuples/s",
+        f"complete latency {latency_in_words(slowest)}",
+        *(f"{name}: {restore_in_words(restore)}" for name, restore in states if restore is not None),
     ]
-    return f"{snapshot.seconds:5.1f} s  " + ", ".join(parts)
+    return f"{seconds:5.1f} s  " + ", ".join(parts)
 
 
-def drawn(snapshot: TopologySnapshot) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("component", style="cyan")
-    for heading in ("processes", "tasks", "emitted", "executed", "acked", "failed", "pending"):
-        table.add_column(heading, justify="right")
-    for name, stats in snapshot.components.items():
-        is_spout = name in snapshot.spouts
-        table.add_row(
-            name,
-            str(len(stats.pids)),
-            str(len(stats.tasks)),
-            f"{stats.emitted:,}",
-            "" if is_spout else f"{stats.executed:,}",
-            f"{stats.acked:,}",
-            by_reason(stats.failed) if is_spout else f"{sum(stats.failed.values()):,}",
-            f"{stats.pending:,}",
-        )
-    lines: list[RenderableType] = [
-        table,
-        "",
-        _row(
-            f"{snapshot.seconds:.0f} s",
-            Text(f"{snapshot.rate:,.0f} tuples/s", "bold"),
-            f"replayed {snapshot.replayed:,}",
-            latency_in_words(snapshot.at_spouts.complete_latency),
-        ),
-    ]
-    lines += [Text(restore, "yellow") for restore in snapshot.restores]
-    if (ackers := snapshot.ackers) is not None:
-        lines.append(
-            f"{len(snapshot.acker_pids)} acker workers: {ackers.partitions} partitions, {ackers.pending:,} open trees, "
-            f"{ackers.orphans:,} orphans, clock lag {ackers.clock_lag_ms:,} ms"
-        )
-    if snapshot.lines is not None:
-        done, total = snapshot.lines
-        lines.append(_row(ProgressBar(total, done, width=40), f"{done:,} of {total:,} lines"))
-    return Group(*lines)
+def latency_in_words(latency: "Latency | None") -> str:
+    """A latency in words; a dash where no tree was acked."""
+    return "-" if latency is None else f"p50 {latency['p50']:,.0f} ms, p99 {latency['p99']:,.0f} ms"
 
 
-def _row(*cells: RenderableType) -> Table:
+def _progress(done: int, total: int) -> Table:
     row = Table.grid(padding=(0, 2, 0, 0))
-    row.add_row(*cells)
+    row.add_row(ProgressBar(total, done, width=40), f"{done:,} of {total:,} lines")
     return row

@@ -77,7 +77,7 @@ def _run(machine: Machine, checkpoints: Path, console: Console) -> RunningSpout:
     try:
         while not (machine.stopping or running.wait(1)):
             machine.check(bolt)
-            counted = machine.processes.snapshot().components[TOTALS].counters
+            counted = machine.processes.components.stats()[TOTALS].counters
             now = (
                 f"{running.outcomes.acked:,} lines acked, {running.outcomes.outstanding:,} open, "
                 f"{counted.get(COUNTED, 0):,} rated words counted, {counted.get(REPEATED, 0):,} repeats left out"

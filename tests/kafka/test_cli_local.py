@@ -100,7 +100,7 @@ def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_t
     """The terminal sends SIGINT to all processes of its foreground group, children included."""
     arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--set", "log_level=warning")
     with on_a_terminal(*arguments, cwd=first_topology) as (process, terminal, screen):
-        eventually(lambda: b"tuples/s" in screen and b"ship" in screen, "a table")
+        eventually(lambda: b"emit/s" in screen and b"ship" in screen, "a table")
         family = descendants(process.pid)
         os.write(terminal, b"\x03")
         assert process.wait(PATIENCE) == 130

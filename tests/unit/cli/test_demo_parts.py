@@ -13,7 +13,7 @@ from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_wo
 from acker_cli.demo.text import comparison
 from acker_cli.demo.verification import is_right, kept_results
 from acker_cli.demo.word_count import LineSpout, Parameters, topology
-from acker_cli.views.live import TopologySnapshot
+from acker_worker.stats import WorkerStats
 from spout_sdk import Stats
 from tests.seeds import each_seed
 
@@ -89,9 +89,8 @@ def test_a_position_in_the_text_counts_once(tmp_path: Path) -> None:
 
 
 def report(lines_acked: int = 10, counted: str = "a b b") -> DemoReport:
-    last = TopologySnapshot(seconds=12.0, spouts=frozenset({"lines"}), components={})
     counts = Counter(["a", "b", "b"]), Counter(counted.split())
-    return DemoReport(last, 10, lines_acked, 4.0, *counts, acker_kills=1, bolt_kills=0)
+    return DemoReport(Stats("lines"), 0, WorkerStats(), 10, lines_acked, 4.0, *counts, acker_kills=1, bolt_kills=0)
 
 
 def test_verify_succeeds_only_if_all_lines_are_acked_and_counts_match() -> None:

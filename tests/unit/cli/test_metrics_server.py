@@ -11,7 +11,7 @@ import pytest
 
 from acker_cli.errors import SettingsError
 from acker_cli.processes.metrics_server import Health, Loop, application, metrics_served
-from acker_cli.processes.own_health import component_findings, worker_findings
+from acker_cli.processes.own_figures import component_findings, worker_findings
 from acker_cli.settings.sections import MetricsSection
 from acker_worker.stats import WorkerStats
 from spout_sdk import Stats

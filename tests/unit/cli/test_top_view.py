@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from acker_cli.commands.options import only_topology
-from acker_cli.commands.top import screen
 from acker_cli.errors import SettingsError
+from acker_cli.views.screen import screen
 from acker_cli.views.states import in_bytes
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.health.observation import Observation
@@ -81,7 +81,7 @@ def test_errors_are_in_the_view() -> None:
     text = "\n".join(drawn(busy(), 80, "the brokers are gone"))
     for part in (
         "7 dead letters",
-        "lines: failed 74,070 (timeout 74,070)",
+        "lines: failed 74,070 (timeout: 74,070)",
         "errors 3; ValueErr",
         "the brokers are gone",
     ):

@@ -8,56 +8,65 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
 from acker_cli.console import standard_output
 from acker_cli.errors import SettingsError
+from acker_cli.processes.own_figures import OwnFigures
 from acker_cli.processes.running import RunPlan
 from acker_cli.views import live
-from acker_cli.views.live import PLAIN_SECONDS, TopologySnapshot, View, drawn, in_words, open_view
-from acker_worker.stats import WorkerStats
+from acker_cli.views.live import PLAIN_SECONDS, View, in_words, open_view
+from acker_cli.views.screen import screen
+from acker_worker.stats import PartitionStats, WorkerStats
+from inspection.view import Snapshot
 from spout_sdk import LatencyHistogram, Stats, Topology
 from spout_sdk.statistics.state_stats import StateStats
-from tests.manifests import manifest, spout
+from tests.manifests import counting, manifest, spout
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
 
 
-def snapshot() -> TopologySnapshot:
-    latency = LatencyHistogram()
-    latency.record(0.1)
+def snapshot(state: StateStats | None = None) -> Snapshot:
+    """The figures of processes that have run for three seconds."""
+    took = LatencyHistogram()
+    took.record(0.1)
     failed = {"timeout": 7, "failed": 93}
-    spout = Stats("lines", (1,), (0, 1), emitted=1200, acked=1000, failed=failed, complete_latency=latency)
-    split = Stats("split", pids=(2, 3), tasks=(0, 1), executed=2345, acked=2300, failed={"failed": 45})
-    return TopologySnapshot(
-        seconds=3.25,
-        spouts=frozenset({"lines"}),
-        components={"lines": spout, "split": split},
-        rate=9876.5,
-        acker_pids=(4, 5),
-        ackers=WorkerStats(partitions=8, pending=99, orphans=3),
-        lines=(1000, 4000),
-    )
+    lines = Stats("lines", (1,), (0,), emitted=1200, acked=1000, failed=failed, complete_latency=took)
+    split = Stats("split", pids=(2, 3), tasks=(0,), executed=2400, acked=2300, failed={"failed": 45}, state=state)
+    owned = PartitionStats(0, pending=99, orphans=3)
+    ackers = Mock(latest=lambda: {4: WorkerStats(partitions=1, by_partition=(owned,)), 5: WorkerStats()})
+    components = spout("lines"), counting("split", "lines"), counting("elsewhere", "lines")
+    figures = OwnFigures(manifest(*components), ackers, Mock(side_effect=[100.0, 103.0]))
+    found, _ = figures.read({"lines": lines, "split": split})
+    return found
 
 
-def test_a_line_and_the_table_have_all_figures() -> None:
-    line = in_words(snapshot())
-    for part in ("1,000 of 4,000 lines", "failed 100 (by a bolt: 93, timeout: 7)", "9,876 tuples/s", "p50 102 ms"):
+def test_a_run_shows_the_figures_of_its_own_processes() -> None:
+    line = in_words(snapshot(), 3.25, (1000, 4000))
+    for part in (
+        "  3.2 s  1,000 of 4,000 lines",
+        "failed 100 (by a bolt: 93, timeout: 7)",
+        "800 tuples/s",
+        "p50 102 ms",
+    ):
         assert part in line
     # Zero milliseconds would be wrong before a tree is acked.
-    assert in_words(TopologySnapshot(2.0, frozenset(), {})).endswith("complete latency -")
+    nothing, _ = OwnFigures(manifest(spout("lines")), Mock(latest=dict)).read({"lines": Stats("lines")})
+    assert in_words(nothing, 2.0).endswith("complete latency -")
     out = io.StringIO()
-    Console(file=out, width=120).print(drawn(snapshot()))
-    for part in ("split", "2,345", "by a bolt: 93, timeout: 7", "2 acker workers: 8 partitions, 99 open trees"):
+    console = Console(file=out, width=120)
+    console.print(screen(snapshot(), 120))
+    for part in ("split", "800", "by a bolt: 93, timeout: 7", "2 acker workers: 1 of 1 partitions", "99 open trees"):
         assert part in out.getvalue()
+    assert "elsewhere" not in out.getvalue()
 
 
 def test_without_a_terminal_lines_come_every_few_seconds() -> None:
-    now, out = 0.0, io.StringIO()
+    now, out, figures = 0.0, io.StringIO(), snapshot()
     console = standard_output()
     console.file, console.width = out, 1000
     with open_view(console):
@@ -65,7 +74,7 @@ def test_without_a_terminal_lines_come_every_few_seconds() -> None:
     view = View(console, clock=lambda: now)
     for step in range(20):
         now = step * PLAIN_SECONDS / 5
-        view.show(snapshot())
+        view.show(figures)
     view.note("killed [bold] 17")
     lines = out.getvalue().splitlines()
     assert len(lines) == 4
@@ -83,20 +92,24 @@ print("child: printed")
 """
 _LOUD = """
 import logging
+from unittest.mock import Mock
 
 from acker_cli.console import log_to_stderr, standard_output
-from acker_cli.views.live import TopologySnapshot, open_view
+from acker_cli.processes.own_figures import OwnFigures
+from acker_cli.views.live import open_view
 from kafka_clients.supervision import ChildProcess, start_early
+from tests.manifests import counting, manifest, spout
 
 log_to_stderr("info", brief=True)
+figures, _ = OwnFigures(manifest(spout("lines")), Mock(latest=dict)).read({})
 with open_view(standard_output()) as view:
     start_early(("noisy",), 1)
     view.note("note")
-    view.show(TopologySnapshot(1.0, frozenset(), {}))
+    view.show(figures)
     ChildProcess(("noisy",), {}).launch({}).wait()
     logging.info("own log")
     print("own print")
-    view.show(TopologySnapshot(2.0, frozenset(), {}))
+    view.show(figures)
 print("afterwards")
 """
 
@@ -137,11 +150,11 @@ def shown(output: str) -> list[str]:
 def test_output_of_all_processes_appears_whole_above_the_table(tmp_path: Path) -> None:
     """Also that of processes that were started before the table was shown, as those of `acker run --local` are."""
     (tmp_path / "noisy.py").write_text(_NOISY)
-    note, *output, table, empty, figures, afterwards, end = at_terminal(_LOUD, tmp_path)
+    note, *output, heading, empty, table, afterwards, end = at_terminal(_LOUD, tmp_path)
     assert (note, empty, afterwards, end) == ("note", "", "afterwards", "")
     assert output == ["child: " + "long " * 30 + "end", "child: printed", "own log", "own print"]
-    assert table.startswith("component  processes")
-    assert figures.startswith("2 s  0 tuples/s")
+    assert heading.startswith("topology ")
+    assert table.startswith("component")
 
 
 @pytest.mark.parametrize("command", [["run", "acker_cli.demo.word_count:topology", "--local"], ["demo"]])
@@ -173,12 +186,9 @@ def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
 
 def test_a_run_shows_the_restore_of_a_state() -> None:
     state = StateStats(restoring=(0, 2), restore_records_per_second=312_000.0, restore_left=55, restore_total=100)
-    components = {"lines": Stats("lines", (1,)), "count": Stats("count", (2,), state=state)}
-    snapshot = TopologySnapshot(1.0, frozenset({"lines"}), components)
-    expected = "count: restoring 45 % of tasks 0, 2, 312,000 records/s"
-    assert in_words(snapshot).endswith(f", {expected}")
+    expected = "restoring 45 % of tasks 0, 2, 312,000 records/s"
+    assert in_words(snapshot(state), 1.0).endswith(f", split: {expected}")
     out = io.StringIO()
-    Console(file=out, width=100).print(drawn(snapshot))
+    Console(file=out, width=100).print(screen(snapshot(state), 100))
     assert expected in out.getvalue()
-    done = replace(snapshot, components={"count": Stats("count", (2,), state=StateStats())})
-    assert "restoring" not in in_words(done)
+    assert "restoring" not in in_words(snapshot(StateStats()), 1.0)
