@@ -4,8 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text()
 PACKAGES = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
@@ -28,15 +26,6 @@ def modules(folder: Path) -> set[str]:
     """The modules and folders of a package."""
     found = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     return found - {"__init__", "__main__"}
-
-
-@pytest.mark.parametrize(
-    ("package", "heading"), [("acker_worker", "### Inside the worker"), ("spark_jobs", "## In Spark")]
-)
-def test_the_modules_of_a_package_are_in_its_table(package: str, heading: str) -> None:
-    table = PAGE[PAGE.index("| module | content |", PAGE.index(heading)) :].partition("\n\n")[0]
-    named = re.findall(r"`(\w+)`", " ".join(row.split(" | ")[0] for row in table.splitlines()))
-    assert sorted([*named, "errors"]) == sorted(modules(ROOT / package))
 
 
 def test_each_folder_lists_its_modules() -> None:

@@ -13,7 +13,7 @@ from tuple_tree.components import DEFAULT_TIMEOUT_MS
 from tuple_tree.manifest import TREE_AGE_TIMEOUTS
 
 DIES = (ROOT / "docs" / "what-if-it-dies.md").read_text()
-LINK = re.compile(r"\[`(\w+)`\]\((?:\.\./)*(tests/[\w/]+\.py)#(\w+)\)")
+LINK = re.compile(r"\[test\]\(\.\./tests/[\w/]+\.py#[Tt]est\w+\)")
 
 PACKAGES = "tuple_tree|kafka_clients|acker_worker|spout_sdk|spark_jobs|local_kafka|inspection|acker_cli|schemas"
 MODULE = re.compile(rf"`((?:{PACKAGES})/[\w/]+\.(?:py|avsc))`")
@@ -41,9 +41,6 @@ def test_every_test_that_a_page_names_exists() -> None:
             file = ROOT / "tests" / path
             if not file.exists() or (anchor and anchor not in defined(file)):
                 wrong.append(f"{page.name}: tests/{path}#{anchor}")
-        wrong += [
-            f"{page.name} calls {path}#{anchor} {name}" for name, path, anchor in LINK.findall(text) if name != anchor
-        ]
     assert not wrong
     assert named > 60
 
@@ -55,14 +52,11 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert len(named) > 40
 
 
-def test_each_row_of_what_dies_names_tests() -> None:
+def test_each_row_of_what_dies_links_tests() -> None:
     tables = [line.strip("| ").split(" | ") for line in DIES.splitlines() if line.startswith("| ")]
     rows = [row for row in tables if row[-1] != "tests"]
     assert len(rows) >= 40
-    for row in rows:
-        assert len(row) == 5, row
-        assert LINK.search(row[4]), row
-        assert all(name.startswith(("test_", "Test")) for name, _, _ in LINK.findall(row[4])), row
+    assert not [row for row in rows if len(row) != 3 or not LINK.search(row[2])]
 
 
 def test_the_times_of_what_dies_are_those_of_the_code() -> None:
@@ -71,6 +65,6 @@ def test_the_times_of_what_dies_are_those_of_the_code() -> None:
         f"{SESSION_MS // 1_000} seconds (`session.timeout.ms`)",
         f"after {timeout} seconds without progress",
         f"after {timeout * (TREE_AGE_TIMEOUTS + LOST_MARGIN_TIMEOUTS)} seconds without an outcome",
-        f"else it times out after {TRANSACTION_MS // 1_000} s",
+        f"times out after {TRANSACTION_MS // 1_000} s",
     ):
         assert phrase in " ".join(DIES.split()), phrase
