@@ -113,15 +113,17 @@ class Topics:
 
     def end(self, topic: str, partitions: int = 1) -> int:
         """The sum of the end offsets of the first so many partitions."""
-        stretches = self._reader.stretches([(topic, partition) for partition in range(partitions)])
-        return sum(stretch.stop for stretch in stretches.values())
+        offset_ranges = self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
+        return sum(offsets.stop for offsets in offset_ranges.values())
 
     def read(
         self, topic: str, take: Callable[[Message], None], partitions: int = 1, first: int = 0, last: int | None = None
     ) -> None:
         """Calls `take` with the records of the first so many partitions, from offset `first` to before `last`."""
-        stretches = self._reader.stretches([(topic, partition) for partition in range(partitions)])
-        wanted = {place: range(first, stretch.stop if last is None else last) for place, stretch in stretches.items()}
+        offset_ranges = self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
+        wanted = {
+            place: range(first, offsets.stop if last is None else last) for place, offsets in offset_ranges.items()
+        }
         self._reader.read(topic, wanted, take)
 
     def close(self) -> None:

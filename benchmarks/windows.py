@@ -155,7 +155,7 @@ def results(topics: Topics, name: str) -> tuple[dict[str, list[int]], int]:
 
     reader, topic = LogReader(topics.kafka), results_topic(name, _BOLT)
     try:
-        reader.read(topic, reader.stretches([(topic, task) for task in range(2)]), take)
+        reader.read(topic, reader.offset_ranges([(topic, task) for task in range(2)]), take)
     finally:
         reader.close()
     return found, times.total()

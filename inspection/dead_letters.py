@@ -117,7 +117,7 @@ def read_dead_letters(kafka: KafkaSettings, topology: str, offsets: range) -> tu
     found: list[Message] = []
     place = dead_letters_topic(topology), 0
     with LogReader(kafka) as reader:
-        stop = min(offsets.stop, reader.stretches([place])[place].stop)
+        stop = min(offsets.stop, reader.offset_ranges([place])[place].stop)
         reader.read("dead letters", {place: range(offsets.start, stop)}, found.append)
     return found, max(offsets.start, stop)
 
@@ -204,7 +204,7 @@ class DeadLetterLog:
         """
         place = (self.topic, 0)
         with LogReader(self._kafka) as reader:
-            kept = reader.stretches([place], since_ms)[place]
+            kept = reader.offset_ranges([place], since_ms)[place]
             reader.assign({place: kept.start if start is None else max(kept.start, start)})
             deadline = time.monotonic() + RECEIVE_TIMEOUT_SECONDS
             count = 0

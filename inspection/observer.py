@@ -96,7 +96,7 @@ class Observer:
 
     def read_statistics(self) -> None:
         """Reads to their end; `follow` continues there. Raises `BrokerUnreachableError` if no record comes."""
-        kept = self._reader.stretches([self._place], self._since_ms)[self._place]
+        kept = self._reader.offset_ranges([self._place], self._since_ms)[self._place]
         self._reader.read("statistics", {self._place: kept}, self._take)
         self._reader.assign({self._place: kept.stop})
 

@@ -86,7 +86,7 @@ class Replayer:
         self._step(self._producer.init_transactions, "no replay could be begun")
         with LogReader(kafka, isolation="read_uncommitted") as reader:
             place = (self._topic, 0)
-            self.noted = reader.stretches([place])[place].stop
+            self.noted = reader.offset_ranges([place])[place].stop
 
     def __enter__(self) -> Self:
         return self

@@ -190,12 +190,12 @@ class ClusterStatus:
             if group is not None:
                 read[group] += places[topic]
         external = {component_group(each.topology, it.name) for each, _ in own for it in each.components if it.external}
-        stretches = self._stretches([place for of_topic in places.values() for place in of_topic])
+        offset_ranges = self._offset_ranges([place for of_topic in places.values() for place in of_topic])
         members = self.members(read) if with_members else dict.fromkeys(read)
         committed = commits_of(self._admin, read) if with_members else self.commits.of(read)
 
         def partition(place: Place, group: str | None) -> PartitionStatus:
-            begin, end = stretches[place]
+            begin, end = offset_ranges[place]
             commit = committed.get(group or "", {}).get(place)
             done = None if commit is None else commit.offset
             # A group without commits begins at the beginning; but a spout that never commits reads nothing there, and
@@ -209,7 +209,10 @@ class ClusterStatus:
                 manifest,
                 tuple(
                     TopicStatus(
-                        topic, expected, group, tuple(partition(at, group) for at in places[topic] if at in stretches)
+                        topic,
+                        expected,
+                        group,
+                        tuple(partition(at, group) for at in places[topic] if at in offset_ranges),
                     )
                     for topic, (expected, group) in topics.items()
                 ),
@@ -229,7 +232,7 @@ class ClusterStatus:
         topics: dict[tuple[str, str], list[PartitionStatus]] = defaultdict(list)
         for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
             places = [place for place in sorted(of_group) if place[0] not in own]
-            for place, (begin, end) in sorted(self._stretches(places, only_known=True).items()):
+            for place, (begin, end) in sorted(self._offset_ranges(places, only_known=True).items()):
                 commit = of_group[place]
                 topics[place[0], group].append(PartitionStatus.of(place[1], begin, end, commit, commit.offset))
         return tuple(
@@ -282,7 +285,7 @@ class ClusterStatus:
         of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
         return Waiting(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
 
-    def _stretches(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
+    def _offset_ranges(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.
 
         Waits for partitions that have no leader yet. With `only_known` it neither waits nor raises: partitions without

@@ -86,8 +86,8 @@ class TraceReader:
         places = [(self._acks, partition) for partition in chosen]
         # Before the end of the log, or a commit made in between would lie behind it, as if the topic were another.
         commits = self._cluster.commits.of({acker_group(topology): places}).get(acker_group(topology), {})
-        whole = self._log.stretches(places)
-        recent = self._log.stretches(places, since_ms)
+        whole = self._log.offset_ranges(places)
+        recent = self._log.offset_ranges(places, since_ms)
         folds = {
             place: PartitionFold(
                 place[1], len(whole_log), settings, _reached(commits.get(place), whole[place]), recent[place].start
@@ -103,8 +103,8 @@ class TraceReader:
                 folds[place].apply(waiting[place])
                 waiting[place].clear()
 
-        stretches = {place: range(folds[place].position, whole[place].stop) for place in places}
-        self._log.read(f"the ledgers of {topology}", stretches, fold)
+        offset_ranges = {place: range(folds[place].position, whole[place].stop) for place in places}
+        self._log.read(f"the ledgers of {topology}", offset_ranges, fold)
         born: dict[int, int] = {}
         for place, each in folds.items():
             each.apply(waiting[place])
@@ -135,7 +135,7 @@ class TraceReader:
                 if reason is not None:
                     failed[root] = max(message.timestamp()[1], failed.get(root, 0))
 
-        self._log.read("notices", self._log.stretches(self._notice_places(), since_ms), take)
+        self._log.read("notices", self._log.offset_ranges(self._notice_places(), since_ms), take)
         last = sorted(failed, key=lambda root: -failed[root])[:count]
         return self.trees(last, self.begun_since_ms(failed[last[-1]]), any_of=True) if last else []
 
@@ -158,7 +158,7 @@ class TraceReader:
         bolt, task, offset, index = place_of_tuple(text, self._manifest)
         place = (tuples_topic(self._topology, bolt), task)
         found: list[Message] = []
-        kept = self._log.stretches([place])[place]
+        kept = self._log.offset_ranges([place])[place]
         if kept.start <= offset < kept.stop:
             self._log.read("the tuple", {place: range(offset, offset + 1)}, found.append)
         if not found:
@@ -188,7 +188,7 @@ class TraceReader:
         # before, and a task sends the children before the ack. A tuple that is newer than the log is open in it.
         committed = self._bolts_committed()
         collector = RecordCollector(wanted, self._manifest)
-        log = self._log.stretches([(self._acks, partition) for partition in collector.ack_partitions], since_ms)
+        log = self._log.offset_ranges([(self._acks, partition) for partition in collector.ack_partitions], since_ms)
         self._log.read("the ack log", log, lambda message: collector.add_batch(*_record(message)))
         found = [collector.found[root] for root in wanted if collector.found[root].entries]
         if len(found) < (1 if any_of else len(wanted)):
@@ -197,7 +197,7 @@ class TraceReader:
         begins = min(entry.at_ms for records in found for entry in records.entries) - CLOCK_MS
         self._log.read(
             "notices",
-            self._log.stretches(self._notice_places(), begins),
+            self._log.offset_ranges(self._notice_places(), begins),
             lambda message: collector.add_notice(message.topic() or "", *_record(message)),
         )
         self._read_inboxes(collector, found, begins)
@@ -217,7 +217,7 @@ class TraceReader:
             task, offset, at_ms, payload = _record(message)
             collector.add_tuple(bolts[message.topic() or ""].name, task, offset, at_ms, headers, payload)
 
-        self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
+        self._log.read("inboxes", self._log.offset_ranges(places, since_ms, until), take)
 
     def _reachable(self, found: list[RootRecords]) -> list[BoltManifest]:
         """The bolts with inboxes that tuples of the trees' spouts can reach; all of them if an init is missing."""
@@ -248,10 +248,10 @@ class TraceReader:
 
     def _not_found(self, what: str, since_ms: int, log: Mapping[Place, range]) -> RootNotFoundError:
         searched = ", ".join(
-            f"{topic}[{partition}] offsets {stretch.start:,} to {stretch.stop:,}"
-            if len(stretch)
+            f"{topic}[{partition}] offsets {offsets.start:,} to {offsets.stop:,}"
+            if len(offsets)
             else f"{topic}[{partition}], which is empty"
-            for (topic, partition), stretch in sorted(log.items())
+            for (topic, partition), offsets in sorted(log.items())
         )
         in_chain = ""
         if self._manifest.has_chained_spouts:

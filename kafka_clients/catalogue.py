@@ -302,7 +302,7 @@ class Catalogue:
 
         kafka = {**QUIET, **self._kafka}
         with LogReader(kafka, group=self._group, role=None, receive_timeout_s=self._contact_s) as reader:
-            reader.read("manifests", reader.stretches([(TOPOLOGIES_TOPIC, 0)]), take)
+            reader.read("manifests", reader.offset_ranges([(TOPOLOGIES_TOPIC, 0)]), take)
         return records, controls
 
     def published_up_to(self) -> tuple[str, int] | None:

@@ -94,10 +94,10 @@ class LogReader:
     def close(self) -> None:
         self._consumer.close()
 
-    def stretches(
+    def offset_ranges(
         self, places: Iterable[Place], since_ms: int | None = None, until_ms: int | None = None
     ) -> dict[Place, range]:
-        """The offsets of partitions between two times, by the records' timestamps, in milliseconds since the epoch.
+        """The ranges of offsets between two times, by the records' timestamps, in milliseconds since the epoch.
 
         None stands for the beginning of a partition, and for its end now. Raises `BrokerError`.
         """
@@ -109,13 +109,13 @@ class LogReader:
             except KafkaException as error:
                 raise self._error(error.args[0], place[0]) from error
         starts, ends = self._at_time([*kept], since_ms), self._at_time([*kept], until_ms)
-        stretches = {}
+        offset_ranges = {}
         for place, (low, high) in kept.items():
             # -1: no record is as young as that.
             start = max(low, high if starts.get(place, low) < 0 else starts.get(place, low))
             end = high if ends.get(place, -1) < 0 else ends[place]
-            stretches[place] = range(start, max(start, end))
-        return stretches
+            offset_ranges[place] = range(start, max(start, end))
+        return offset_ranges
 
     def committed(self, places: Iterable[Place]) -> dict[Place, int]:
         """The committed offsets of the group; nothing of a partition where there is none.
@@ -157,14 +157,14 @@ class LogReader:
                 raise self._error(error, message.topic() or "")
         return records
 
-    def read(self, what: str, stretches: Mapping[Place, range], take: Callable[[Message], None]) -> None:
-        """Calls `take` with the records of stretches, those of a partition in order; `what` names them in the progress.
+    def read(self, what: str, offset_ranges: Mapping[Place, range], take: Callable[[Message], None]) -> None:
+        """Calls `take` with each record in the ranges, in order within a partition; `what` names them in the progress.
 
         Raises `BrokerUnreachableError` if brokers send nothing for `receive_timeout_s`, and as `poll`.
         """
-        left = {place: stretch for place, stretch in stretches.items() if len(stretch)}
+        left = {place: offsets for place, offsets in offset_ranges.items() if len(offsets)}
         total, done = sum(map(len, left.values())), 0
-        self.assign({place: stretch.start for place, stretch in left.items()})
+        self.assign({place: offsets.start for place, offsets in left.items()})
         active_at = time.monotonic()
         try:
             while left:
@@ -178,14 +178,14 @@ class LogReader:
                         f"{self._receive_timeout_s:g} s: try again when the brokers are available"
                     )
                 for message in messages:
-                    stretch = left.get(place_of(message))
-                    if stretch is None:
+                    offsets = left.get(place_of(message))
+                    if offsets is None:
                         continue
                     offset = message.offset() or 0
-                    if offset < stretch.stop:
+                    if offset < offsets.stop:
                         done += 1
                         take(message)
-                    if offset >= stretch.stop - 1:
+                    if offset >= offsets.stop - 1:
                         self._finish(left, place_of(message))
                 if messages:
                     # Again: `take` may have worked for long.

@@ -98,8 +98,8 @@ def write_text(kafka: Mapping[str, Any], parameters: Parameters, replication: in
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
             with LogReader(kafka) as reader:
-                stretches = reader.stretches((topic, number) for number in range(PARTITIONS))
-            ends = [stretch.stop for stretch in stretches.values()]
+                offset_ranges = reader.offset_ranges((topic, number) for number in range(PARTITIONS))
+            ends = [offsets.stop for offsets in offset_ranges.values()]
     written = 0
     producer = Producer({**kafka, "enable.idempotence": True, "queue.buffering.max.messages": len(every) + 1})
     for partition, end in enumerate(ends):

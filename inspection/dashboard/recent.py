@@ -49,7 +49,7 @@ class Tail:
         """The records since the last call, those of a partition in order."""
         found: list[Message] = []
         with LogReader(self._kafka) as reader:
-            kept = reader.stretches(self._places)
+            kept = reader.offset_ranges(self._places)
             unread = {place: range(self._start(place, kept[place]), kept[place].stop) for place in kept}
             reader.read("the latest records", unread, found.append)
         self._next |= {place_of(message): (message.offset() or 0) + 1 for message in found}

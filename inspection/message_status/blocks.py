@@ -19,23 +19,23 @@ _GROWTH: Final = 4
 
 
 def blocks(
-    stretches: Mapping[Place, range], *, from_end: bool, first: int = FIRST_BLOCK
+    offset_ranges: Mapping[Place, range], *, from_end: bool, first: int = FIRST_BLOCK
 ) -> Iterator[dict[Place, range]]:
-    """Divides stretches into blocks of growing size, a block of each partition at a time."""
-    left, size = {place: stretch for place, stretch in stretches.items() if len(stretch)}, first
+    """Divides ranges of offsets into blocks of growing size, a block of each partition at a time."""
+    left, size = {place: offsets for place, offsets in offset_ranges.items() if len(offsets)}, first
     while left:
-        yield {place: stretch[-size:] if from_end else stretch[:size] for place, stretch in left.items()}
-        left = {place: stretch[:-size] if from_end else stretch[size:] for place, stretch in left.items()}
-        left = {place: stretch for place, stretch in left.items() if len(stretch)}
+        yield {place: offsets[-size:] if from_end else offsets[:size] for place, offsets in left.items()}
+        left = {place: offsets[:-size] if from_end else offsets[size:] for place, offsets in left.items()}
+        left = {place: offsets for place, offsets in left.items() if len(offsets)}
         size = min(size * _GROWTH, _LARGEST_BLOCK)
 
 
 def blocks_around(
-    stretches: Mapping[Place, range], middle: Mapping[Place, int], *, first: int = FIRST_BLOCK
+    offset_ranges: Mapping[Place, range], middle: Mapping[Place, int], *, first: int = FIRST_BLOCK
 ) -> Iterator[dict[Place, range]]:
-    """Divides stretches into blocks on both sides of an offset of each, in turn; the blocks next to it come first."""
-    late = {place: range(max(stretch.start, middle[place]), stretch.stop) for place, stretch in stretches.items()}
-    early = {place: range(stretch.start, min(stretch.stop, middle[place])) for place, stretch in stretches.items()}
+    """Divides ranges of offsets into blocks on both sides of an offset of each; the blocks next to it come first."""
+    late = {place: range(max(offsets.start, middle[place]), offsets.stop) for place, offsets in offset_ranges.items()}
+    early = {place: range(offsets.start, min(offsets.stop, middle[place])) for place, offsets in offset_ranges.items()}
     sides = blocks(late, from_end=False, first=first), blocks(early, from_end=True, first=first)
     for pair in zip_longest(*sides, fillvalue=dict[Place, range]()):
         yield from filter(None, pair)
@@ -58,14 +58,14 @@ class BlockReader:
     def close(self) -> None:
         self._log.close()
 
-    def stretches(self, places: Iterable[Place], since_ms: int | None = None) -> dict[Place, range]:
+    def offset_ranges(self, places: Iterable[Place], since_ms: int | None = None) -> dict[Place, range]:
         """As of `LogReader`."""
-        return self._log.stretches(places, since_ms)
+        return self._log.offset_ranges(places, since_ms)
 
     def read(
         self,
         what: str,
-        stretches: Mapping[Place, range],
+        offset_ranges: Mapping[Place, range],
         take: Callable[[Message], None],
         enough: Callable[[], bool] = lambda: False,
         *,
@@ -73,11 +73,11 @@ class BlockReader:
     ) -> None:
         """Calls `take` with records until `enough` is true after a block; errors as of `LogReader.read`.
 
-        It begins at the end of the stretches, or on both sides of an offset of each. The records of a block come in the
+        It begins at the end of the ranges, or on both sides of an offset of each. The records of a block come in the
         order of their offsets.
         """
-        self._before, self._total = 0, sum(map(len, stretches.values()))
-        for block in blocks(stretches, from_end=True) if around is None else blocks_around(stretches, around):
+        self._before, self._total = 0, sum(map(len, offset_ranges.values()))
+        for block in blocks(offset_ranges, from_end=True) if around is None else blocks_around(offset_ranges, around):
             self._log.read(what, block, take)
             if enough():
                 return

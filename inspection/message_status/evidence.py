@@ -50,7 +50,7 @@ class _Mentions:
 
 
 def last_attempt(reader: BlockReader, log: Mapping[Place, range], roots: Collection[int]) -> Attempt | None:
-    """The last init of one of these roots in stretches of the ack log."""
+    """The last init of one of these roots in ranges of the ack log."""
     wanted, found = _Mentions(roots), list[tuple[int, int, int]]()
 
     def take(message: Message) -> None:
@@ -70,7 +70,7 @@ def last_attempt(reader: BlockReader, log: Mapping[Place, range], roots: Collect
 def last_failure(
     reader: BlockReader, notices: Mapping[Place, range], roots: Collection[int], manifest: Manifest
 ) -> LastFailure | None:
-    """The last failure of one of these roots in stretches of the notices of its spout."""
+    """The last failure of one of these roots in ranges of the notices of its spout."""
     wanted, found = _Mentions(roots), list[LastFailure]()
 
     def take(message: Message) -> None:
@@ -99,7 +99,7 @@ def outcome_of(
 
     Args:
         reader: reads the topic.
-        parts: stretches to search, one after the other, until an outcome is found.
+        parts: ranges of offsets to search, one after the other, until an outcome is found.
         around: the offsets of the partitions near which it is expected.
         message: the message.
         topic: its outcomes.
@@ -125,7 +125,7 @@ def outcome_of(
     return max(found, key=lambda each: (each.outcome == ACKED, each.end), default=None)
 
 
-def dead_letter(reader: BlockReader, stretches: Mapping[Place, range], message: SourceMessage) -> DeadLetter | None:
+def dead_letter(reader: BlockReader, offset_ranges: Mapping[Place, range], message: SourceMessage) -> DeadLetter | None:
     """The last dead letter of a message."""
     found: list[DeadLetter] = []
     at = message.topic, message.partition, message.offset
@@ -135,5 +135,5 @@ def dead_letter(reader: BlockReader, stretches: Mapping[Place, range], message: 
         if isinstance(letter, DeadLetter) and (letter.topic, letter.partition, letter.position) == at:
             found.append(letter)
 
-    reader.read("dead letters", stretches, take, lambda: bool(found))
+    reader.read("dead letters", offset_ranges, take, lambda: bool(found))
     return max(found, key=lambda letter: letter.offset, default=None)

@@ -56,11 +56,11 @@ class KeySearch:
         since_ms: int | None,
         take: Callable[[Message], None],
     ) -> None:
-        stretches, near = self._reader.stretches(places, since_ms), {*likely}
-        ends = {place: stretch[-FIRST_BLOCK:] for place, stretch in stretches.items()}
-        rest = {place: stretch[:-FIRST_BLOCK] for place, stretch in stretches.items()}
-        first = {place: stretch for place, stretch in rest.items() if place in near}
-        others = {place: stretch for place, stretch in rest.items() if place not in near}
+        offset_ranges, near = self._reader.offset_ranges(places, since_ms), {*likely}
+        ends = {place: offsets[-FIRST_BLOCK:] for place, offsets in offset_ranges.items()}
+        rest = {place: offsets[:-FIRST_BLOCK] for place, offsets in offset_ranges.items()}
+        first = {place: offsets for place, offsets in rest.items() if place in near}
+        others = {place: offsets for place, offsets in rest.items() if place not in near}
         for part in (ends, first, others):
             self._reader.read(what, part, take, self._is_enough)
             if self._is_enough():

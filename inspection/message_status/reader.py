@@ -139,7 +139,7 @@ class StatusReader:
             raise MessageNotFoundError(
                 f"{topic} has no partition {number}: it has {counts[topic]}, and the first is number 0"
             )
-        kept = self._reader.stretches([place])[place]
+        kept = self._reader.offset_ranges([place])[place]
         found: list[Message] = []
         if offset in kept:
             self._reader.read("the message", {place: range(offset, offset + 1)}, found.append)
@@ -169,7 +169,7 @@ class StatusReader:
     def _status(self, spout: SourceSpout, message: SourceMessage, since_ms: int | None) -> MessageStatus:
         place = message.topic, message.partition
         chain = tuple(bolt.name for bolt in self._manifest.chained_to(spout.name))
-        begin = self._reader.stretches([place])[place].start
+        begin = self._reader.offset_ranges([place])[place].start
         topic = self._outcomes(spout)
         known = Evidence(spout.done.get(place), topic is not None, chain=chain, begin=begin)
         is_done = known.is_done(message.offset)
@@ -191,16 +191,16 @@ class StatusReader:
     def _outcome(self, topic: OutcomeTopic, message: SourceMessage, *, is_done: bool) -> OutcomeRecord | None:
         """The outcome of a message; of one that is not done only a recent one, which is not committed yet."""
         near, far = topic.places(message.key)
-        whole = self._reader.stretches(near + far, None if is_done else _now_ms() - _NOT_COMMITTED_MS)
-        later = whole if message.at_ms is None else self._reader.stretches(near + far, message.at_ms)
-        around = {place: stretch.start for place, stretch in later.items()}
+        whole = self._reader.offset_ranges(near + far, None if is_done else _now_ms() - _NOT_COMMITTED_MS)
+        later = whole if message.at_ms is None else self._reader.offset_ranges(near + far, message.at_ms)
+        around = {place: offsets.start for place, offsets in later.items()}
         # A spout has it in the first ones, unless its partitioner was set, or the topic had fewer partitions.
         parts = [{place: whole[place] for place in near}, {place: _near(whole[place], around[place]) for place in far}]
         return outcome_of(self._reader, parts, around, message, topic)
 
     def _letter(self, message: SourceMessage) -> DeadLetter | None:
         # All of them: the clock of the message's producer may be wrong.
-        return dead_letter(self._reader, self._reader.stretches([(dead_letters_topic(self._topology), 0)]), message)
+        return dead_letter(self._reader, self._reader.offset_ranges([(dead_letters_topic(self._topology), 0)]), message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class _AttemptSearch:
         if failures or (tree is not None and tree.reason is not None):
             topic = notices_topic(self.manifest.topology, spout.name)
             places = [(topic, task) for task in range(spout.manifest.tasks)]
-            failure = last_failure(self.reader, self.reader.stretches(places, since), roots, self.manifest)
+            failure = last_failure(self.reader, self.reader.offset_ranges(places, since), roots, self.manifest)
         return tree, failure
 
     def _tree(self, traces: TraceReader, root: int, began_ms: int) -> Tree | None:
@@ -251,17 +251,17 @@ class _AttemptSearch:
         places = [
             (topic, each) for each in sorted({acker_partition(root, self.manifest.ack_partitions) for root in roots})
         ]
-        log = self.reader.stretches(places, since_ms)
+        log = self.reader.offset_ranges(places, since_ms)
         if failures:
             return log
         group = acker_group(self.manifest.topology)
         commits = self.spouts.cluster.commits.of({group: places}).get(group, {})
-        recent = self.reader.stretches(places, _now_ms() - spout.manifest.timeout_ms - CLOCK_MS)
-        for place, stretch in log.items():
-            if (commit := commits.get(place)) is not None and commit.offset <= stretch.stop:
+        recent = self.reader.offset_ranges(places, _now_ms() - spout.manifest.timeout_ms - CLOCK_MS)
+        for place, offsets in log.items():
+            if (commit := commits.get(place)) is not None and commit.offset <= offsets.stop:
                 with suppress(UnsupportedVersionError):
                     rebuild_from = AckersProgress.of(commit.offset, commit.metadata).rebuild_from
-                    log[place] = range(max(stretch.start, min(rebuild_from, recent[place].start)), stretch.stop)
+                    log[place] = range(max(offsets.start, min(rebuild_from, recent[place].start)), offsets.stop)
         return log
 
 
@@ -286,9 +286,9 @@ def _position(text: str, spouts: Iterable[SourceSpout]) -> tuple[str, int, int]:
     return match[1] or topics[0], int(match[2]), int(match[3])
 
 
-def _near(stretch: range, middle: int) -> range:
-    """The part of a stretch that is not far from an offset."""
-    return range(max(stretch.start, middle - _NEAR), max(stretch.start, min(stretch.stop, middle + _NEAR)))
+def _near(offsets: range, middle: int) -> range:
+    """The part of a offsets that is not far from an offset."""
+    return range(max(offsets.start, middle - _NEAR), max(offsets.start, min(offsets.stop, middle + _NEAR)))
 
 
 def _now_ms() -> int:

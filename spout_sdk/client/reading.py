@@ -68,7 +68,7 @@ class Reading:
         self._open()
         try:
             places = [(topic, partition) for partition in range(partitions)]
-            self._next = {place: found.stop for place, found in self._reader.stretches(places).items()}
+            self._next = {place: found.stop for place, found in self._reader.offset_ranges(places).items()}
             self._reader.assign(self._next)
         except BaseException:
             self._reader.close()

@@ -144,7 +144,7 @@ class Restorer:
             committed = reader.committed([(self._inbox, task) for task in stores])
             ends = self._watermarks(stores)
             # Otherwise the leaders of the partitions are found a second after they are assigned.
-            reader.stretches([(self.topic, task) for task in stores])
+            reader.offset_ranges([(self.topic, task) for task in stores])
             for task, store in stores.items():
                 self._check_position(task, store, ends[task])
             run = _Run(self.topic, stores, {task: each.stop for task, each in ends.items()}, self._clock)
@@ -172,8 +172,8 @@ class Restorer:
         # With read_committed, an end is that of the records before the first open transaction.
         if self._ends is None:
             self._ends = self._reader("read_uncommitted")
-        found = self._ends.stretches([(self.topic, task) for task in tasks])
-        return {partition: stretch for (_, partition), stretch in found.items()}
+        found = self._ends.offset_ranges([(self.topic, task) for task in tasks])
+        return {partition: offsets for (_, partition), offsets in found.items()}
 
     def _check_position(self, task: int, store: Store, kept: range) -> None:
         position = store.position or 0

@@ -119,7 +119,7 @@ class StateView:
             if (read := message.key()) in found:
                 found[read] = message.value(), message.timestamp()[1]
 
-        self._reader.read(f"keys of {self.topic}", self._reader.stretches([(self.topic, task)]), take)
+        self._reader.read(f"keys of {self.topic}", self._reader.offset_ranges([(self.topic, task)]), take)
         self._check_about(task, found[ABOUT_KEY][0])
         value, changed_ms = found[key]
         return None if value is None else self._entry(task, key, value, changed_ms)
@@ -159,12 +159,12 @@ class StateView:
     def _read(self, tasks: Iterable[int]) -> None:
         stores = {task: self._stores.get(task) or MemoryStore() for task in tasks}
         changes: dict[int, dict[bytes, tuple[bytes | None, int]]] = {task: {} for task in stores}
-        stretches = self._reader.stretches([(self.topic, task) for task in stores])
-        for (topic, task), kept in stretches.items():
+        offset_ranges = self._reader.offset_ranges([(self.topic, task) for task in stores])
+        for (topic, task), kept in offset_ranges.items():
             begin = stores[task].position or 0
             if begin > kept.stop:  # it was deleted and created again
                 stores[task], begin = MemoryStore(), 0
-            stretches[topic, task] = range(max(kept.start, begin), kept.stop)
+            offset_ranges[topic, task] = range(max(kept.start, begin), kept.stop)
 
         def take(message: Message) -> None:
             task, key = message.partition() or 0, message.key()
@@ -175,9 +175,9 @@ class StateView:
                 stores[task].load(changes[task], (message.offset() or 0) + 1)
                 changes[task] = {}
 
-        self._reader.read(f"keys of {self.topic}", stretches, take)
+        self._reader.read(f"keys of {self.topic}", offset_ranges, take)
         for task, store in stores.items():
-            store.load(changes[task], stretches[self.topic, task].stop)
+            store.load(changes[task], offset_ranges[self.topic, task].stop)
             self._check_about(task, store.get(ABOUT_KEY))
         self._stores |= stores
 

@@ -46,7 +46,7 @@ def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(log_reader, "Consumer", Leaderless)
     monkeypatch.setattr("kafka_clients.log_reader.time.monotonic", lambda: next(now))
     with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match="try again when they are available"):
-        scan.stretches([PLACE], since_ms=1_000)
+        scan.offset_ranges([PLACE], since_ms=1_000)
     message = r"no records of words\.tuples\.count came"
     with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match=message):
         scan.read("inboxes", {PLACE: range(5, 17)}, lambda _message: None)

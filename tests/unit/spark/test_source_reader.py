@@ -20,13 +20,13 @@ class Growing:
         self.end, self._by = end, by
         self.ended: dict[tuple[str, int], int] = {}
 
-    def read(self, _what: str, stretches: Mapping[Any, range], take: Callable[[Any], None]) -> None:
+    def read(self, _what: str, offset_ranges: Mapping[Any, range], take: Callable[[Any], None]) -> None:
         self.ended = {}
-        for place, stretch in stretches.items():
-            for offset in range(stretch.start, min(stretch.stop, self.end)):
+        for place, offsets in offset_ranges.items():
+            for offset in range(offsets.start, min(offsets.stop, self.end)):
                 topic, partition = place
                 take(MemoryRecord(topic, partition, offset, f"value {offset}".encode()))
-            if self.end < stretch.stop:
+            if self.end < offsets.stop:
                 self.ended[place] = self.end
         self.end += self._by
 

@@ -47,24 +47,24 @@ def test_likely_partitions_exist(key: bytes, partitions: int) -> None:
 @pytest.mark.parametrize("from_end", [True, False])
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 200)), max_size=4), st.integers(1, 20))
 def test_blocks_have_each_offset_once(from_end: bool, sizes: list[tuple[int, int]], first: int) -> None:
-    stretches = {("t", number): range(start, start + size) for number, (start, size) in enumerate(sizes)}
+    offset_ranges = {("t", number): range(start, start + size) for number, (start, size) in enumerate(sizes)}
     seen: dict[Place, list[range]] = {}
-    for block in blocks(stretches, from_end=from_end, first=first):
-        for place, stretch in block.items():
-            assert len(stretch)
-            seen.setdefault(place, []).append(stretch)
+    for block in blocks(offset_ranges, from_end=from_end, first=first):
+        for place, offsets in block.items():
+            assert len(offsets)
+            seen.setdefault(place, []).append(offsets)
     for place, of_place in seen.items():
         in_order = of_place[::-1] if from_end else of_place
-        assert [at for stretch in in_order for at in stretch] == [*stretches[place]]
-    assert {*seen} == {place for place, stretch in stretches.items() if len(stretch)}
+        assert [at for offsets in in_order for at in offsets] == [*offset_ranges[place]]
+    assert {*seen} == {place for place, offsets in offset_ranges.items() if len(offsets)}
 
 
 @given(st.integers(0, 50), st.integers(0, 200), st.integers(0, 250), st.integers(1, 20))
 def test_blocks_around_an_offset_begin_next_to_it(start: int, size: int, middle: int, first: int) -> None:
-    place, stretch = ("t", 0), range(start, start + size)
-    found = [block[place] for block in blocks_around({place: stretch}, {place: middle}, first=first)]
-    assert sorted(at for each in found for at in each) == [*stretch]
-    if middle in stretch:
+    place, offsets = ("t", 0), range(start, start + size)
+    found = [block[place] for block in blocks_around({place: offsets}, {place: middle}, first=first)]
+    assert sorted(at for each in found for at in each) == [*offsets]
+    if middle in offsets:
         assert found[0][0] == middle
         assert middle == start or found[1][-1] == middle - 1
 
@@ -81,23 +81,23 @@ class Logs:
         self.values: dict[tuple[Place, int], bytes] = {}
         self.read_of: Counter[Place] = Counter()
 
-    def stretches(self, places: Any, since_ms: int | None = None) -> dict[Place, range]:
+    def offset_ranges(self, places: Any, since_ms: int | None = None) -> dict[Place, range]:
         return {place: range(since_ms or 0, self._ends[place]) for place in places}
 
     def read(
         self,
         what: str,
-        stretches: Mapping[Place, range],
+        offset_ranges: Mapping[Place, range],
         take: Callable[[Any], None],
         enough: Callable[[], bool],
         *,
         around: Mapping[Place, int] | None = None,
     ) -> None:
-        for block in blocks(stretches, from_end=True) if around is None else blocks_around(stretches, around):
-            for place, stretch in block.items():
-                self.read_of[place] += len(stretch)
+        for block in blocks(offset_ranges, from_end=True) if around is None else blocks_around(offset_ranges, around):
+            for place, offsets in block.items():
+                self.read_of[place] += len(offsets)
                 for offset, key in self._keys.get(place, {}).items():
-                    if offset in stretch:
+                    if offset in offsets:
                         value = self.values.get((place, offset))
                         take(MadeRecord(*place, offset, value, None, key, (1, offset)))
             if enough():
@@ -161,7 +161,7 @@ def _outcomes(written: Mapping[tuple[Place, int], tuple[bytes | None, OutcomeRec
 
 
 def _found(logs: Logs, middle: int = 500_000) -> OutcomeRecord | None:
-    parts = [logs.stretches(places) for places in OUTCOMES.places(KEY)]
+    parts = [logs.offset_ranges(places) for places in OUTCOMES.places(KEY)]
     around = dict.fromkeys((LIKELY, OTHER, LAST), middle)
     return outcome_of(logs, parts, around, MESSAGE, OUTCOMES)  # type: ignore[arg-type]
 
