@@ -10,8 +10,8 @@ import pytest
 from examples import trending_words
 from spout_sdk import Spout, TopologyBuilder, TopologyError, WindowedBolt, declare, sliding, tumbling
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink
 from tests.pages import ROOT, names_of
-from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, execute, made
 
 PAGE = (ROOT / "docs" / "windows.md").read_text()

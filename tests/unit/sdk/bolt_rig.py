@@ -8,22 +8,17 @@ from spout_sdk import (
     Bolt,
     FailTupleError,
     OutputCollector,
-    Spout,
     Stream,
     TaskContext,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from tests.components import Sink, source
 from tests.unit.sdk.memory import Bench, execute, made
 from tuple_tree.manifest import Guarantee
 
-
-class Lines(Spout):
-    streams = (declare({"line": str}), declare({"n": int}, name="numbers", codec="json"))
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Lines = source(declare({"line": str}), declare({"n": int}, name="numbers", codec="json"))
 
 
 class Manual(Bolt):
@@ -50,11 +45,6 @@ class Split(BasicBolt):
             if word == "quiet":
                 raise FailTupleError("try later")
             collector.emit((word,))
-
-
-class Sink(Bolt):
-    def execute(self, tuple_: Tuple) -> None:
-        """Is never run here."""
 
 
 def rig(

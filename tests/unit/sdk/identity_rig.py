@@ -1,6 +1,5 @@
 """A topology from a `KafkaSpout` by two ways to a bolt with a state, and what that receives."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -29,7 +28,7 @@ from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
-from tests.unit.sdk.memory import Bench, Sent
+from tests.unit.sdk.memory import Bench, Sent, execute
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.identities import IDENTITIES_HEADER
@@ -231,18 +230,6 @@ class Run:
             for sent in self.bench.sink.tuples
             if IDENTITIES_HEADER in sent.header
         }
-
-
-def execute(task: BoltTask, record: MemoryRecord) -> None:
-    """Executes a record as the loop does, by what the bolt takes."""
-    if task.takes == "columns":
-        if (rows := task.read_columns(record)) is not None and len(rows):
-            task.execute_batch(rows)
-    elif tuples := task.read(record):
-        if task.takes == "batches":
-            task.execute_batch(tuples)
-        else:
-            assert task.execute(iter(tuples), math.inf)
 
 
 def received(task: BoltTask, record: MemoryRecord) -> list[Received]:

@@ -6,8 +6,8 @@ from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
 from spout_sdk.kafka_spout.source_task import SourceProgress, SourceTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
+from tests.components import Sink
 from tests.notices import notice_bytes
-from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, Sent, made
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.manifest import Guarantee

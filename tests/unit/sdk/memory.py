@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,11 +127,14 @@ def opened(inputs: InputOffsets, pack: InputPack) -> InputPack:
 
 
 def execute(task: BoltTask, *records: MemoryRecord) -> None:
-    """Executes the tuples of records, one by one."""
+    """Executes records as the loop does, by what the bolt takes."""
     for record in records:
         if task.takes == "columns":
             if rows := task.read_columns(record):
                 task.execute_batch(rows)
+        elif task.takes == "batches":
+            if tuples := task.read(record):
+                task.execute_batch(tuples)
         else:
             assert task.execute(iter(task.read(record)), math.inf)
 
@@ -197,10 +200,21 @@ class Bench:
         task: int = 0,
     ) -> MemoryRecord:
         """A record in a bolt's inbox, at the next offset."""
-        component, stream = source.split("/")
-        payload = encode_tuples(payload_codec(self.topology.manifest.stream(component, stream)), [values])
-        headers: Headers = [*anchor_headers([edges or {}]), (SOURCE_HEADER, source.encode())]
-        return self.raw(bolt, payload, headers, task=task)
+        return self.pack(bolt, [values], [edges or {}], source=source, task=task)
+
+    def pack(
+        self,
+        bolt: str,
+        rows: Sequence[tuple[Any, ...]],
+        edges: Sequence[Edges],
+        *headers: tuple[str, Any],
+        source: str = "lines/default",
+        task: int = 0,
+    ) -> MemoryRecord:
+        """A record of several tuples in a bolt's inbox, at the next offset."""
+        codec = payload_codec(self.topology.manifest.stream(*source.split("/")))
+        named: Headers = [*anchor_headers(edges), (SOURCE_HEADER, source.encode()), *headers]
+        return self.raw(bolt, encode_tuples(codec, rows), named, task=task)
 
     def raw(self, bolt: str, payload: bytes | None, headers: Headers | None, *, task: int = 0) -> MemoryRecord:
         topic = tuples_topic(self.topology.name, bolt)

@@ -14,7 +14,6 @@ from spout_sdk import (
     KafkaSpout,
     Record,
     RetryPolicy,
-    Spout,
     StateArrowCollector,
     StateCollector,
     StatefulArrowBolt,
@@ -25,6 +24,7 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink, source
 from tuple_tree.manifest import Guarantee
 
 TEXT = ["the tide the moon", "a moon", "tide a tide", "the", "moon moon moon the"]
@@ -73,11 +73,6 @@ class ArrowCount(StatefulArrowBolt):
         )
 
 
-class Sink(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Acks everything."""
-
-
 COUNTS = Count.streams[0]
 
 
@@ -114,11 +109,7 @@ class Balance(StatefulBolt):
         collector.emit((*key, -1 if value is None else value["cents"]))
 
 
-class Payments(Spout):
-    streams = (declare({"owner": str, "number": int, "cents": int}),)
-
-    def next_tuple(self) -> None:
-        """Is mocked."""
+Payments = source(declare({"owner": str, "number": int, "cents": int}))
 
 
 def accounts(**options: Any) -> Topology:

@@ -10,8 +10,6 @@ import pytest
 
 from spout_sdk import (
     AggregateBolt,
-    BasicBolt,
-    BasicCollector,
     ComponentError,
     KafkaSpout,
     Record,
@@ -31,6 +29,7 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink
 
 BY_AT = tumbling(seconds=60).with_timestamp_field("at")
 RESULT = {"page": str, "start": int, "end": int, "clicks": int, "euros": float}
@@ -53,11 +52,6 @@ class Clicks(AggregateBolt):
 
     def __init__(self, window: WindowSpec = BY_AT, emit_on: Any = "close") -> None:
         self.window, self.emit_on = window, emit_on
-
-
-class Sink(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Acks everything."""
 
 
 def clicks(codec: Any, bolt: Any = Clicks, *, subscribes: bool = True, tasks: int = 2, **settings: Any) -> Topology:

@@ -6,10 +6,7 @@ import pytest
 
 from spout_sdk import (
     AggregateBolt,
-    BasicBolt,
-    BasicCollector,
     KafkaSpout,
-    Spout,
     TopologyBuilder,
     TopologyError,
     Tuple,
@@ -22,15 +19,11 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.kafka_spout.spout import Mode
+from tests.components import Sink, source
 from tuple_tree.components import WINDOW_START
 
 BY_AT = tumbling(seconds=60).with_timestamp_field("at")
 RESULT = declare({"page": str, "start": int, "end": int, "clicks": int})
-
-
-class Sink(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Acks everything."""
 
 
 def bolt(base: type = AggregateBolt, **members: Any) -> type:
@@ -147,13 +140,7 @@ def test_a_component_with_the_name_of_a_results_spout_is_an_error() -> None:
 
 
 def test_a_stream_without_identities_is_said_so() -> None:
-    class Numbers(Spout):
-        streams = (declare({"page": str, "at": int}),)
-
-        def next_tuple(self) -> None:
-            """Emits nothing."""
-
     building = TopologyBuilder("clicks")
-    building.set_spout("source", Numbers)
+    building.set_spout("source", source(declare({"page": str, "at": int})))
     building.set_bolt("clicks", bolt()).fields_grouping("source", "page")
     assert "replays are counted again" in building.build().state_guarantees["clicks"]

@@ -22,7 +22,7 @@ from spout_sdk import (
 from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
-from tests.unit.sdk.bolt_rig import Sink
+from tests.components import Sink
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.answers import kind_header, kind_of, root_of_key, spout_header
 from tuple_tree.manifest import Guarantee, Manifest

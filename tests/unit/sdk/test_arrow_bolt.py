@@ -18,7 +18,6 @@ from spout_sdk import (
     EmitError,
     EmitInfo,
     OutputCollector,
-    Spout,
     TaskContext,
     TaskHook,
     TopologyBuilder,
@@ -28,9 +27,9 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import MemoryRecord
-from tests.packs import anchor_headers, packed, tuples_of, under_seed
+from tests.components import source
+from tests.packs import tuples_of, under_seed
 from tests.unit.sdk.memory import Bench, made
-from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.components import KEYED, Grouping
 from tuple_tree.manifest import Guarantee
 from tuple_tree.routing import fields_task, grouping_key
@@ -40,11 +39,7 @@ WORDS = declare({"word": str, "n": int, "note": ["null", "string"]})
 TASKS = 3
 
 
-class Lines(Spout):
-    streams = (declare({"line": str, "n": int}), declare(["raw"], name="raw", codec="bytes"))
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Lines = source(declare({"line": str, "n": int}), declare(["raw"], name="raw", codec="bytes"))
 
 
 class Columns(ArrowBolt):
@@ -102,8 +97,7 @@ def rig(
 
 
 def record(bench: Bench, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> MemoryRecord:
-    headers = [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default")]
-    return bench.raw("split", packed(Lines.streams[0], *rows), headers)
+    return bench.pack("split", rows, edges)
 
 
 def run(bench: Bench, task: Any, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> None:

@@ -21,13 +21,12 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import MemoryRecord
-from tests.packs import anchor_headers, under_seed
+from tests.packs import under_seed
 from tests.unit.sdk.bolt_rig import rig
 from tests.unit.sdk.memory import Bench, execute
 from tests.waiting import eventually
-from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import Guarantee
-from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.payloads import payload_codec
 
 
 class Waits(AsyncBolt):
@@ -93,10 +92,8 @@ def again(bench: Bench, commit: Any) -> Iterator[tuple[Any, Any]]:
 
 def record(bench: Bench, *lines: str, first_root: int = 1) -> MemoryRecord:
     """One record with these lines, each of a tree of its own."""
-    codec = payload_codec(bench.topology.manifest.stream("lines", "default"))
     edges = under_seed(range(first_root, first_root + len(lines)))
-    headers = [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default")]
-    return bench.raw("split", encode_tuples(codec, [(line,) for line in lines]), headers, task=1)
+    return bench.pack("split", [(line,) for line in lines], edges, task=1)
 
 
 def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:

@@ -11,25 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from spout_sdk import AsyncBolt, AsyncCollector, ComponentError, Spout, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk import AsyncBolt, AsyncCollector, ComponentError, TaskContext, TopologyBuilder, Tuple, declare
 from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.testing import MemoryRecord
-from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bolt_rig import Sink
+from tests.components import Sink, source
+from tests.packs import under_seed
 from tests.unit.sdk.memory import Bench
 from tests.waiting import eventually
-from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import Guarantee
-from tuple_tree.payloads import encode_tuples, payload_codec
 
 LIMIT = 60.0
 
 
-class Jobs(Spout):
-    streams = (declare({"user": str, "n": int}), declare({"user": str, "n": int}, name="json", codec="json"))
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Jobs = source(declare({"user": str, "n": int}), declare({"user": str, "n": int}, name="json", codec="json"))
 
 
 class Works(AsyncBolt):
@@ -89,11 +83,10 @@ class Rig:
         self.jobs = 0
 
     def record(self, *users: Any) -> MemoryRecord:
-        codec = payload_codec(self.bench.topology.manifest.stream("jobs", self.stream))
         numbers = range(self.jobs + 1, self.jobs + 1 + len(users))
         self.jobs += len(users)
-        headers = [*anchor_headers(under_seed(numbers)), (SOURCE_HEADER, f"jobs/{self.stream}".encode())]
-        return self.bench.raw("work", encode_tuples(codec, [*zip(users, numbers, strict=True)]), headers)
+        rows = [*zip(users, numbers, strict=True)]
+        return self.bench.pack("work", rows, under_seed(numbers), source=f"jobs/{self.stream}")
 
     def feed(self, *users: Any) -> None:
         for user in users:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spout_sdk import BasicBolt, BasicCollector, DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
-from tests.packs import anchor_headers, edges_in, under_seed
+from tests.packs import edges_in, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
 from tests.unit.sdk.memory import execute
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER
@@ -116,9 +116,7 @@ def test_the_dead_letter_of_a_tuple_of_a_pack_has_its_roots_and_its_edge() -> No
 
     bench, task, _ = rig(Picky, on_exception="dead_letter")
     edges = under_seed([1, (), (2, 3), 4], 5)
-    payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",), ("a",), ("bad",), ("bad",)])
-    headers = [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default"), ("mine", b"x")]
-    execute(task, bench.raw("split", payload, headers, task=1))
+    execute(task, bench.pack("split", [("a",), ("a",), ("bad",), ("bad",)], edges, ("mine", b"x"), task=1))
     task.flush()
     letters = bench.sink.to(".dead-letters")
     assert [edges_in(letter.headers, 1) for letter in letters] == [[edges[2]], [edges[3]]]

@@ -24,7 +24,7 @@ from spout_sdk import (
     declare,
     load_topology,
 )
-from tests.unit.sdk.bolt_rig import Sink
+from tests.components import Sink
 
 LINE = (declare({"line": str}, codec="avro"),)
 WORD = (declare({"word": str}, codec="avro"),)

@@ -9,7 +9,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from spout_sdk import (
     KafkaSpout,
-    Spout,
     Topology,
     TopologyBuilder,
     TopologyError,
@@ -23,6 +22,7 @@ from spout_sdk import (
 from spout_sdk.testing import MemoryBroker, SimulatedCluster
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.windows.fold import WindowFold, longest_progress
+from tests.components import source
 from tests.unit.sdk.kit_words import Hold
 from tests.unit.sdk.test_window_fold import SOURCES, Effects, tuples_of
 from tuple_tree.commit_metadata import (
@@ -41,11 +41,7 @@ from tuple_tree.topics import TopicSpec
 EVENT_TIME = tumbling(seconds=5).with_timestamp_field("at").with_watermark_interval(0.1)
 
 
-class Times(Spout):
-    streams = (declare({"at": int}),)
-
-    def next_tuple(self) -> None:
-        """Is mocked."""
+Times = source(declare({"at": int}))
 
 
 class Count(WindowedBolt):

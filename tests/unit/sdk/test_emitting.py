@@ -22,7 +22,8 @@ from spout_sdk import (
     TupleAlreadyDoneError,
     declare,
 )
-from tests.unit.sdk.bolt_rig import Lines, Manual, Sink, feed, rig
+from tests.components import Sink
+from tests.unit.sdk.bolt_rig import Lines, Manual, feed, rig
 from tests.unit.sdk.memory import Bench, made
 
 

@@ -1,28 +1,23 @@
 """The watch over calls of `execute` that take long, with a clock that the test moves while a call runs."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from confluent_kafka import OFFSET_STORED, Producer
 
-from acker_worker.fold import LogRecord, PartitionFold
-from acker_worker.ledger import LedgerSettings
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import BasicCollector, Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
-from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bolt_rig import Lines, Manual, Split, rig
+from tests.packs import under_seed
+from tests.unit.sdk.bolt_rig import Manual, Split, rig
 from tests.unit.sdk.memory import execute
-from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.messages import AckBatch, SpoutAddress, decode_ack_batch, encode_ack_batch
-from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.messages import AckBatch, decode_ack_batch
 
 INBOX = "words.tuples.split"
 TIMEOUT, TREE_AGE = 30.0, 300.0
@@ -162,9 +157,7 @@ def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
         seen.append((tuple_.roots[0], running.roots))
 
     watched.bolt.during = look
-    payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
-    headers = [*anchor_headers(under_seed(range(1, rows + 1))), (SOURCE_HEADER, b"lines/default")]
-    execute(watched.task, watched.bench.raw("split", payload, headers, task=1))
+    execute(watched.task, watched.bench.pack("split", [("a",)] * rows, under_seed(range(1, rows + 1)), task=1))
     assert seen == [(root, (root,)) for root in range(1, rows + 1)]
     assert watched.task.running is None
 
@@ -316,46 +309,3 @@ def test_fast_calls_need_no_clients() -> None:
     execute(watched.task, second)
     assert not inbox.assigned
     assert not watched.sent
-
-
-class Log:
-    """An ack partition and its fold, to which batches are appended at times in seconds."""
-
-    def __init__(self) -> None:
-        self.fold = PartitionFold(0, 1, LedgerSettings(1_000, 300_000, 30_000))
-        self._offset = 0
-
-    def append(self, seconds: float, batch: AckBatch) -> list[Any]:
-        record = LogRecord(self._offset, int(seconds * 1000), encode_ack_batch(batch))
-        self._offset += 1
-        step = self.fold.apply([record])
-        assert not step.rejected
-        return [
-            *(("acked", root) for each in step.outcomes.values() for roots in each.acked for root in roots.tolist()),
-            *((failed[1].word, failed[0]) for each in step.outcomes.values() for failed in each.failed),
-        ]
-
-
-def column(*ids: int) -> Any:
-    return np.array(ids, dtype=np.uint64)
-
-
-def batches(**of_each: Any) -> Iterator[AckBatch]:
-    return (AckBatch("split/resets-1", b"s" * 16, number, **of_each) for number in range(10_000))
-
-
-def test_resets_of_a_writer_that_opened_no_session_restart_the_clock_up_to_the_largest_age() -> None:
-    log = Log()
-    spout = SpoutAddress("words.notices.lines", 0, 30_000)
-    init = {"spout": spout, "init_roots": column(1, 2), "init_vals": column(5, 7)}
-    ends = log.append(0, AckBatch("lines/0", b"l" * 16, 0, **init))
-    resets = batches(reset_roots=column(1, 2, 3))
-    for seconds in range(10, 291, 10):
-        ends += log.append(seconds, next(resets))
-    ends += log.append(295, AckBatch("split/1", b"t" * 16, 0, ack_roots=column(1), ack_vals=column(5)))
-    assert ends == [("acked", 1)]
-    for seconds in range(300, 321, 10):
-        ends += log.append(seconds, next(resets))
-    assert ends == [("acked", 1), ("too_old", 2)]
-    # Roots without a record, ended or unknown, have none because of a reset.
-    assert (len(log.fold.ledger), log.fold.ledger.orphans) == (0, 0)

@@ -7,7 +7,6 @@ import pytest
 from spout_sdk import (
     Bolt,
     OutputCollector,
-    Spout,
     TaskContext,
     TopologyBuilder,
     Tuple,
@@ -17,15 +16,11 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import source
 from tests.contract.components import Hold, alone
 from tuple_tree.manifest import Guarantee
 
-
-class Numbers(Spout):
-    streams = (declare({"n": int}),)
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Numbers = source(declare({"n": int}))
 
 
 class AckTogether(Bolt):

@@ -10,8 +10,6 @@ from spout_sdk import (
     ArrowCollector,
     AsyncBolt,
     AsyncCollector,
-    BasicBolt,
-    BasicCollector,
     Bolt,
     EmitInfo,
     Failure,
@@ -27,8 +25,9 @@ from spout_sdk import (
 )
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink
 from tests.unit.sdk import test_spout_task as spouts
-from tests.unit.sdk.bolt_rig import Lines, Sink, Split, feed, rig
+from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
 from tests.unit.sdk.memory import Bench, made
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import FailReason
@@ -186,7 +185,7 @@ def test_each_input_is_settled_once_whatever_a_hook_raises(bolt: Any, once: bool
     builder.set_bolt("bolt", bolt).shuffle_grouping("lines")
     builder.set_bolt("keep", Split).shuffle_grouping("bolt")
     lines = [("a",)] * 12 + [("bad",)] + [("a",)] * (11 if bolt is Windows else 12)
-    with SimulatedCluster(builder.build(), sources={"lines": lines}, bolts={"keep": Keep}) as cluster:
+    with SimulatedCluster(builder.build(), sources={"lines": lines}, bolts={"keep": Sink}) as cluster:
         cluster.advance(1)
         acked, failed = cluster.acked("lines"), [message for message, _ in cluster.failed("lines")]
         assert sorted([*acked, *failed]) == list(range(len(lines)))
@@ -209,10 +208,6 @@ def test_exceptions_of_hooks_are_logged_and_counted_and_end_nothing(caplog: pyte
 class BrokenlyHooked(Split):
     def prepare(self, context: TaskContext) -> None:
         context.add_hook(Broken())
-
-
-class Keep(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
 
 
 def test_one_execution_in_twenty_is_timed() -> None:

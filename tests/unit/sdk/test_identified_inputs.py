@@ -19,8 +19,8 @@ from spout_sdk import (
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.testing import MemoryRecord
 from tests.packs import anchor_headers, edges_in, packed, under_seed
-from tests.unit.sdk.identity_rig import WORD, Take, execute, with_state
-from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.identity_rig import WORD, Take, with_state
+from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.components import BoltManifest
 from tuple_tree.edges import mix

@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_clients.access import Operation, component_role
-from spout_sdk import ComponentError, KafkaBolt, Spout, Topology, TopologyBuilder, TopologyError, Tuple, declare
+from spout_sdk import ComponentError, KafkaBolt, Topology, TopologyBuilder, TopologyError, Tuple, declare
 from spout_sdk.testing import SimulatedCluster
+from tests.components import source
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.manifest import Guarantee
 
@@ -20,10 +21,7 @@ STREAM = declare({"word": str, "count": int, "raw": bytes})
 ROWS = [("to", 2, b"\x00"), ("be", 1, b"\xff")]
 
 
-class Counts(Spout):
-    streams = (STREAM,)
-
-    def next_tuple(self) -> None: ...
+Counts = source(STREAM)
 
 
 def topology(bolt: Callable[[], KafkaBolt], guarantee: Guarantee = "at_least_once") -> Topology:

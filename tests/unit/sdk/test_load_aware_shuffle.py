@@ -16,7 +16,8 @@ from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.share_watch import ShareWatch, shuffled_bolts
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord
-from tests.unit.sdk.bolt_rig import Lines, Sink
+from tests.components import Sink
+from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.loop_rig import Rig
 from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.test_task_shares import record

@@ -20,13 +20,11 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import MemoryRecord
-from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bolt_rig import Lines, Split, rig
+from tests.packs import under_seed
+from tests.unit.sdk.bolt_rig import Split, rig
 from tests.unit.sdk.memory import Bench, execute
-from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.payloads import encode_tuples, payload_codec
 
 
 class Collects(Bolt):
@@ -60,12 +58,9 @@ class Collects(Bolt):
 
 def pack(bench: Bench, roots: dict[int, str]) -> MemoryRecord:
     """A record of a line for each root; it cannot be read if one is `unreadable`."""
-    codec = payload_codec(Lines.streams[0])
-    headers = [*anchor_headers(under_seed(roots)), (SOURCE_HEADER, b"lines/default")]
-    payload = encode_tuples(codec, [(line,) for line in roots.values()])
-    if "unreadable" in roots.values():
-        payload = payload.replace(b"unreadable", b"\xff" * 10)
-    return bench.raw("split", payload, headers, task=1)
+    record = bench.pack("split", [(line,) for line in roots.values()], under_seed(roots), task=1)
+    value = record.value() or b""
+    return replace(record, value_=value.replace(b"unreadable", b"\xff" * 10))
 
 
 def dead_letters(bench: Bench) -> int:

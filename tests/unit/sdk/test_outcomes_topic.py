@@ -16,7 +16,6 @@ from spout_sdk import (
     KafkaSpout,
     OutcomeRecord,
     RetryPolicy,
-    Spout,
     TopologyBuilder,
     TopologyError,
     declare,
@@ -24,6 +23,7 @@ from spout_sdk import (
 )
 from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.testing import SimulatedCluster
+from tests.components import source
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tuple_tree.components import OutcomesCodec, OutcomesManifest
 from tuple_tree.manifest import Manifest
@@ -113,11 +113,7 @@ def test_a_text_that_no_encoding_takes_and_a_record_that_is_too_large_have_an_ou
     assert rig.topics.committed("source") == 1
 
 
-class Source(Spout):
-    streams = (declare({"value": str}),)
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Source = source(declare({"value": str}))
 
 
 class Picky(BasicBolt):

@@ -18,7 +18,6 @@ from spout_sdk import (
     KafkaSpout,
     OutputCollector,
     RetryPolicy,
-    Spout,
     TaskContext,
     Topology,
     TopologyBuilder,
@@ -28,11 +27,10 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bolt_rig import Lines, Split, rig
+from tests.components import passing, source
+from tests.packs import under_seed
+from tests.unit.sdk.bolt_rig import Split, rig
 from tests.unit.sdk.windowed_bolt_rig import Total
-from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.payloads import encode_tuples, payload_codec
 
 WORD = (declare({"word": str}),)
 
@@ -60,18 +58,10 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     return made
 
 
-class Words(Spout):
-    streams = WORD
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Words = source(*WORD)
 
 
-class Pass(BasicBolt):
-    streams = WORD
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit(tuple_.values)
+Pass = passing(*WORD)
 
 
 class Store(BasicBolt):
@@ -297,9 +287,7 @@ def test_the_rest_of_a_call_is_the_first_after_the_pause() -> None:
     """Without hooks a bolt is called with many tuples at a time."""
     bench, task, bolt = rig(Counted)
     lines = [(str(number),) for number in range(300)]
-    payload = encode_tuples(payload_codec(Lines.streams[0]), lines)
-    headers = [*anchor_headers(under_seed(range(1, 301))), (SOURCE_HEADER, b"lines/default")]
-    rest = iter(task.read(bench.raw("split", payload, headers, task=1)))
+    rest = iter(task.read(bench.pack("split", lines, under_seed(range(1, 301)), task=1)))
     while task.pause is None:
         assert not task.execute(rest, 0.0)
         bolt.is_down = len(bolt.lines) > 40

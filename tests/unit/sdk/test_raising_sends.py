@@ -21,11 +21,11 @@ from spout_sdk import (
 from spout_sdk.emitting import open_pack as open_packs
 from spout_sdk.emitting import outbox as outboxes
 from spout_sdk.errors import BrokerError
-from tests.packs import anchor_headers, packed, under_seed
-from tests.unit.sdk.bolt_rig import Lines, Manual, Sink
+from tests.components import Sink
+from tests.packs import under_seed
+from tests.unit.sdk.bolt_rig import Lines, Manual
 from tests.unit.sdk.memory import Bench, MemorySink, execute, made
 from tests.unit.sdk.outbox_rig import OutboxRig
-from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.input_batch import InputBatch
 
 
@@ -92,10 +92,7 @@ def test_rows_that_come_too_late_send_no_ack_before_their_fails(monkeypatch: pyt
     builder.set_bolt("split", Late).shuffle_grouping("lines")
     bench = Bench(builder.build())
     task = bench.bolt("split")
-    headers = [*anchor_headers(under_seed([5, 6, 7])), (SOURCE_HEADER, b"lines/default")]
-    rows = task.read_columns(bench.raw("split", packed(Lines.streams[0], ("a",), ("b",), ("c",)), headers))
-    assert rows is not None
-    task.execute_batch(rows)
+    execute(task, bench.pack("split", [("a",), ("b",), ("c",)], under_seed([5, 6, 7])))
     task.flush()
     assert bench.sink.checksums() == {}
     assert bench.sink.failed().keys() == {5, 6, 7}
@@ -207,10 +204,7 @@ def test_rows_that_were_added_for_some_receivers_are_never_acked() -> None:
     task = bench.bolt("split")
     pairs = under_seed([1, 2])
     for pair, trace in zip(pairs, ([("traceparent", b"00-1")], []), strict=True):
-        headers = [*anchor_headers([pair]), (SOURCE_HEADER, b"lines/default"), *trace]
-        rows = task.read_columns(bench.raw("split", packed(Lines.streams[0], ("a",)), headers))
-        assert rows is not None
-        task.execute_batch(rows)
+        execute(task, bench.pack("split", [("a",)], [pair], *trace))
     assert Swallowing.raised == 1
     sink.send = super(Ended, sink).send  # type: ignore[method-assign]
     task.flush()

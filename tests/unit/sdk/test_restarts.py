@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import Bolt, OutputCollector, Spout, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk import Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple, declare
 from spout_sdk.testing import SimulatedCluster
+from tests.components import source
 from tuple_tree.manifest import Guarantee
 
-
-class Numbers(Spout):
-    streams = (declare({"number": int}),)
-
-    def next_tuple(self) -> None: ...
+Numbers = source(declare({"number": int}))
 
 
 class Patient(Bolt):

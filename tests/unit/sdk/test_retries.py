@@ -13,11 +13,9 @@ from spout_sdk import (
     BasicBolt,
     BasicCollector,
     BatchBolt,
-    Bolt,
     OutputCollector,
     RetryPolicy,
     RetryTupleError,
-    Spout,
     TaskContext,
     TopologyBuilder,
     TopologyError,
@@ -28,16 +26,14 @@ from spout_sdk import (
 )
 from spout_sdk.bolts import retries
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink, source
+from tests.unit.sdk.bolt_rig import Manual
 from tests.unit.sdk.windowed_bolt_rig import Total
 
 SECONDS = RetryPolicy(initial_delay=1.0, delay_period=1.0, max_delay=60.0)
 
 
-class Words(Spout):
-    streams = (declare({"word": str}),)
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Words = source(declare({"word": str}))
 
 
 class Flaky(BasicBolt):
@@ -64,16 +60,11 @@ def times(word: str) -> int:
     return int(word.removeprefix("bad")) if word.startswith("bad") else 0
 
 
-class Last(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Takes it."""
-
-
 def cluster(bolt: Any, *words: str, settings: dict[str, Any] | None = None, **options: Any) -> SimulatedCluster:
     builder = TopologyBuilder("retries", **settings or {})
     builder.set_spout("words", Words)
     builder.set_bolt("flaky", bolt, **{"on_exception": "retry", "retry": SECONDS, **options}).shuffle_grouping("words")
-    builder.set_bolt("last", Last).shuffle_grouping("flaky")
+    builder.set_bolt("last", Sink).shuffle_grouping("flaky")
     return SimulatedCluster(builder.build(), sources={"words": [(word,) for word in words]})
 
 
@@ -129,21 +120,8 @@ def test_exhausted_retries_fail_the_tuple_or_make_it_a_dead_letter(on_exhausted:
             assert (sorted(running.acked("words")), running.failed("words")) == ([0, 1], [])
 
 
-class Asks(Bolt):
-    """Leaves everything to the test."""
-
-    streams = (declare({"word": str}),)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-        self.tuples: list[Tuple] = []
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.tuples.append(tuple_)
-
-
 def asks(*words: str, **options: Any) -> SimulatedCluster:
-    running = cluster(Asks, *words, **{"on_exception": "fail", **options})
+    running = cluster(Manual, *words, **{"on_exception": "fail", **options})
     running.run_until_idle()
     return running
 
@@ -210,7 +188,7 @@ def test_what_was_emitted_before_the_exception_is_part_of_the_tree() -> None:
 
 
 def test_a_record_that_was_written_before_the_exception_does_not_ack() -> None:
-    class Writes(Asks):
+    class Writes(Manual):
         def execute(self, tuple_: Tuple) -> None:
             super().execute(tuple_)
             if len(self.tuples) == 1:

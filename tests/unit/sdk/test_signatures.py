@@ -24,6 +24,7 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.api.signatures import check_signatures
+from tests.components import Sink
 from tests.unit.sdk.memory import Bench
 
 KINDS: tuple[type, ...] = (
@@ -175,7 +176,7 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str, str]]:
             "def bolt_ack(self, tuple_)",
         ),
         (
-            lambda made: made.set_bolt("more", Counts).custom_grouping("words", Chooses),
+            lambda made: made.set_bolt("more", Sink).custom_grouping("words", Chooses),
             "custom grouping of bolt 'more': Chooses.choose takes (self, values, tasks), and is called as",
             "def choose(self, values)",
         ),
@@ -219,10 +220,6 @@ def test_a_method_of_another_kind_is_rejected(add: Callable[[TopologyBuilder], o
         add(builder())
 
 
-class Counts(BasicBolt):
-    def execute(self, tuple_: Any, collector: Any) -> None: ...
-
-
 @pytest.mark.parametrize(("spoil", "wrong", "wanted"), refusals())
 def test_the_builder_rejects_it(spoil: Callable[[TopologyBuilder], object], wrong: str, wanted: str) -> None:
     with pytest.raises(TopologyError) as raised:
@@ -232,7 +229,7 @@ def test_the_builder_rejects_it(spoil: Callable[[TopologyBuilder], object], wron
 
 
 def test_what_a_function_makes_later_is_checked_in_its_task() -> None:
-    made: list[Any] = [Counts, NoCollector]
+    made: list[Any] = [Sink, NoCollector]
     words = builder()
     words.set_bolt("count", lambda: made.pop(0)()).shuffle_grouping("words")
     topology = words.build()

@@ -28,13 +28,13 @@ from spout_sdk.records import Record
 from spout_sdk.testing import NotIdleError, SimulatedCluster
 from tests.chaos.arena import PARTS
 from tests.chaos.checks import Deliveries, disagreements, whole_attempts
+from tests.components import Sink
 from tests.packs import tuples_in
 from tests.seeds import each_seed
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import tuples_topic
 
 MESSAGES = 30
-BOLTS = ("split", "gather", "write")
 TIMEOUTS: dict[Guarantee, float] = {"at_least_once": 5, "exactly_once": 25}
 STREAM = declare({"number": int, "part": int})
 
@@ -222,10 +222,6 @@ class BasicSplit(BasicBolt):
             collector.emit((tuple_["number"], part))
 
 
-class Leaf(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
-
-
 @pytest.mark.parametrize("kills", [False, True])
 def test_at_most_once_executes_nothing_twice_and_loses_nothing_by_clean_restarts(kills: bool) -> None:
     each_seed(partial(check_at_most_once, kills))
@@ -235,7 +231,7 @@ def check_at_most_once(kills: bool, seed: int) -> None:
     chance = random.Random(seed)
     made = builder("at_most_once", pack_tuples=chance.choice([1, 4, 1_000]))
     made.set_bolt("split", BasicSplit, tasks=2).shuffle_grouping("numbers")
-    made.set_bolt("leaf", Leaf, tasks=2).fields_grouping("split", "number")
+    made.set_bolt("leaf", Sink, tasks=2).fields_grouping("split", "number")
     tasks = [("numbers", 0), *((bolt, task) for bolt in ("split", "leaf") for task in (0, 1))]
     with SimulatedCluster(made.build(), seed=seed) as cluster:
         for _ in range(4):

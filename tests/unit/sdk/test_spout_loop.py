@@ -17,8 +17,8 @@ from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 from spout_sdk.testing.clients import MemoryClients, MemoryConsumer, MemoryProducer
+from tests.components import Sink
 from tests.packs import tuples_in
-from tests.unit.sdk.bolt_rig import Sink
 from tuple_tree.names import component_group, tuples_topic
 from tuple_tree.topics import TopicSpec, topic_specs
 

@@ -23,8 +23,8 @@ from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
+from tests.components import Sink
 from tests.notices import notice_bytes
-from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent, made
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import decode_ack_batch

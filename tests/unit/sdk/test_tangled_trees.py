@@ -14,9 +14,9 @@ import pytest
 from spout_sdk import (
     TopologyBuilder,
 )
-from tests.packs import anchor_headers, packed, tuples_of, under_seed
+from tests.components import Sink
+from tests.packs import tuples_of, under_seed
 from tests.seeds import each_seed
-from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
 from tests.unit.sdk.tangled_components import (
     STREAMS,
@@ -161,10 +161,8 @@ def run_bolt(bolt: Any, seed: int, *, is_chained: bool = False) -> None:
             for root, edge in pair.items():
                 sums[root] = sums.get(root, 0) ^ edge
                 world.open[root] += 1
-        headers: list[Any] = [*anchor_headers(pairs), (SOURCE_HEADER, b"numbers/default")]
-        if chance.random() < 0.3:
-            headers.append(("traceparent", b"00-%d" % chance.randrange(3)))
-        record = bench.raw("middle", packed(Numbers.streams[0], *[(number,)] * size), headers)
+        trace = [("traceparent", b"00-%d" % chance.randrange(3))] if chance.random() < 0.3 else []
+        record = bench.pack("middle", [(number,)] * size, pairs, *trace, source="numbers/default")
         if task.takes == "columns":
             rows = task.read_columns(record)
             while rows:

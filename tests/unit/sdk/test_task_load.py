@@ -5,21 +5,17 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, FailTupleError, Spout, TopologyBuilder, declare
-from tests.packs import anchor_headers, packed, under_seed
-from tests.unit.sdk.memory import Bench, ManualClock
-from tuple_tree.anchors import SOURCE_HEADER
+from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, FailTupleError, TopologyBuilder, declare
+from tests.components import source
+from tests.packs import under_seed
+from tests.unit.sdk.memory import Bench, ManualClock, execute
 
 ROWS = declare({"row": int})
 EACH = 0.25
 """Seconds that a tuple takes."""
 
 
-class Rows(Spout):
-    streams = (ROWS,)
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Rows = source(ROWS)
 
 
 class Slow:
@@ -62,12 +58,9 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
     rows = [(row,) for row in range(30)]
     for several in (rows, rows[:1], rows[:5]):
         edges = under_seed(row + 1 for (row,) in several)
-        headers = [*anchor_headers(edges), (SOURCE_HEADER, b"rows/default")]
-        record = bench.raw("slow", packed(ROWS, *several), headers, task=1)
-        if task.takes == "columns":
-            task.execute_batch(task.read_columns(record))
-        elif task.takes == "batches":
-            task.execute_batch(task.read(record))
+        record = bench.pack("slow", several, edges, source="rows/default", task=1)
+        if task.takes != "tuples":
+            execute(task, record)
         else:
             left = iter(task.read(record))
             while not task.execute(left, bench.clock() + 1):

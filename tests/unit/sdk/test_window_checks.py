@@ -7,7 +7,7 @@ import pytest
 
 from spout_sdk import TopologyBuilder, TopologyError, WindowSpec, declare, sliding, tumbling
 from spout_sdk.windows.specs import session
-from tests.unit.sdk.bolt_rig import Sink
+from tests.components import Sink
 from tests.unit.sdk.windowed_bolt_rig import Numbers, Total
 
 BY_FIELD = tumbling(seconds=2).with_timestamp_field("at")

@@ -31,6 +31,7 @@ from spout_sdk.state import process_states
 from spout_sdk.testing import SimulatedCluster
 from spout_sdk.windows import adapter
 from spout_sdk.windows.replays import Replays
+from tests.components import passing
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Guarantee
 
@@ -43,11 +44,7 @@ def translate(record: Record) -> tuple[int, int]:
     return number, at
 
 
-class Pass(BasicBolt):
-    streams = (NUMBERS,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit(tuple_.values)
+Pass = passing(NUMBERS)
 
 
 class Windows(WindowedBolt):

@@ -9,7 +9,6 @@ import pytest
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    Spout,
     Topology,
     TopologyBuilder,
     Tuple,
@@ -21,17 +20,14 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import source
 from tests.seeds import each_seed
 
 MESSAGES = 60
 END = MESSAGES + 20
 
 
-class Numbers(Spout):
-    streams = (declare({"number": int, "at": int}),)
-
-    def next_tuple(self) -> None:
-        """Is mocked."""
+Numbers = source(declare({"number": int, "at": int}))
 
 
 class Windows(WindowedBolt):

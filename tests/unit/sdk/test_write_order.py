@@ -1,6 +1,5 @@
 """The order in which a bolt's task writes: all children of an input are in the log before the ack of that input."""
 
-import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from spout_sdk import (
     BatchBolt,
     Bolt,
     OutputCollector,
-    Spout,
     Stream,
     TaskContext,
     TaskHook,
@@ -29,10 +27,10 @@ from spout_sdk import (
     declare,
     tumbling,
 )
-from tests.packs import anchor_headers, packed, tuples_of, under_seed
+from tests.components import Sink, source
+from tests.packs import tuples_of, under_seed
 from tests.seeds import each_seed
-from tests.unit.sdk.bolt_rig import Sink
-from tests.unit.sdk.memory import Bench, MemorySink, Sent
+from tests.unit.sdk.memory import Bench, MemorySink, Sent, execute
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.messages import decode_ack_batch
 
@@ -40,11 +38,7 @@ CHILD = declare({"n": int})
 RAW = declare(["raw"], name="raw", codec="bytes")
 
 
-class Numbers(Spout):
-    streams = (declare({"n": int}),)
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Numbers = source(declare({"n": int}))
 
 
 class Fails(Exception):  # noqa: N818 - raised by a bolt of these tests
@@ -196,18 +190,9 @@ def run(bolt: Any, chance: random.Random, pack_tuples: int) -> None:
         pairs = under_seed([chance.getrandbits(64) for _ in range(size)], chance.getrandbits(64))
         for pair in pairs:
             edges |= pair
-        headers = [*anchor_headers(pairs), (SOURCE_HEADER, b"numbers/default")]
-        payload = packed(Numbers.streams[0], *[(numbers + index,) for index in range(size)])
+        rows = [(numbers + index,) for index in range(size)]
         numbers += size
-        record = bench.raw("middle", payload, headers)
-        if task.takes == "columns":
-            rows = task.read_columns(record)
-            assert rows is not None
-            task.execute_batch(rows)
-        elif task.takes == "batches":
-            task.execute_batch(task.read(record))
-        else:
-            assert task.execute(iter(task.read(record)), math.inf)
+        execute(task, bench.pack("middle", rows, pairs, source="numbers/default"))
         match chance.randrange(4):
             case 0:
                 task.flush()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from spout_sdk import Spout, TopologyBuilder, Tuple, Window, WindowedBolt, WindowSpec, declare
-from tests.unit.sdk.bolt_rig import Sink
+from spout_sdk import TopologyBuilder, Tuple, Window, WindowedBolt, WindowSpec, declare
+from tests.components import Sink, source
 from tests.unit.sdk.memory import Bench, execute, made
 from tuple_tree.manifest import Guarantee
 
@@ -13,11 +13,7 @@ def numbers(tuples: Iterable[Tuple]) -> list[int]:
     return [tuple_["n"] for tuple_ in tuples]
 
 
-class Numbers(Spout):
-    streams = (declare({"n": int}), declare({"n": int}, name="others"))
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
+Numbers = source(declare({"n": int}), declare({"n": int}, name="others"))
 
 
 class Total(WindowedBolt):

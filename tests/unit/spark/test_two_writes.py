@@ -179,15 +179,6 @@ def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, li
     return spark_batch(records), dict(trees), each
 
 
-def expected_checksum(trees: Edges, *tuples: Sequence[tuple[Any, Edges]]) -> Edges:
-    sums = defaultdict(int, trees)
-    for several in tuples:
-        for _, edges in several:
-            for root, edge in edges.items():
-                sums[root] ^= edge
-    return dict(sums)
-
-
 @settings(max_examples=200)
 @given(
     st.lists(st.sampled_from(["", "a", "a b", "b b b", "c a b", BAD]), min_size=1, max_size=8),

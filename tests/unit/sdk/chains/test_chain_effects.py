@@ -19,7 +19,6 @@ from spout_sdk import (
     KafkaSpout,
     OutputCollector,
     RetryTupleError,
-    Spout,
     StateCollector,
     StatefulBolt,
     TaskContext,
@@ -31,6 +30,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.errors import DeliveryError
 from spout_sdk.testing import SimulatedCluster
+from tests.components import passing, source
 
 NUMBER = declare({"n": int})
 GROUPINGS = pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_grouping"])
@@ -48,11 +48,7 @@ def _nothing_is_seen() -> None:
     Here.is_open, Here.seen = False, []
 
 
-class Numbers(Spout):
-    streams = (NUMBER,)
-
-    def next_tuple(self) -> None:
-        """Emits nothing: a mock stands in."""
+Numbers = source(NUMBER)
 
 
 class Base(Bolt):
@@ -120,11 +116,7 @@ class Seen(BasicBolt):
         Here.seen.append(tuple_["n"])
 
 
-class Pass(BasicBolt):
-    streams = (NUMBER,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit(tuple_.values)
+Pass = passing(NUMBER)
 
 
 class Call(AsyncBolt):

@@ -20,6 +20,7 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink
 
 NUMBER = declare({"n": int})
 REAL = declare({"x": float})
@@ -39,11 +40,6 @@ class Numbers(Spout):
 
 class Reals(Numbers):
     streams = (REAL,)
-
-
-class Seen(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Emits nothing."""
 
 
 class SeenColumns(ArrowBolt):
@@ -103,8 +99,8 @@ def test_a_value_that_cannot_be_read_is_a_dead_letter_and_other_tuples_are_execu
     builder.set_spout("numbers", Numbers)
     bolt = emits(stream, lambda n: BAD if n else GOOD, lambda n: rows if n else 1)
     builder.set_bolt("emits", bolt).shuffle_grouping("numbers")
-    getattr(builder.set_bolt("seen", Seen), grouping)("emits")
-    builder.set_bolt("through-kafka", Seen).shuffle_grouping("emits")
+    getattr(builder.set_bolt("seen", Sink), grouping)("emits")
+    builder.set_bolt("through-kafka", Sink).shuffle_grouping("emits")
     with SimulatedCluster(builder.build(), sources={"numbers": [(0,), (1,)]}) as cluster:
         cluster.advance(10)
         assert cluster.acked("numbers") == [0]
@@ -126,7 +122,7 @@ def test_rows_that_cannot_be_read_do_not_count_as_waiting() -> None:
     builder = TopologyBuilder("values", message_timeout=5)
     builder.set_spout("numbers", Numbers)
     builder.set_bolt("times", Times).shuffle_grouping("numbers")
-    builder.set_bolt("seen", Seen).local_grouping("times")
+    builder.set_bolt("seen", Sink).local_grouping("times")
     with SimulatedCluster(builder.build(), sources={"numbers": [(1,)] * 7}) as cluster:
         cluster.advance(10)
         assert len(cluster.failed("numbers")) == 7

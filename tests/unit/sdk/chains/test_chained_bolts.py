@@ -16,7 +16,6 @@ from spout_sdk import (
     KafkaBolt,
     KafkaSpout,
     OutputCollector,
-    Spout,
     StateCollector,
     StatefulBolt,
     TaskContext,
@@ -29,16 +28,13 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import source
 from tests.seeds import each_seed
 
 WORD = declare({"word": str})
 
 
-class Lines(Spout):
-    streams = (declare({"line": str}),)
-
-    def next_tuple(self) -> None:
-        """Emits nothing: a mock stands in."""
+Lines = source(declare({"line": str}))
 
 
 class Split(BasicBolt):

@@ -11,18 +11,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_clients.background import Background
 from kafka_clients.client_settings import CLIENT_CLASSES
 from kafka_clients.librdkafka_bugs import HANG_SECONDS, forgettable
-from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, Topology, TopologyBuilder, Tuple
+from spout_sdk import KafkaSpout, Topology, TopologyBuilder
 from spout_sdk.state.done_positions import LOOK_SECONDS, DonePositions
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.clients import MemoryClients, MemoryConsumer
+from tests.components import Sink
 from tuple_tree.commit_metadata import ATTEMPT, Commit
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.topics import TopicSpec
-
-
-class Sink(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Acks."""
 
 
 def _topology() -> Topology:

@@ -1,0 +1,31 @@
+"""Spouts and bolts of which a test needs no more than their streams."""
+
+from spout_sdk import BasicBolt, BasicCollector, Spout, Stream, Tuple
+
+
+def source(*streams: Stream) -> type[Spout]:
+    """A spout that emits nothing: a test, or the testing kit, emits in its place."""
+
+    class Source(Spout):
+        def next_tuple(self) -> None:
+            """Emits nothing."""
+
+    Source.streams = streams
+    return Source
+
+
+def passing(*streams: Stream) -> type[BasicBolt]:
+    """A bolt that emits each tuple as it is."""
+
+    class Pass(BasicBolt):
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            collector.emit(tuple_.values)
+
+    Pass.streams = streams
+    return Pass
+
+
+class Sink(BasicBolt):
+    """Acks each tuple."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
