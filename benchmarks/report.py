@@ -179,13 +179,14 @@ class Section:
     command: Callable[[Row], str] = lambda _row: ""
 
     def rows(self, result: Mapping[str, Any]) -> Iterator[str]:
-        """The rows of the table; those without a label are in the JSON only."""
+        """The rows of the table, the first one with a link; those without a label are in the JSON only."""
+        name, command = f"[{self.title.partition(',')[0]}](#{_anchor(self.title)})", ""
         for row in result["rows"]:
             cells = [shown(_cell(row, column)) for column in self.columns]
             if self.label(row):
-                name = f"[{self.title.partition(',')[0]}](#{_anchor(self.title)})"
-                command = f"`{text}`" if (text := self.command(row)) else ""
-                yield " | ".join((f"| {name}", self.label(row), *cells, f"{command} |"))
+                before, command = command, self.command(row)
+                yield " | ".join((f"| {name}", self.label(row), *cells, f"`{command}` |" if command != before else "|"))
+                name = ""
 
     def text(self, result: Mapping[str, Any]) -> str:
         """The section with the plots."""
@@ -223,13 +224,11 @@ def _anchor(title: str) -> str:
 _PEERS: Final = ("kafka", "storm", "java", "pystorm", "quixstreams", "bytewax", "faust-streaming", "pyspark")
 _HEAD: Final = """# Benchmarks
 
-`make bench-report` generates this page from `benchmarks/results/`; do not edit it. Each figure is the median of the
+`make bench-report` generates this page from the JSON files of `benchmarks/results/`. Each figure is the median of the
 rounds, with the lowest and the highest in brackets. The programs of a benchmark took turns on one machine: compare
 figures of one benchmark only. CPU time is that of a tuple, click or row, in the word count and the pipeline with the
-broker's. [Performance](performance.md) describes the contestants. JSON files are in `benchmarks/results/`.
-
-A row with a command is measured with `python -m benchmarks.` and the command, after `make bench-setup`. `make bench`
-measures everything.
+broker's. [Performance](performance.md) describes the contestants. A command, after `python -m benchmarks.`, measures
+its row, and the rows of its benchmark below it.
 
 | benchmark | program | a second | CPU time, µs | p50, ms | p99, ms | command |
 |---|---|---|---|---|---|---|
@@ -238,10 +237,9 @@ _FIGURES: Final = "tuples_per_s", "cpu_us_per_tuple_with_broker", "p50_ms", "p99
 SECTIONS: Final = {
     "word_count": Section(
         "A word count, compared with others",
-        "The words of two novels are counted; everything runs on the same two cores, the broker included. A round "
-        "counts in its steady part, from the first tenth of its lines to the last, and ends with a comparison "
-        "with a plain count. Latency is from the emit of a line to its ack. Storm passes tuples in memory, the "
-        "others through Kafka.",
+        "The words of two novels; everything runs on the same two cores, the broker included. A round counts from the "
+        "first tenth of its lines to the last, and ends with a comparison with a plain count. Latency is from the "
+        "emit of a line to its ack. Storm passes tuples in memory, the others through Kafka.",
         lambda row: IN_WORDS[row["contestant"]],
         _FIGURES,
         lambda row: f"word_count --only {row['contestant']}",
@@ -260,7 +258,7 @@ SECTIONS: Final = {
         "`stage` is one process that turns 100 bytes into upper case, from a filled topic to a topic, peers with "
         "their own settings and tuned; `pipeline` is a whole topology of source, transform and sink, with an "
         "acker worker. CPU time is that of the process, without the broker. `pipeline` has these contestants now "
-        "(`plain`, `ours-unchained-…`); they are not measured yet, and these figures are older, from four cores.",
+        "(`plain`, `ours-unchained-…`); these figures are older, from four cores.",
         lambda row: f"{row['comparison']}: {row['contestant']}, {row['settings']}",
         ("tuples_per_s", "cpu_us_per_tuple", "", ""),
     ),
