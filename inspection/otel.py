@@ -1,4 +1,4 @@
-"""Tuple trees as OpenTelemetry traces: `acker trace --otlp`, see `docs/inspection.md`.
+"""Tuple trees as OpenTelemetry traces: `acker trace --otlp`, see `docs/how-to/export-traces.md`.
 
 The ids follow from the tree, so a tree that is sent twice has the same spans. A tuple that is in several trees has a
 span for each. Needs the extra `kafka-acker[otel]`, so no other module imports this one.

@@ -13,10 +13,10 @@ class RestoreFigures(TypedDict):
 
     tasks: list[int]
     done: float  # share of the offsets that are read, from 0 to 1
-    records: int
+    records: int  # that it has read
     records_per_second: float
-    left: int  # offsets
-    seconds: float  # since the first began
+    left: int  # offsets that are not read
+    seconds: float  # since it began
 
 
 class StateFigures(TypedDict):
@@ -27,7 +27,7 @@ class StateFigures(TypedDict):
     keys: int | None
     bytes: int | None  # of the stores, in memory or on disk
     identities: int | None  # of applied tuples, whose messages are not known to be done
-    restore: RestoreFigures | None  # None if none runs
+    restore: RestoreFigures | None  # the restore that runs
 
 
 def state_figures(manifest: Manifest, component: Component, stats: StateStats | None) -> StateFigures | None:

@@ -126,7 +126,7 @@ class Recent(TypedDict):
     acked: int
     failed: dict[str, int]  # by reason, without reasons that did not occur
     errors: int
-    retried: int
+    retried: int  # executions of tuples that a bolt executed before
     dead_letters: int
     undelivered: int
     late_tuples: int
@@ -169,11 +169,11 @@ def recent_counts(minutes: Iterable[Minute]) -> Recent:
 
 class TaskLoad(TypedDict):
     task: int
-    process: str | None  # its owner, as `host/pid`; None if there is none
-    executed_per_second: float | None  # None if no process reports it
-    busy: float | None  # share of the time, from 0 to 1, for which it executed tuples; None if no process reports it
-    lag: int | None  # of its partition of the inbox; None where that is not known
-    keys: int | None  # of its state; None if it has none, or no process reports it
+    process: str | None  # its owner, as `host/pid`
+    executed_per_second: float | None
+    busy: float | None  # share of the time, from 0 to 1, for which it executed tuples
+    lag: int | None  # of its partition of the inbox
+    keys: int | None  # of its state
 
 
 def task_loads(
@@ -253,7 +253,7 @@ class Points:
             self._timed.append((before, now))
 
     def points(self) -> list[dict[str, Any]]:
-        """Those that are over, because there is a record after them; as `docs/inspection.md` describes them."""
+        """Those that are over, because there is a record after them; as `docs/reference/json.md` describes them."""
         return [point for point in self._over if point["at"] > (self._number - _POINTS) * _POINT_MS]
 
     def _point(self) -> dict[str, Any]:

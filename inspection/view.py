@@ -42,54 +42,53 @@ class ComponentView(TypedDict):
     """A spout or a bolt. A component that the SDK does not run, such as one in Spark, may lack some counts, or all."""
 
     name: str
-    kind: str
+    kind: str  # `spout` or `bolt`
     head: str  # the component in whose tasks it runs: itself, unless it is a chained bolt
     tasks: int
     owned_tasks: int  # tasks that a process has
-    processes: int
-    youngest_seconds: float | None  # since the start of the youngest of them; None if there is none
-    ended_by: str  # the error by which the last of the processes has ended that ended by one in the last minute
-    ended_seconds_ago: float | None  # None if none has
+    processes: int  # with statistics in the last 10 s
+    youngest_seconds: float | None  # age of the youngest process
+    ended_by: str  # the latest error by which a process has ended in the last minute; else empty
+    ended_seconds_ago: float | None  # when that was
     recent: Recent  # counts of the last minute
-    emitted_per_second: float | None
-    transferred_per_second: float | None
+    emitted_per_second: float | None  # calls of `emit`
+    transferred_per_second: float | None  # tuples sent, one for each recipient
     executed_per_second: float | None
     acked_per_second: float | None
     failed_per_second: float | None
-    # `emitted`, `transferred`, `executed`, `acked` since the start of the known processes; None where one lacks it.
-    totals: dict[str, int | None]
+    totals: dict[str, int | None]  # `emitted`, `transferred`, `executed`, `acked` since the start of the processes
     failed: dict[str, int]  # totals by reason
     pending: int | None  # open trees of a spout; a bolt's inputs that are neither acked nor failed
     in_windows: int  # inputs that the windows of a bolt hold
-    oldest_input: str  # of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open
-    oldest_input_seconds: float
-    unread: int | None  # records of a bolt's inbox that its processes have not read; None where one does not report it
-    stalled_seconds: float  # for how long nothing was done though there is work; 0 where all is done
-    stalled_by: str  # what that is; empty where all is done
-    execute_seconds: float  # of a bolt, for how long a call of `execute` has been running; 0 if that is not long
-    execute_at: str  # its first tuple, and the line of code; empty if it is not long
-    paused_seconds: float  # of a bolt, for how long a task has paused, because its calls raise; 0 if none has
-    paused_by: str  # which task, why, and when it tries again; empty if none has
+    oldest_input: str  # a bolt's input that is open for longest, as `topic[partition] offset N`; else empty
+    oldest_input_seconds: float  # for how long
+    unread: int | None  # records of a bolt's inbox that its processes have not read
+    stalled_seconds: float  # seconds without progress though there is work
+    stalled_by: str  # the work that makes no progress
+    execute_seconds: float  # seconds for which a call of `execute` has been running; 0 if that is not long
+    execute_at: str  # the first tuple of the call, and the line of code
+    paused_seconds: float  # seconds for which a task of a bolt has paused because its calls raise
+    paused_by: str  # which task, the exception, and when it tries again
     retrying: int  # tuples of a bolt that wait to be executed again; failed messages that a `KafkaSpout` has to emit
     control: list[str]  # the requested states that the processes of a spout have read
-    failing: bool  # whether a bolt acks nothing, and fails
-    max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
-    lag: int | None  # of a bolt's inbox, or of the topics of a `KafkaSpout`; None if unknown, or for other components
-    done_behind: int  # offsets of these behind the committed ones that are done
+    failing: bool  # whether a bolt fails all that it executes
+    max_pending: int | None  # trees that the owned tasks of a spout may have open
+    lag: int | None  # records of a bolt's inbox, or of the topics of a `KafkaSpout`, that are not done
+    done_behind: int  # offsets behind the committed ones that are done
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
-    skew: float | None  # the rate of a bolt's busiest task, over the mean; None where that means nothing
-    loads: list[TaskLoad]
+    skew: float | None  # rate of a bolt's busiest task divided by the mean of its tasks
+    loads: list[TaskLoad]  # of the tasks of a bolt
     sources: list[str]  # topics that a `KafkaSpout` reads
-    execute_latency: Latency | None  # None where nothing was measured lately, like the next two
-    process_latency: Latency | None
-    complete_latency: Latency | None
-    errors: int
+    execute_latency: Latency | None  # of the call of `execute`
+    process_latency: Latency | None  # from the call of `execute` to the ack
+    complete_latency: Latency | None  # of a spout, from emit to ack
+    errors: int  # exceptions of `execute`, and calls of `report_error`
     last_error: str
     dead_letters: int
-    undelivered: int
-    late_tuples: int  # that came when all their windows had closed
-    state: StateFigures | None  # None without one
-    external: bool
+    undelivered: int  # tuples that Kafka rejected
+    late_tuples: int  # tuples that came when all their windows had closed
+    state: StateFigures | None  # of a bolt with a state
+    external: bool  # whether the SDK does not run it, as a component in Spark
 
 
 class EdgeView(TypedDict):
@@ -99,43 +98,44 @@ class EdgeView(TypedDict):
     stream: str
     target: str
     grouping: str
-    tuples_per_second: float | None
+    tuples_per_second: float | None  # known if this edge is the only one with unknown rate at one of its ends
 
 
 class PartitionView(TypedDict):
     """A partition of the ack log; all but its number is None where no acker worker owns it."""
 
     partition: int
-    owner: str | None
-    pending: int | None
-    orphans: int | None
-    oldest_seconds: float | None
-    clock_lag_seconds: float | None
-    rebuilding: bool | None
-    rebuild_left: int | None
+    owner: str | None  # its acker worker, as `host/pid`
+    pending: int | None  # open trees
+    orphans: int | None  # entries whose init was not read
+    oldest_seconds: float | None  # age of the oldest open tree
+    clock_lag_seconds: float | None  # how far the ledger's clock is behind, while there is something to read
+    rebuilding: bool | None  # whether a new owner reads again what an earlier one had committed
+    rebuild_left: int | None  # records that it still has to read
 
 
 class WorkerView(TypedDict):
-    name: str
-    partitions: list[int]
+    name: str  # `host/pid`
+    partitions: list[int]  # of the ack log, that it owns
     entries_per_second: float
-    seen_seconds_ago: float
+    seen_seconds_ago: float  # age of its latest statistics
     uptime_seconds: float
     stalled_seconds: float  # as of a component
     stalled_by: str
 
 
 class Snapshot(TypedDict):
-    """A topology at a moment; `docs/inspection.md` describes it."""
+    """A topology at a moment; `docs/reference/json.md` is made of these classes."""
 
     topology: str
     control: str  # the requested state that its spouts have read; several, with commas, after a change
-    at: int
-    window_seconds: float
-    components: list[ComponentView]
+    at: int  # time, in milliseconds since 1970
+    window_seconds: float  # period of rates and latencies
+    components: list[ComponentView]  # in the order of the manifest
     edges: list[EdgeView]
-    acker: list[PartitionView]
-    workers: list[WorkerView]
+    acker: list[PartitionView]  # of the ack log
+    workers: list[WorkerView]  # running acker workers
+    # Offsets of the topic of dead letters; notes of replays and transaction markers count, too.
     dead_letters: int | None
     clocks: dict[str, float]  # host → seconds by which the broker's clock is ahead of its clock, at most
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import commands
 import docstrings
+import fields
 import metrics
 import outside
 import settings
@@ -53,6 +54,6 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Fills in the reference, and leads links out of `docs/` to the pages that were made of what they link."""
     if page.file.src_uri.startswith("reference/"):
         markdown = docstrings.filled_in(markdown, page.file.src_uri)
-        for made in (commands, metrics, settings, wire):
+        for made in (commands, fields, metrics, settings, wire):
             markdown = made.filled_in(markdown)
     return outside.relinked(markdown, page.file.src_uri)

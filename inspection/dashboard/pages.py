@@ -1,4 +1,4 @@
-"""The pages: JSON, server-sent events, and static files; `docs/inspection.md` lists the paths."""
+"""The pages: JSON, server-sent events, and static files; `docs/reference/json.md` lists the paths."""
 
 import asyncio
 import json

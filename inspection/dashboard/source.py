@@ -1,6 +1,6 @@
 """The figures of a cluster's topologies, each followed in a thread as long as it is requested, and searches.
 
-`docs/inspection.md` describes the JSON objects.
+`docs/reference/json.md` describes the JSON objects.
 """
 
 import json

@@ -14,12 +14,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    severity: Severity
+    severity: Severity  # `problem`, `warning` or `note`
     check: str  # a short, stable word, such as `topic-settings`
     subject: str  # a topology, a component, a topic, a group, a host, `java` or a broker's address
     found: str  # a sentence
     remedy: str  # a sentence
-    component: str | None = None  # that causes it; None if it concerns no single one
+    component: str | None = None  # the component that causes it
 
 
 @dataclass(frozen=True, slots=True)
