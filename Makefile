@@ -11,10 +11,10 @@ WORKERS ?= 3
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: $(READY) ## Make the virtual environment with everything in it
+setup: $(READY) ## Make the virtual environment with all dependencies
 
 $(READY): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) found. Install Python 3.11 or newer, or say which one to use: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) found. Install Python 3.11 or newer, or name another: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV): about a minute, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt
@@ -24,10 +24,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five minutes; PARTS=tests/unit for some of them
+test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five minutes; PARTS=tests/unit selects a folder
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PARTS)
 
-test-all: $(READY) ## Run every test there is, with kills at random, in a browser and in containers: under 40 minutes; needs Docker
+test-all: $(READY) ## Run all tests, with random kills, in a browser and in containers: under 40 minutes; needs Docker
 	.ci/chromium
 	.ci/promtool $(BIN)
 	.ci/deploy-tools $(BIN)
@@ -62,19 +62,19 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel: $(READY) ## Build the wheel, and check what is in it
+wheel: $(READY) ## Build the wheel, and check its content
 	$(BIN)/pytest tests/wheel
 
 docs: $(READY) ## Build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-docs-serve: $(READY) ## Show the documentation at http://127.0.0.1:8000, and follow changes
+docs-serve: $(READY) ## Serve the documentation at http://127.0.0.1:8000, and reload changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-bench-setup: $(READY) ## Fetch those that we are measured against, into .bench, in pinned versions; needs Maven
+bench-setup: $(READY) ## Download the compared systems in pinned versions into .bench; needs Maven
 	$(BIN)/python -m benchmarks.setup
 
-bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setup, two hours of an idle machine
+bench: $(READY) ## Run all benchmarks, into benchmarks/results; needs bench-setup and an idle machine for two hours
 	$(BIN)/python -m benchmarks.word_count
 	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.ledger
@@ -91,14 +91,14 @@ bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setu
 	$(BIN)/python -m benchmarks.spark
 	$(BIN)/python -m benchmarks.spark_outcomes
 
-bench-guard: $(READY) ## Check that no ratio of speeds has fallen far: under a minute
+bench-guard: $(READY) ## Check ratios of speeds against their floors: under a minute
 	$(BIN)/python -m benchmarks.guard
 
-bench-report: $(READY) ## Make docs/benchmarks.md and its plots of benchmarks/results
+bench-report: $(READY) ## Generate docs/benchmarks.md and its plots from benchmarks/results
 	$(BIN)/python -m benchmarks.setup plots
 	.bench/plots/bin/python -m benchmarks.report
 
-screenshots: $(READY) ## Make the pictures of the dashboard in docs/images; needs Chromium, see .ci/chromium
+screenshots: $(READY) ## Make the screenshots of the dashboard in docs/images; needs Chromium, see .ci/chromium
 	$(BIN)/pytest --exhaustive tests/kafka/test_dashboard.py -k "readable or links_to" --screenshots docs/images
 
 clean: ## Remove the virtual environment and caches

@@ -12,8 +12,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: {{ .role | trunc 63 | trimAll "-_" }}
 {{- end -}}
 
-{{/* A deployment. Beside the fields of the root: `role`; `args`; `of`, the values of the role; `env`, settings that the
-values do not change; `probes`, the name of a template; `grace`, seconds. */}}
+{{/* A deployment. Its dict has the fields of the root and: `role`; `args`; `of`, the values of the role; `env`, fixed
+settings; `probes`, the name of a template; `grace`, in seconds. */}}
 {{- define "acker.deployment" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -35,7 +35,7 @@ spec:
     spec: {{- include "acker.pod" . | nindent 6 }}
 {{- end -}}
 
-{{/* How many of its pods a drained node may evict at a time: one, also of one. */}}
+{{/* Draining nodes evicts one pod at a time, even the only one. */}}
 {{- define "acker.budget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -85,7 +85,7 @@ args: {{ toJson .args }}
 env:
   {{- range $name, $value := merge (dict) (.env | default dict) (.of.settings | default dict) .Values.settings }}
   {{- if regexMatch "PASSW|SECRET|TOKEN|CREDENTIAL|PRIVATE|KEY_PEM|KEYSTORE_KEY$|JAAS|OAUTHBEARER_(CONFIG|ASSERTION)|_PIN$" $name }}
-  {{- fail (printf "%s is a secret: put it into a secret of Kubernetes, and name that as `secret`" $name) }}
+  {{- fail (printf "%s is a secret: put it into a Kubernetes secret, and set `secret` to its name" $name) }}
   {{- end }}
   - {name: {{ $name }}, value: {{ quote $value }}}
   {{- end }}
@@ -112,8 +112,8 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{/* Metrics, and the probes that ask for them. A process whose loop is stuck fails /live and is killed, and its tasks
-move. /health depends on Kafka, so that a restart would not help. */}}
+{{/* Metrics, and the probes on their port. A process whose loop is stuck fails /live and is killed, and its tasks move.
+/health depends on Kafka, so it only decides about readiness: a restart would not help. */}}
 {{- define "acker.metrics" -}}
 ports: [{name: metrics, containerPort: 9464}]
 startupProbe: {httpGet: {path: /live, port: metrics}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 24}
@@ -121,7 +121,7 @@ livenessProbe: {httpGet: {path: /live, port: metrics}, periodSeconds: 5, timeout
 readinessProbe: {httpGet: {path: /health, port: metrics}, periodSeconds: 5, timeoutSeconds: 5}
 {{- end -}}
 
-{{/* Without the token every answer is 401, which an httpGet probe takes for a failure: here any answer will do. */}}
+{{/* Without the token every answer is 401, which an httpGet probe counts as a failure: these probes accept any answer. */}}
 {{- define "acker.answers" -}}
 {{- $answers := dict "exec" (dict "command" (list "bash" "-c" "exec 3<>/dev/tcp/127.0.0.1/8420 && printf 'GET / HTTP/1.0\\r\\nHost:localhost\\r\\n\\r\\n' >&3 && head -1 <&3 | grep -q HTTP")) "periodSeconds" 10 "timeoutSeconds" 5 -}}
 ports: [{name: http, containerPort: 8420}]

@@ -1,11 +1,11 @@
-{{/* KEDA's scaler by the lag of a consumer group. A spout reads its source in the group {topology}.{spout}, a bolt its
-inbox in {topology}.{bolt}. */}}
+{{/* KEDA scales by the lag of a consumer group: {topology}.{spout} for a spout's source, {topology}.{bolt} for a bolt's
+inbox. */}}
 {{- define "acker.scaling" -}}
 {{- $settings := merge (dict) (.of.settings | default dict) .Values.settings -}}
 {{- $protocol := dig "ACKER_KAFKA__SECURITY_PROTOCOL" "PLAINTEXT" $settings | upper -}}
 {{- $sasl := hasPrefix "SASL" $protocol -}}
 {{- $tls := hasSuffix "SSL" $protocol -}}
-{{- $topology := required "autoscaling needs topology.name, the name that TopologyBuilder has got" .Values.topology.name -}}
+{{- $topology := required "autoscaling needs topology.name, the name passed to TopologyBuilder" .Values.topology.name -}}
 {{- $secret := .of.secret | default .Values.secret -}}
 {{- if and $sasl (not $secret) }}{{ fail "autoscaling with SASL needs a secret with ACKER_KAFKA__SASL_USERNAME and ACKER_KAFKA__SASL_PASSWORD" }}{{ end }}
 ---
