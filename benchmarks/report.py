@@ -97,9 +97,6 @@ README_TABLES: Final = {
             "p99_ms": ("p99", " ms"),
         },
     ),
-    "pipeline": ReadmeTable(
-        "pipeline", STEPS, {"clicks_per_s": ("clicks/s", ""), "cpu_us_per_click_with_broker": _WITH_BROKER}
-    ),
 }
 
 

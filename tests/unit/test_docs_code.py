@@ -21,7 +21,6 @@ from tests.pages import ROOT, blocks, names_of
 DOCS = ROOT / "docs"
 PAGES = (
     "docs/chained-bolts.md",
-    "docs/concepts.md",
     "docs/state.md",
     "docs/how-to/back-pressure.md",
     "docs/how-to/change-a-topology.md",
