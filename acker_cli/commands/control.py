@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuple_tree.manifest import Manifest
 
 _NAME: Final = argument("NAME", "The topology's name in acker.topologies.")
-_TIMEOUT: Final = option("SECONDS", "With --wait: how long at most.", default=300.0, min=0.0)
+_TIMEOUT: Final = option("SECONDS", "The maximum time for --wait.", default=300.0, min=0.0)
 _WAIT: Final = flag("--wait", "Wait until it is done; exit code 1 if it is not within --timeout.")
 _LOOK_SECONDS: Final = 0.25
 
@@ -21,7 +21,7 @@ _LOOK_SECONDS: Final = 0.25
 @command(
     "pause",
     ("acker topologies pause word-count", "its spouts emit nothing until acker topologies resume"),
-    ("acker topologies pause word-count --wait", "and wait until what they have emitted is processed"),
+    ("acker topologies pause word-count --wait", "and wait until all emitted tuples are processed"),
 )
 def pause(
     loaded: LoadedSettings,
@@ -30,7 +30,7 @@ def pause(
     timeout: float = _TIMEOUT,
     json_: bool = JSON,
 ) -> None:
-    """Pause a topology: its spouts emit nothing, and what they have emitted is processed.
+    """Pause a topology: its spouts emit nothing, and emitted tuples are processed.
 
     Messages that fail wait for acker topologies resume. The state is kept in Kafka, so processes that are started
     meanwhile emit nothing either.
@@ -40,9 +40,9 @@ def pause(
 
 @command("resume", ("acker topologies resume word-count", "after pause, drain or stop"))
 def resume(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
-    """Let the spouts of a topology emit again, after pause, drain or stop.
+    """Resume a topology after pause, drain or stop: its spouts emit again.
 
-    After stop, an acker run that waits starts its processes; one that has ended has to be started again.
+    After stop, a waiting acker run starts its processes; start it again if it has ended.
     """
     _change(loaded, name, "running", None, as_json=json_)
 
@@ -50,7 +50,7 @@ def resume(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> Non
 @command(
     "drain",
     ("acker topologies drain word-count --wait", "until nothing is open, before a new version is started"),
-    ("acker topologies drain word-count --wait --timeout 60", "for a minute at most; what is left is printed"),
+    ("acker topologies drain word-count --wait --timeout 60", "for a minute at most; prints what is still open"),
 )
 def drain(
     loaded: LoadedSettings,
@@ -59,9 +59,9 @@ def drain(
     timeout: float = _TIMEOUT,
     json_: bool = JSON,
 ) -> None:
-    """Drain a topology: its spouts emit no new messages; what is open is processed, and what fails is emitted again.
+    """Drain a topology: its spouts emit no new messages; open messages are processed, and failed ones emitted again.
 
-    It is drained when no tree is open, no message waits to be emitted again, and the inboxes of its bolts are empty.
+    It is drained when no tree is open, no message waits for a retry, and the inboxes of its bolts have no lag.
     """
     _change(loaded, name, "draining", timeout if wait else None, as_json=json_)
 
@@ -69,12 +69,12 @@ def drain(
 @command(
     "stop",
     ("acker topologies stop word-count --wait", "drain it, then end the processes that acker run has started"),
-    ("acker topologies stop word-count", "end them without draining: what is open is emitted again later"),
+    ("acker topologies stop word-count", "end the processes without draining: open messages are emitted again later"),
 )
 def stop(
     loaded: LoadedSettings,
     name: str = _NAME,
-    wait: bool = flag("--wait", "Drain it first, and wait until its processes have ended."),
+    wait: bool = flag("--wait", "Drain the topology first, and wait until its processes have ended."),
     timeout: float = _TIMEOUT,
     json_: bool = JSON,
 ) -> None:

@@ -28,15 +28,15 @@ _PORT = "Where to listen; 8420 by default, 0 takes a free one [dim](ACKER_DASHBO
 def dashboard(
     loaded: LoadedSettings,
     topology: str | None = option("NAME", "The only topology to show, by its name in acker.topologies."),
-    open_: bool = flag("--open", "Open it in the browser."),
+    open_: bool = flag("--open", "Open the dashboard in the browser."),
 ) -> None:
     """Show topologies in the browser: graph, findings of the doctor, figures, last hour, failures, dead letters.
 
-    It only shows; it changes nothing. What it prints is the address to open, with the token in it. The token is made at
-    every start, unless it is set in ACKER_DASHBOARD__TOKEN or the file: a command line can be read by everybody.
+    The dashboard is read-only. The command prints the address to open, with a token. Each start generates the token,
+    unless ACKER_DASHBOARD__TOKEN or the file sets it; it is no option, because all users can read command lines.
 
-    With dashboard.certificate and dashboard.key it speaks HTTPS. Browsers may ask for this machine by an address,
-    as localhost, or by the names of the setting dashboard.names.
+    With dashboard.certificate and dashboard.key it serves HTTPS. Browsers may use an IP address, localhost, or the
+    names of the setting dashboard.names.
 
     Runs until Ctrl-C.
     """

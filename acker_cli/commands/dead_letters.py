@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from inspection.dead_letters import DeadLetter, LetterPreviews, Selection
 
 _NAME = argument("TOPOLOGY", "The topology's name in acker.topologies.")
-_REASON = option("WORD", "Only with this reason; repeatable.", "--reason")
-_TOPIC = option("TOPIC", "Only those from this topic; repeatable.", "--topic")
-_COMPONENT = option("NAME", "Only what this component could not use; repeatable.", "--component")
+_REASON = option("WORD", "Only dead letters with this reason; repeatable.", "--reason")
+_TOPIC = option("TOPIC", "Only dead letters from this topic; repeatable.", "--topic")
+_COMPONENT = option("NAME", "Only dead letters of this component; repeatable.", "--component")
 _SINCE = option("WHEN", "Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.", "--since")
 _OFFSET = option("N", "Only this dead letter; repeatable.", "--offset", min=0)
 _SHOWN: Final = ("offset", "timestamp_ms", "reason", "detail", "by", "topic", "partition", "position")
@@ -36,12 +36,12 @@ def list_(
     component: list[str] | None = _COMPONENT,
     since: str | None = _SINCE,
     offset: list[int] | None = _OFFSET,
-    limit: int = option("N", "The latest so many.", default=50, min=1),
+    limit: int = option("N", "Only the latest N.", default=50, min=1),
     json_: bool = JSON,
 ) -> None:
     """List dead letters: time, reason, component, original position, and the beginning of the value.
 
-    The number in front is its offset, the argument of the other commands.
+    The first column is the offset, the argument of the other commands.
     """
     from collections import Counter, deque
 
@@ -82,12 +82,12 @@ def list_(
 def show(
     loaded: LoadedSettings,
     name: str = _NAME,
-    offset: int = argument("OFFSET", "Of the dead letter.", min=0),
+    offset: int = argument("OFFSET", "The offset of the dead letter.", min=0),
     json_: bool = JSON,
 ) -> None:
     """Show a dead letter: its original position, reason, headers, key and value.
 
-    A tuple is shown by its fields, too. Binary data are shown in hexadecimal.
+    For a tuple it shows the fields, too. Binary data are in hexadecimal.
     """
     from acker_cli.cluster.replay import dead_letters_read
     from inspection.dead_letters import DeadLetter
@@ -126,14 +126,14 @@ def replay(
     component: list[str] | None = _COMPONENT,
     since: str | None = _SINCE,
     offset: list[int] | None = _OFFSET,
-    all_: bool = flag("--all", "All of them, where there is no filter."),
-    limit: int = option("N", "The oldest so many; repeat the command for the next.", default=1_000, min=1),
-    again: bool = flag("--again", "Also those that were replayed before."),
+    all_: bool = flag("--all", "Replay all dead letters, without a filter."),
+    limit: int = option("N", "Only the oldest N; repeat the command for the next.", default=1_000, min=1),
+    again: bool = flag("--again", "Include dead letters that were replayed before."),
     dry_run: bool = flag("--dry-run", "Only print what would be replayed."),
     yes: bool = flag("--yes", "Skip the prompt."),
     json_: bool = JSON,
 ) -> None:
-    """Write dead letters back to their topics, each of them once.
+    """Write dead letters back to their topics, each once.
 
     The record goes to the end of its original topic and partition, with its key, value and headers. In the same
     transaction a note goes into the dead letters, so a letter that was replayed is left out by the next replay, also if
@@ -146,7 +146,7 @@ def replay(
     the reason exception only, or expect some messages twice.
 
     A message of a spout's source goes back to that topic, which has to be named by --topic, and becomes a new message
-    with a new tree. Ack batches and notices are not replayed: what they tell of is over.
+    with a new tree. Ack batches and notices are not replayed: their trees have ended.
     """
     from acker_cli.cluster.replay import ReplayRequest, replay_letters
 

@@ -19,10 +19,10 @@ from acker_cli.settings import LoadedSettings
 def demo(
     loaded: LoadedSettings,
     fail_rate: float = option(None, "Share of tuples that the bolts fail at random.", default=0.0, min=0, max=0.5),
-    kill: bool = flag("--kill", "Kill an acker worker and a bolt process with SIGKILL on the way."),
-    seed: int = option(None, "Seed of all that happens at random.", default=0),
-    deadline: float = option(None, "Seconds after which it ends with an error.", default=300.0, min=1),
-    lines: int | None = option(None, "Count only so many lines, from the beginning.", min=1),
+    kill: bool = flag("--kill", "Kill an acker worker and a bolt process with SIGKILL during the run."),
+    seed: int = option(None, "The seed of all random numbers.", default=0),
+    deadline: float = option(None, "Seconds after which the command fails.", default=300.0, min=1),
+    lines: int | None = option(None, "Count only the first N lines.", min=1),
     keep: Path | None = option("DIR", "Keep the counts in this new directory."),
     json_: bool = flag("--json", "Print the result as one JSON object, last."),
 ) -> None:

@@ -25,17 +25,17 @@ _PORT = "Where to listen; 8421 by default, 0 takes a free one [dim](ACKER_GATEWA
 )
 def gateway(
     loaded: LoadedSettings,
-    topology: str = argument("TOPOLOGY", "Its name in acker.topologies."),
+    topology: str = argument("TOPOLOGY", "The topology's name in acker.topologies."),
     spout: str | None = option("NAME", "The spout; not needed if only one has outcomes."),
     topic: str | None = option("NAME", "The topic that it reads; by default the one of its committed offsets."),
 ) -> None:
     """Send messages to a topology over HTTP, and answer each when its tree has ended, with what a bolt has answered.
 
     POST /process sends the body as a message, with the parameters key and timeout, in seconds. The response is JSON:
-    200 with the outcome and the answer, 202 if the timeout passes before, 422 for a dead letter, 429 if too many
+    200 with the outcome and the answer, 202 after the timeout, 422 for a dead letter, 429 if too many
     messages are open. GET /health is for load balancers.
 
-    At 127.0.0.1 no token is needed. At another address it is ACKER_GATEWAY__TOKEN, or one is made and printed.
+    At 127.0.0.1 no token is needed. At another address it is ACKER_GATEWAY__TOKEN, or the command prints a random one.
 
     Runs until Ctrl-C; then it waits for open requests, gateway.stop_timeout_s.
     """

@@ -15,10 +15,10 @@ _LOOK_SECONDS: Final = 0.5
     ("acker kafka", "a broker on a free port, whose data is gone afterwards"),
     ("acker kafka --port 9092 --data-dir ./kafka", "always the same port, and data that stays"),
     flags={
-        "local_kafka.port": (int | None, option(None, "Where it listens; a free port unless given.", "--port")),
+        "local_kafka.port": (int | None, option(None, "The port to listen on; by default a free one.", "--port")),
         "local_kafka.data_dir": (
             Path | None,
-            option(None, "Where its data stays; temporary unless given.", "--data-dir"),
+            option(None, "The directory of its data; by default a temporary one.", "--data-dir"),
         ),
     },
     servers=False,

@@ -20,7 +20,7 @@ def run(
     component: str | None = option("NAME", "Run only this component, in this process."),
     local: bool = flag("--local", "Start an embedded broker and an acker worker as well."),
     ackers: int | None = option(None, "Acker workers to start; 1 with --local, else 0.", min=0),
-    processes: list[str] | None = option("NAME=N", "Processes for a component; 1 each; repeatable."),
+    processes: list[str] | None = option("NAME=N", "The number of processes of a component, 1 by default; repeatable."),
     feed: list[str] | None = option(
         "TOPIC=FILE",
         "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",

@@ -40,16 +40,16 @@ def submit(
         "--available-now",
         "Process the records that are there and end; a spout when every tree has its outcome.",
     ),
-    dry_run: bool = flag("--dry-run", "Print the spark-submit line, and do nothing."),
+    dry_run: bool = flag("--dry-run", "Print the spark-submit command without running it."),
 ) -> None:
     """Run a spout or a bolt of a topology in Spark until Ctrl-C or SIGTERM.
 
-    What it runs was given to set_spout or set_bolt with external=True: a spout's topic, or a function source(spark)
+    The code was passed to set_spout or set_bolt with external=True: a spout's topic, or a function source(spark)
     that returns a topic, a streaming DataFrame or a spark_jobs.Source; a bolt's function transform(rows).
 
     It prints a line for each micro-batch. A stop waits for the micro-batch that is being written; the next start with
-    the same checkpoint goes on after it. It stops as well when this command is killed. Arguments after -- go
-    to spark-submit.
+    the same checkpoint continues after it. The driver also stops when this command is killed. Arguments after -- are
+    for spark-submit.
     """
     import shlex
 

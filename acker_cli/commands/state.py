@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spout_sdk import StateEntry, StateView
 
 _NAME = argument("TOPOLOGY", "The topology's name in acker.topologies.")
-_BOLT = argument("BOLT", "A bolt of it that has a state.")
+_BOLT = argument("BOLT", "A bolt with a state.")
 
 
 @command(
@@ -35,7 +35,7 @@ def get(
 ) -> None:
     """Print the value of a key, as JSON, as the last committed transaction has left it.
 
-    It reads the partition of the changelog that has the key, and touches no process. Exit code 1 if there is no such
+    It reads only the key's partition of the changelog, and affects no process. Exit code 1 if there is no such
     key.
     """
     with _viewed(loaded, name, bolt) as view:
@@ -56,12 +56,12 @@ def list_(
     loaded: LoadedSettings,
     name: str = _NAME,
     bolt: str = _BOLT,
-    limit: int = option("N", "How many keys at most.", default=50, min=1),
-    after: list[str] | None = option("KEY", "Only keys behind this one; once for each field of a key.", "--after"),
+    limit: int = option("N", "The maximum number of keys.", default=50, min=1),
+    after: list[str] | None = option("KEY", "Only keys after this one; once for each field of the key.", "--after"),
 ) -> None:
     """Print keys and values, as JSON lines: key, value, task, and when it was changed, in milliseconds since 1970.
 
-    It reads the whole changelog, and touches no process. Standard error has the number of keys, and the next page.
+    It reads the whole changelog, and affects no process. Standard error has the number of keys, and the next page.
     """
     from itertools import islice
 
@@ -86,12 +86,12 @@ def export(
     loaded: LoadedSettings,
     name: str = _NAME,
     bolt: str = _BOLT,
-    path: Path = argument("FILE", "Its ending is the format: .jsonl, .csv or .parquet; - is JSON lines."),
+    path: Path = argument("FILE", "The suffix is the format: .jsonl, .csv or .parquet; - prints JSON lines."),
     force: bool = flag("--force", "Replace the file if it exists."),
 ) -> None:
     """Write all keys and values to a file.
 
-    It reads the whole changelog, and touches no process. The keys are in memory meanwhile, about 300 bytes each. CSV
+    It reads the whole changelog, and affects no process. The keys are in memory meanwhile, about 300 bytes each. CSV
     and Parquet have a column for each field of key and value, and one for the time of the last change; values of types
     that have no column are text with JSON.
     """
@@ -141,7 +141,7 @@ def reset(
     deleted: a topic of a spout that was deleted and created again has other messages at these positions. Messages that
     are open now may change the state twice.
 
-    An interrupted reset is repeated with the same command.
+    Repeat an interrupted reset with the same command.
     """
     import sys
 

@@ -30,7 +30,7 @@ def status(
         rich_help_panel=_WHICH,
     ),
     topic: str | None = option("TOPIC", "Search the key in this source topic only.", rich_help_panel=_WHICH),
-    all_: bool = flag("--all", "All messages with the key, the newest 100 of them.", rich_help_panel=_WHICH),
+    all_: bool = flag("--all", "All messages with the key, the newest 100 at most.", rich_help_panel=_WHICH),
     since: str | None = option(
         "WHEN",
         "How far back to search: 90s, 10m, 2h or 1d, or from a time on, as 2026-03-01T12:00. A key is searched in "

@@ -33,9 +33,9 @@ def top(
     name: str | None = argument(
         "TOPOLOGY", "The topology's name in acker.topologies; may be left out if there is only one.", None
     ),
-    once: bool = flag("--once", "Print its figures once, and end."),
-    json_: bool = flag("--json", "Print JSON, one line for each time; docs/reference/json.md describes it."),
-    interval: float = option("SECONDS", "Between two times that the figures are drawn.", default=2.0, min=0.2),
+    once: bool = flag("--once", "Print the figures once, and end."),
+    json_: bool = flag("--json", "Print JSON, one line for each update; docs/reference/json.md describes it."),
+    interval: float = option("SECONDS", "The interval between two updates, in seconds.", default=2.0, min=0.2),
 ) -> None:
     """Show what a running topology does: rates, latencies, lags, and the acker's partitions.
 

@@ -21,25 +21,24 @@ _BY: Final = {"command": "does     ", "user": "then do  ", "refused": "refused  
     "create",
     ("acker topics create my_module:topology", "before a topology runs on a cluster for the first time"),
     ("acker topics create my_module:topology --set topics.replication_factor=3", "with three copies of each topic"),
-    ("acker topics create my_module:topology --dry-run", "what a change would do, and what is left to do"),
+    ("acker topics create my_module:topology --dry-run", "the steps of a change"),
     ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
 )
 def create(
     loaded: LoadedSettings,
     reference: str = REFERENCE,
     wait: float = option(
-        "SECONDS", "Wait so long for the brokers: as many as each topic shall have copies.", default=0.0, min=0
+        "SECONDS", "Wait this long until there are as many brokers as each topic has copies.", default=0.0, min=0
     ),
-    dry_run: bool = flag("--dry-run", "Show what would be done, and what is left to do, and change nothing."),
+    dry_run: bool = flag("--dry-run", "Show the steps of the change without changing anything."),
     force: bool = flag("--force", "Publish changed fields, codecs or guarantees even if processes are running."),
     json_: bool = JSON,
 ) -> None:
     """Create the topics that a topology needs, and publish its manifest.
 
-    What exists is checked and left as it is. Acker workers learn from the manifest what there is to do. If the topology
-    is published already, the steps of the change are shown: what this command does, and then what is left to do, such
-    as processes to restart. A change that running processes cannot follow is refused, and nothing is changed; exit
-    code 1.
+    Existing topics are checked and not changed. Acker workers start to serve the topology by its manifest. If it is
+    already published, the command prints the steps of the change: its own, and then yours, such as processes to
+    restart. A change that running processes do not support is rejected without any effect; exit code 1.
     """
     from acker_cli.cluster.publishing import check_accepted, grown_inboxes, planned
     from acker_cli.console import log_to_stderr
@@ -109,7 +108,7 @@ def _topics_of_users(topology: "Topology") -> dict[str, str]:
 
 @command(
     "acls",
-    ("acker topics acls my_module:topology", "all roles, each a user of its own"),
+    ("acker topics acls my_module:topology", "all roles, with a user for each"),
     ("acker topics acls my_module:topology --role split", "one component"),
     ("acker topics acls my_module:topology --role viewer", "for top, dashboard, trace and doctor"),
     (
@@ -122,8 +121,8 @@ def acls(
     loaded: LoadedSettings,
     reference: str = REFERENCE,
     role: list[str] | None = option("NAME", "Only this component, or operator, acker, viewer or client; repeatable."),
-    principal: str = option("TEMPLATE", "Who each role is.", default="User:{topology}.{role}"),
-    operator: str | None = option("PRINCIPAL", "Who creates the topics; by the template unless given."),
+    principal: str = option("TEMPLATE", "The principal of each role.", default="User:{topology}.{role}"),
+    operator: str | None = option("PRINCIPAL", "The principal that creates the topics; by default from the template."),
     command_config: Path = option(
         "FILE", "The file with the client properties of kafka-acls.", default=Path("admin.properties")
     ),
@@ -132,10 +131,9 @@ def acls(
 ) -> None:
     """Print the ACLs that each role of a topology needs, as kafka-acls commands.
 
-    The roles are the operator, who creates the topics, the acker workers, and each spout and bolt; and, if it is named
-    by --role, the viewer, who may look into the topology, and the client, who sends messages and waits for their
-    outcomes. Nothing is changed, and no broker is asked: look at the
-    commands, and run them as a user that may alter ACLs.
+    The roles are the operator, who creates the topics, the acker workers, and each spout and bolt; with --role also the
+    viewer, who inspects the topology, and the client, who sends messages and waits for their outcomes. The command
+    contacts no broker: check the output, and run it as a user that may alter ACLs.
     """
     from acker_cli.cluster.acls import Principals, as_json, chosen_roles, commands
     from kafka_clients.access import client_role, roles, viewer_role

@@ -34,9 +34,8 @@ _STATS_SECONDS: Final = 10.0
 def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     """List the topologies that are published in acker.topologies.
 
-    Of each, its requested state, how many of its topics are there, how many acker workers serve it, how many ack
-    batches they have not committed yet, and how many tuples wait for its bolts. A dash stands for what is not
-    known.
+    For each topology: its requested state, the number of its topics that exist, the number of acker workers that serve
+    it, their lag in ack batches, and the lag of its bolts in records. A dash means that the value is not known.
     """
     from inspection.topology_status import ClusterStatus
     from tuple_tree.manifest import Manifest
@@ -97,12 +96,12 @@ def delete(
     keep_topics: bool = flag("--keep-topics", "Only withdraw the manifest; keep topics and consumer groups."),
     json_: bool = JSON,
 ) -> None:
-    """Delete a topology: its manifest, its consumer groups and its topics, with all that they hold.
+    """Delete a topology: its manifest, its consumer groups, and its topics with all data.
 
-    Processes of its components must have ended. Acker workers that serve all topologies let go of it by themselves;
-    those started for it alone must be stopped. Spark jobs are not seen: stop them before.
+    Stop the processes of its components first, also Spark jobs, which the command does not detect, and acker workers
+    that serve only this topology. Acker workers of all topologies stop serving it by themselves.
 
-    A deletion that was interrupted is repeated with the same command, which deletes what is left.
+    Repeat an interrupted deletion with the same command.
     """
     import sys
 

@@ -10,7 +10,7 @@ _WHICH = "Which trees"
     "trace",
     ("acker trace --oldest 1", "where the tree is stuck that is open for longest"),
     ("acker trace 3f2a9c04d1e87b65 --topology word-count", "a root that a log or a notice named"),
-    ("acker trace --last-failed 3", "the trees that failed last, and what was open in them"),
+    ("acker trace --last-failed 3", "the trees that failed last, and their open tuples"),
     ("acker trace --message orders/4/120311", "every attempt at a message of a KafkaSpout or a Spark spout"),
     ("acker trace 3f2a9c04d1e87b65 --since 1d --json", "one of yesterday, for programs"),
     (
@@ -39,7 +39,7 @@ def trace(
     last_failed: int | None = option(
         "N", "The N trees whose failure was reported last.", min=1, rich_help_panel=_WHICH
     ),
-    topology: str | None = option("NAME", "Which topology; not needed if the cluster has only one."),
+    topology: str | None = option("NAME", "The topology; not needed if the cluster has only one."),
     since: str | None = option(
         "WHEN",
         "How far back to search: 90s, 10m, 2h or 1d, or from a time on, as 2026-03-01T12:00. Twice the "
@@ -50,8 +50,8 @@ def trace(
 ) -> None:
     r"""Show where a tuple tree is stuck: its tuples, the tasks that acked them, what is open, and a verdict.
 
-    The root's inits, acks and fails are looked for in the ack log, its tuples in the inboxes of the bolts, by the ids
-    in their headers. Nothing is written, and no consumer group is joined.
+    It reads the root's inits, acks and fails from the ack log, and its tuples, by their headers, from the inboxes.
+    Nothing is written, and no consumer group is joined.
 
     With --otlp a tree becomes a trace of OpenTelemetry, and a tuple a span from when it was emitted to its last ack.
     Needs the extra otel: pip install "kafka-acker\[otel]".

@@ -6,7 +6,7 @@ from acker_cli.settings import LoadedSettings
 
 @command(
     "worker",
-    ("acker worker", "serve all topologies of the cluster, also those that are published later"),
+    ("acker worker", "serve all topologies of the cluster, also topologies published later"),
     ("acker worker --topology word-count", "only one; start it on as many machines as you like"),
     ("acker worker --topology word-count --json", "with its statistics, twice a second"),
     ("acker worker --metrics-port 9464", "with metrics at 127.0.0.1:9464/metrics, and /health"),
@@ -15,13 +15,12 @@ from acker_cli.settings import LoadedSettings
 def worker(
     loaded: LoadedSettings,
     topology: str | None = option("NAME", "The only topology to serve, by its name in acker.topologies."),
-    json_: bool = flag("--json", "Print its statistics as lines of JSON."),
+    json_: bool = flag("--json", "Print the statistics as JSON lines."),
 ) -> None:
     """Run an acker worker: track the tuple trees of topologies and notify their spouts of the outcomes.
 
-    It serves all topologies that stand in acker.topologies, takes up those that are published while it runs, and lets
-    go of those that are deleted; or one, with --topology. Workers share the partitions of a topology, however each was
-    started.
+    It serves all topologies in acker.topologies, starts to serve a topology when it is published, and stops when it is
+    deleted; with --topology it serves only one. All workers of a topology share its partitions.
 
     Runs until SIGTERM or Ctrl-C, and gives its partitions to the other workers in order.
     """
