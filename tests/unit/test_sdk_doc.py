@@ -9,9 +9,7 @@ from examples import orders
 from examples.orders import LARGE, ORDERS, UNREADABLE
 from spout_sdk import FailReason
 from spout_sdk.testing import SimulatedCluster
-from tests.pages import ROOT, names_of
-
-PAGE = (ROOT / "docs" / "sdk.md").read_text()
+from tests.pages import names_of
 
 
 @pytest.fixture
