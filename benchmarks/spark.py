@@ -4,7 +4,7 @@
     python -m benchmarks.spark --rows 5000000
     python -m benchmarks.spark --quick
 
-The jobs are described in docs/performance.md.
+docs/benchmarks.md describes the jobs.
 """
 
 import os

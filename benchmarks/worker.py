@@ -9,7 +9,7 @@ Each partition of the ack log is filled beforehand with a sliding window of tree
 batches of acks and of inits alternate, each batch a record. Every ack completes a tree, so the first notice comes when
 the window is filled, and the last one when everything is folded. Workers, each a process of its own, read the log from
 its beginning, in each round again. Storm's side is that of `benchmarks.ledger`: `Acker.execute` in memory, with nothing
-to read and nothing to deliver. docs/performance.md describes what is measured.
+to read and nothing to deliver.
 """
 
 import itertools
