@@ -14,9 +14,9 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from inspection.doctor.facts import Facts, TopologyFacts
-from inspection.health.lags import Lags, backlogs_between
+from inspection.health.lags import Lags, lag_changes_between
 from inspection.health.limits import RECENT_SECONDS
-from inspection.health.observation import Backlog, Observation, OpenMessage
+from inspection.health.observation import LagChange, Observation, OpenMessage
 from inspection.observer import latest
 from inspection.open_messages import OpenMessages
 from inspection.topology_status import ClusterStatus, TopologyStatus, lags_of
@@ -95,7 +95,7 @@ class _Gathering:
         clock = self._watch(statuses, before_s, watch_s)
         seconds = time.monotonic() - began_s
         statuses = self._status.of(manifests, visible)
-        backlogs = self._backlogs(seconds, first, self._lags(statuses))
+        lag_changes = self._lag_changes(seconds, first, self._lags(statuses))
         held = {status.manifest.topology: self._held(status.manifest) for status in statuses}
         return Facts(
             str(self._kafka.get("bootstrap.servers")),
@@ -107,7 +107,7 @@ class _Gathering:
                     Observation(
                         status.manifest,
                         latest(self._kafka, status.manifest, _STATS_SECONDS),
-                        tuple(each for each in backlogs if _belongs(each.group, status.manifest)),
+                        tuple(each for each in lag_changes if _belongs(each.group, status.manifest)),
                         held[status.manifest.topology],
                         status.members,
                         controls[name].state if (name := status.manifest.topology) in controls else "running",
@@ -224,13 +224,13 @@ class _Gathering:
             return None
         return max(least for least, _ in bounds), min(most for _, most in bounds)
 
-    def _backlogs(self, seconds: float, first: Lags, second: Lags) -> tuple[Backlog, ...]:
+    def _lag_changes(self, seconds: float, first: Lags, second: Lags) -> tuple[LagChange, ...]:
         both = [key for key in second if key in first]
         lagging = {key[1]: second[key][0] for key in both if second[key][1]}
         if lagging:
             self._report("reading where there is lag …")
         empty = self._without_records(lagging)
-        return backlogs_between(seconds, first, second, empty)
+        return lag_changes_between(seconds, first, second, empty)
 
     def _without_records(self, positions: dict[Place, int]) -> set[Place]:
         """The partitions with no record from these offsets on, only markers of transactions.

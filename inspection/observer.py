@@ -132,7 +132,7 @@ class Observer:
         """The health of the topology, by a snapshot and the lags of the last seconds."""
         return judge(
             Observation(
-                *(self._manifest, snapshot, self._lags.backlogs(), self._open),
+                *(self._manifest, snapshot, self._lags.lag_changes(), self._open),
                 control=self._control,
                 problem=self.problem,
             )
@@ -170,12 +170,12 @@ class Observer:
         """Requests the lags; `problem` is why they are not known."""
         try:
             self._read_control()
-            waiting = self._status.waiting(self._manifest, self.view.sources())
-            letters = waiting.dead_letters
+            lags = self._status.lags(self._manifest, self.view.sources())
+            letters = lags.dead_letters
             dead_letters = None if letters is None else self._dead_letters.between(*letters)
-            self.view.feed_lags(waiting.lags, dead_letters, waiting.task_lags, waiting.done_behind)
-            self._lags.add(time.monotonic(), lags_of(self._manifest, (*waiting.own, *waiting.sources)))
-            self._open = self._messages.of(waiting.sources)
+            self.view.feed_lags(lags.lags, dead_letters, lags.task_lags, lags.done_behind)
+            self._lags.add(time.monotonic(), lags_of(self._manifest, (*lags.own, *lags.sources)))
+            self._open = self._messages.of(lags.sources)
             self.problem = ""
         except BrokerError as error:
             # The rest is still of use, and brokers come back.

@@ -119,12 +119,12 @@ class TopologyStatus:
         return self.members.get(acker_group(self.manifest.topology))
 
     @property
-    def unread_acks(self) -> int | None:
-        """Ack batches whose outcomes no worker has committed."""
+    def ack_lag(self) -> int | None:
+        """The lag of the ackers: ack batches that no worker has committed."""
         return self._lag({acks_topic(self.manifest.topology)})
 
     @property
-    def waiting(self) -> int | None:
+    def lag(self) -> int | None:
         """The lag of the inboxes of bolts; that of external ones only if their groups have committed."""
         return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.inboxes})
 
@@ -142,7 +142,7 @@ class TopologyStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class TopologyLags:
     """The lags of the topics that a topology reads.
 
     Attributes:
@@ -264,7 +264,7 @@ class ClusterStatus:
                 found[group] = 0 if code in _NO_GROUP else None
         return found
 
-    def waiting(self, manifest: Manifest, sources: Mapping[str, Iterable[str]]) -> Waiting:
+    def lags(self, manifest: Manifest, sources: Mapping[str, Iterable[str]]) -> TopologyLags:
         """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
         existing, topology = self.catalogue.topics(), manifest.topology
         (status,) = self.of([manifest], existing, with_members=False)
@@ -283,7 +283,7 @@ class ClusterStatus:
         dead_letters = (letters[0].begin, letters[0].end) if letters else None
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
         of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
-        return Waiting(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
+        return TopologyLags(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
 
     def _offset_ranges(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.

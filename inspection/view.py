@@ -186,7 +186,7 @@ class TopologyView:
         task_lags: Mapping[str, Lags] | None = None,
         done_behind: Mapping[str, int] | None = None,
     ) -> None:
-        """Takes the lags of components, as `ClusterStatus.waiting` returns them."""
+        """Takes the lags of components, as `ClusterStatus.lags` returns them."""
         self._done_behind = done_behind or {}
         self._lags = dict(lags)
         self._task_lags = task_lags or {}

@@ -157,8 +157,8 @@ def _print_list(statuses: "Mapping[str, TopologyStatus | str]", states: Mapping[
             "ack partitions",
             "topics",
             "ackers",
-            "unread acks",
-            "waiting",
+            "ack lag",
+            "lag",
         ),
         [_row(name, states[name], status) for name, status in statuses.items()],
     )
@@ -183,8 +183,8 @@ def _row(name: str, state: str, status: "TopologyStatus | str") -> "tuple[str | 
         str(manifest.ack_partitions) if manifest.acking else "-",
         Text(f"{wrong} of {len(status.topics)} missing or wrong", "red") if wrong else f"all {len(status.topics)}",
         _known(status.ackers) if manifest.acking else "-",
-        _known(status.unread_acks),
-        _known(status.waiting),
+        _known(status.ack_lag),
+        _known(status.lag),
     )
 
 
@@ -201,8 +201,8 @@ def _listed(name: str, state: str, status: "TopologyStatus | str") -> dict[str, 
         "ack_partitions": manifest.ack_partitions if manifest.acking else None,
         "missing_topics": [topic.name for topic in status.topics if not topic.partitions],
         "ackers": status.ackers,
-        "unread_acks": status.unread_acks,
-        "waiting": status.waiting,
+        "ack_lag": status.ack_lag,
+        "lag": status.lag,
     }
 
 
@@ -253,7 +253,7 @@ def _print_status(
         )
         for component in manifest.components
     ]
-    print_table(output, ("component", "kind", "tasks", "members", "waiting", "receives", "emits"), components)
+    print_table(output, ("component", "kind", "tasks", "members", "lag", "receives", "emits"), components)
     output.print()
     for bolt, state in states.items():
         output.print(state_line(bolt, state))
@@ -293,7 +293,7 @@ def _as_json(
                 "name": component.name,
                 "head": manifest.head(component.name).name,
                 "members": members,
-                "waiting": lag,
+                "lag": lag,
                 "state": states.get(component.name),
             }
             for component in manifest.components

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from inspection.health.limits import GROWTH_SECONDS
-from inspection.health.observation import Backlog
+from inspection.health.observation import LagChange
 
 _KEPT_SECONDS: Final = 2 * GROWTH_SECONDS
 
@@ -30,24 +30,24 @@ class LagReadings:
         """The next reading is the first again: some were missed."""
         self._readings.clear()
 
-    def backlogs(self) -> tuple[Backlog, ...]:
+    def lag_changes(self) -> tuple[LagChange, ...]:
         """The changes since the oldest reading; empty until the readings cover enough time."""
         if not self._readings:
             return ()
         (began, first), (now, last) = self._readings[0], self._readings[-1]
-        return backlogs_between(now - began, first, last) if now - began >= GROWTH_SECONDS else ()
+        return lag_changes_between(now - began, first, last) if now - began >= GROWTH_SECONDS else ()
 
 
-def backlogs_between(
+def lag_changes_between(
     seconds: float, first: Lags, last: Lags, empty: frozenset[Place] | set[Place] = frozenset()
-) -> tuple[Backlog, ...]:
-    """The backlogs of groups that are in both readings; `empty` are partitions with markers of transactions only."""
+) -> tuple[LagChange, ...]:
+    """The changes of lags that are in both readings; `empty` are partitions with markers of transactions only."""
     found = []
     for key in last:
         if key not in first:
             continue
         group, place = key
         (reached, before), (reached_later, after) = first[key], last[key]
-        is_waiting = not after or place not in empty
-        found.append(Backlog(group, *place, seconds, before, after, max(0, reached_later - reached), is_waiting))
+        has_records = not after or place not in empty
+        found.append(LagChange(group, *place, seconds, before, after, max(0, reached_later - reached), has_records))
     return tuple(found)

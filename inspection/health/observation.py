@@ -12,7 +12,7 @@ from tuple_tree.names import acker_group, component_group
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class LagChange:
     """The lag of a group on a partition, read twice, and the records that it has done in between."""
 
     group: str
@@ -22,7 +22,7 @@ class Backlog:
     before: int
     after: int
     done: int
-    is_waiting: bool = True  # whether there is a record: markers of transactions count as lag, but are none
+    has_records: bool = True  # whether there is a record: markers of transactions count as lag, but are none
 
     @property
     def rate(self) -> float:
@@ -54,7 +54,7 @@ class Observation:
     Attributes:
         manifest: as published.
         snapshot: the figures of its processes; all of its components have no process where no statistics are known.
-        backlogs: lags of groups, over some seconds.
+        lag_changes: lags of groups, over some seconds.
         open_messages: of the sources of its spouts.
         members: group → members; None without a DESCRIBE ACL. Empty if groups were not described: then the processes
             with statistics count.
@@ -64,7 +64,7 @@ class Observation:
 
     manifest: Manifest
     snapshot: Snapshot
-    backlogs: tuple[Backlog, ...] = ()
+    lag_changes: tuple[LagChange, ...] = ()
     open_messages: tuple[OpenMessage, ...] = ()
     members: Mapping[str, int | None] = field(default_factory=dict)
     control: ControlState = "running"
@@ -98,9 +98,9 @@ class Observation:
     def has_external(self) -> bool:
         return any(component.external for component in self.manifest.components)
 
-    def waiting(self, group: str) -> int:
+    def lag(self, group: str) -> int:
         """The lag of a group, without markers of transactions."""
-        return sum(each.after for each in self.backlogs if each.group == group and each.is_waiting)
+        return sum(each.after for each in self.lag_changes if each.group == group and each.has_records)
 
     def timeout_s(self, bolt: str) -> float:
         """The shortest message timeout of the spouts whose trees reach a component."""

@@ -28,10 +28,10 @@ def check_idle(observed: Observation) -> Iterator[Finding]:
     refused = None in observed.members.values()
     if not known or observed.has_external or observed.is_running or refused or _ended(observed):
         return
-    waiting = sum(each.after for each in observed.backlogs if each.is_waiting)
+    lag = sum(each.after for each in observed.lag_changes if each.has_records)
     topology = observed.topology
     yield Check("groups", topology).warning(
-        f"Topology {topology} is not running: no process runs any of its components; lag {counted(waiting, 'record')}.",
+        f"Topology {topology} is not running: no process runs any of its components; lag {counted(lag, 'record')}.",
         f"Start it: acker run MODULE:TOPOLOGY and acker worker; or delete it: acker topologies delete {topology}.",
     )
 
@@ -107,10 +107,10 @@ def _check_group(observed: Observation, head: Component, *, is_expected: bool) -
             _ended_remedy(head.name, why),
         )
     elif processes == 0 and is_expected and not view["execute_seconds"]:
-        waiting = observed.waiting(group)
+        lag = observed.lag(group)
         begin = f"Group {group} has no members: no process" if observed.members else "No process"
         yield check.problem(
-            f"{begin} runs {runs}, while others of the topology run; lag {counted(waiting, 'record')}.",
+            f"{begin} runs {runs}, while others of the topology run; lag {counted(lag, 'record')}.",
             f"Start it: acker run MODULE:TOPOLOGY --component {head.name}.",
         )
     elif not observed.members and processes and not is_young and (left := head.tasks - view["owned_tasks"]) > 0:

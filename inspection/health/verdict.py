@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from inspection.health.backlogs import check_lag, check_slow, has_explained_lag
 from inspection.health.calls import check_executes, check_failing, check_inputs, check_paused, check_retries
 from inspection.health.findings import Finding, Severity
+from inspection.health.lag_checks import check_lag, check_slow, has_explained_lag
 from inspection.health.messages import (
     check_dead_letters,
     check_late,

@@ -104,8 +104,8 @@ def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckL
         "ack_partitions": 2,
         "missing_topics": [],
         "ackers": 0,
-        "unread_acks": 5,
-        "waiting": 1,
+        "ack_lag": 5,
+        "lag": 1,
     }
     with log.worker():
         eventually(lambda: log.committed()[0][0] == 5, "the commit")

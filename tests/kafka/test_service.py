@@ -244,7 +244,7 @@ kafka, pause = {"bootstrap.servers": sys.argv[1]}, threading.Event()
 status, manifest = ClusterStatus(kafka), Catalogue(kafka).manifest(sys.argv[2])
 while True:
     with suppress(BrokerError):
-        status.waiting(manifest, {})
+        status.lags(manifest, {})
         print(time.monotonic(), flush=True)
     pause.wait(0.05)
 """

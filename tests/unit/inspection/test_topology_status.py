@@ -36,4 +36,4 @@ def test_a_chained_bolt_has_the_processes_of_its_head_and_no_lag() -> None:
     made = manifest(spout("a"), bolt("b", "a", streams=spout("a").streams), chained("c", "b"))
     status = TopologyStatus(made, (inbox,), {"words.a": 1, "words.b": 3})
     assert [status.of_component(name) for name in "abc"] == [(1, None), (3, 7), (3, None)]
-    assert status.waiting == 7
+    assert status.lag == 7

@@ -7,7 +7,7 @@ from confluent_kafka import Node, TopicPartitionInfo
 
 from inspection.doctor.facts import Facts, TopologyFacts
 from inspection.health.findings import Finding
-from inspection.health.observation import Backlog, Observation
+from inspection.health.observation import LagChange, Observation
 from inspection.view import Snapshot, TopologyView
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
@@ -51,19 +51,19 @@ def configs(of: Manifest, least: int = 2) -> dict[str, dict[str, str | None]]:
     }
 
 
-def backlog(group: str = "split", topic: str = "tuples.split", **changed: int | bool) -> Backlog:
-    return replace(Backlog(f"words.{group}", f"words.{topic}", 0, 2.0, 10, 20, 200), **changed)  # type: ignore[arg-type]
+def lag_change(group: str = "split", topic: str = "tuples.split", **changed: int | bool) -> LagChange:
+    return replace(LagChange(f"words.{group}", f"words.{topic}", 0, 2.0, 10, 20, 200), **changed)  # type: ignore[arg-type]
 
 
 def topology(of: Manifest | None = None, *, copies: int = 3, least: int = 2) -> TopologyFacts:
     of = of or manifest()
     topics = {spec.name: partitions(spec.partitions, copies, copies) for spec in topic_specs(of)}
     members: dict[str, int | None] = {"words.split": 2}
-    backlogs = [backlog()]
+    lag_changes = [lag_change()]
     if of.acking:
         members |= {"words.acker": 1, "words.lines": 1}
-        backlogs.append(backlog("acker", "acks"))
-    observed = Observation(of, snapshot(of), tuple(backlogs), members=members)
+        lag_changes.append(lag_change("acker", "acks"))
+    observed = Observation(of, snapshot(of), tuple(lag_changes), members=members)
     return TopologyFacts(observed, topics, configs(of, least))
 
 

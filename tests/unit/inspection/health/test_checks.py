@@ -3,16 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from inspection.health.backlogs import check_lag, has_explained_lag
 from inspection.health.calls import check_executes, check_failing, check_inputs
 from inspection.health.findings import Finding, exit_code
+from inspection.health.lag_checks import check_lag, has_explained_lag
 from inspection.health.messages import check_open_messages
-from inspection.health.observation import Backlog, Observation, OpenMessage
+from inspection.health.observation import LagChange, Observation, OpenMessage
 from inspection.health.processes import check_ackers, check_groups, check_idle
 from inspection.health.verdict import judge
 from tests.manifests import chained, spout
 from tests.manifests import manifest as manifest_of
-from tests.unit.inspection.doctor.cases import backlog, manifest, snapshot, summaries, topology
+from tests.unit.inspection.doctor.cases import lag_change, manifest, snapshot, summaries, topology
 from tuple_tree.manifest import Manifest
 
 
@@ -26,9 +26,9 @@ def with_members(of: Observation | None = None, **members: int | None) -> Observ
     return replace(of, members={**of.members, **{f"words.{name}": count for name, count in members.items()}})
 
 
-def lags(*backlogs: Backlog, of: Observation | None = None) -> list[Finding]:
+def lags(*lag_changes: LagChange, of: Observation | None = None) -> list[Finding]:
     """As the verdict has them: the lag of what holds its inputs is explained."""
-    of = replace(of or observed(), backlogs=backlogs)
+    of = replace(of or observed(), lag_changes=lag_changes)
     held = {bolt.name for bolt in of.manifest.bolts if has_explained_lag(of, bolt.name)}
     return [*check_inputs(of), *check_lag(of, held)]
 
@@ -37,15 +37,15 @@ def reporting(component: str = "split", **figures: Any) -> Observation:
     return observed(None, **{component: figures})
 
 
-def source(**changed: Any) -> Backlog:
+def source(**changed: Any) -> LagChange:
     """Of a topic that the spout reads."""
-    return replace(backlog("lines"), topic="orders", **changed)
+    return replace(lag_change("lines"), topic="orders", **changed)
 
 
 def test_chained_bolts_have_the_processes_of_their_head() -> None:
     words = spout("lines").streams
     made = manifest_of(spout("lines"), chained("parse", "lines", streams=words), chained("keep", "parse"))
-    facts = replace(observed(made), members={"words.lines": 1, "words.acker": 1}, backlogs=())
+    facts = replace(observed(made), members={"words.lines": 1, "words.acker": 1}, lag_changes=())
     assert [*check_groups(facts), *check_ackers(facts), *check_idle(facts)] == []
     (ackers,) = check_ackers(with_members(facts, acker=0))
     assert "no tree that leaves the chain of its spout completes" in ackers.found
@@ -93,15 +93,15 @@ def test_spark_jobs_join_no_group() -> None:
 
 def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
     """200 records in 2 s, and a timeout of 30 s."""
-    assert lags(backlog(after=3_000)) == []
-    (late,) = lags(backlog(after=3_001))
+    assert lags(lag_change(after=3_000)) == []
+    (late,) = lags(lag_change(after=3_001))
     assert summaries([late]) == [("problem", "lag", "words.split")]
     assert "it needs 30 s for them, but their trees time out after 30 s" in late.found
     assert late.found.endswith("it grows.")
     # Ackers that lag fail no tree.
-    assert summaries(lags(backlog("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
+    assert summaries(lags(lag_change("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
     # Without a process or without trees there are no timeouts to report.
-    much = backlog(after=1_000_000)
+    much = lag_change(after=1_000_000)
     assert lags(much, of=with_members(split=0)) == []
     assert lags(much, of=observed(manifest(guarantee="at_most_once"))) == []
 
@@ -118,12 +118,12 @@ def test_a_spout_that_lags_behind_its_source() -> None:
 def test_an_input_that_is_never_acked_is_no_lag() -> None:
     place = "words.tuples.split[0] offset 12"
     facts = reporting(oldest_input=place, oldest_input_seconds=31.0)
-    found = lags(backlog(done=0), of=facts)
+    found = lags(lag_change(done=0), of=facts)
     assert summaries(found) == [("warning", "inputs", "split")]
     assert f"neither acked nor failed {place} for 31 s" in found[0].found
     assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
     soon = reporting(oldest_input=place, oldest_input_seconds=30.0)
-    assert summaries(lags(backlog(done=0), of=soon)) == [("warning", "lag", "words.split")]
+    assert summaries(lags(lag_change(done=0), of=soon)) == [("warning", "lag", "words.split")]
 
 
 def test_a_message_at_which_the_offset_of_a_source_stays_is_a_warning() -> None:
@@ -137,15 +137,15 @@ def test_a_message_at_which_the_offset_of_a_source_stays_is_a_warning() -> None:
 
 
 def test_a_partition_without_progress_is_a_warning() -> None:
-    (finding,) = lags(backlog(done=0))
+    (finding,) = lags(lag_change(done=0))
     assert summaries([finding]) == [("warning", "lag", "words.split")]
-    assert "has done nothing of words.tuples.split, partition 0, in 2.0 s, though the lag of" in finding.found
+    assert "has made no progress in words.tuples.split, partition 0, for 2.0 s; the lag of" in finding.found
     assert finding.remedy.endswith("To see whether it did not ack one: acker trace --oldest 1 --topology words.")
     # What has just come, and the markers of transactions, are no lag.
     for fine in (
-        backlog(done=0, before=0, after=3),
-        backlog(done=0, before=1, after=1, is_waiting=False),
-        backlog(done=0, before=10, after=0),
+        lag_change(done=0, before=0, after=3),
+        lag_change(done=0, before=1, after=1, has_records=False),
+        lag_change(done=0, before=10, after=0),
     ):
         assert lags(fine) == []
 
@@ -172,7 +172,7 @@ def test_a_bolt_in_a_long_execute_is_not_one_without_a_process() -> None:
         execute_at=f"{place} (geo.py:42 in fetch)",
         unread=100,
     )
-    executing = with_members(replace(executing, backlogs=(backlog(done=0),)), split=0)
+    executing = with_members(replace(executing, lag_changes=(lag_change(done=0),)), split=0)
     found = judge(executing)
     assert found == judge(with_members(executing, split=1))
     assert summaries(found) == [("problem", "execute", "split")]
@@ -189,7 +189,7 @@ def test_what_a_bolt_holds_is_no_lag() -> None:
         "oldest_input": "words.tuples.split[0] offset 12",
         "oldest_input_seconds": 20.0,
     }
-    still, slow = backlog(done=0, before=9_000, after=9_002), backlog(done=4, before=9_000, after=9_002)
+    still, slow = lag_change(done=0, before=9_000, after=9_002), lag_change(done=4, before=9_000, after=9_002)
     assert summaries(lags(still)) == [("warning", "lag", "words.split")]
     assert "and does 2 a second: it needs 4,501 s" in lags(slow)[0].found
     for each in (still, slow):
@@ -201,11 +201,11 @@ def test_what_a_bolt_holds_is_no_lag() -> None:
     assert "has a lag of 9,000 records" in late.found
     assert "and does 100 a second: it needs 90 s" in late.found
     # With an offset that moves, commits have the rate.
-    assert lags(backlog(after=3_001), of=reporting(unread=3_001, executed_per_second=9_000.0)) != []
+    assert lags(lag_change(after=3_001), of=reporting(unread=3_001, executed_per_second=9_000.0)) != []
 
 
 def test_a_bolt_that_reads_nothing_has_a_lag() -> None:
-    assert summaries(lags(backlog(done=0), of=reporting(unread=20))) == [("warning", "lag", "words.split")]
+    assert summaries(lags(lag_change(done=0), of=reporting(unread=20))) == [("warning", "lag", "words.split")]
 
 
 def test_open_trees_of_a_spout_are_no_lag() -> None:
@@ -217,4 +217,4 @@ def test_open_trees_of_a_spout_are_no_lag() -> None:
 
 
 def test_a_slow_rate_has_digits() -> None:
-    assert "and does 0.5 a second: it needs 8,000 s" in lags(backlog(after=4_000, done=1))[0].found
+    assert "and does 0.5 a second: it needs 8,000 s" in lags(lag_change(after=4_000, done=1))[0].found

@@ -217,7 +217,7 @@ def test_one_key_has_nearly_all_tuples(service: Service) -> None:
     assert_found(watched, "skew", "price", "one key, or a few, make it slow", "Group by a finer key")
 
 
-def test_a_backlog_grows() -> None:
+def test_a_lag_grows() -> None:
     """More messages come than `max_spout_pending` allows, and no bolt is busy."""
 
     class Slow(Book):

@@ -7,7 +7,7 @@ from inspection.health.observation import Observation, OpenMessage
 from inspection.health.states import check_identities, check_restores
 from inspection.health.verdict import judge
 from inspection.state_figures import RestoreFigures, StateFigures
-from tests.unit.inspection.doctor.cases import backlog, snapshot, summaries, topology
+from tests.unit.inspection.doctor.cases import lag_change, snapshot, summaries, topology
 
 RESTORE: RestoreFigures = {
     "tasks": [0, 2],
@@ -43,9 +43,9 @@ def test_a_restore_that_takes_longer_than_the_message_timeout_is_a_warning() -> 
     assert list(check_restores(reporting(restore={**RESTORE, "seconds": 30.0}))) == []
     assert "are left" not in next(check_restores(reporting(restore={**RESTORE, "done": 0.0}))).found
     # It explains that nothing is executed.
-    standing = (backlog(done=0),)
-    assert summaries(judge(replace(reporting(), backlogs=standing))) == [("warning", "lag", "words.split")]
-    assert judge(replace(facts, backlogs=standing)) == [finding]
+    standing = (lag_change(done=0),)
+    assert summaries(judge(replace(reporting(), lag_changes=standing))) == [("warning", "lag", "words.split")]
+    assert judge(replace(facts, lag_changes=standing)) == [finding]
 
 
 def test_identities_that_are_kept_for_long_are_a_warning() -> None:

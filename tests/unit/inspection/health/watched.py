@@ -143,7 +143,7 @@ class Watched:
                 self._read_lags()
             snapshot = self.view.snapshot(self.cluster.clock.broker_ms)
             observed = Observation(
-                self.view.manifest, snapshot, self._lags.backlogs(), self._open(), control=self.control
+                self.view.manifest, snapshot, self._lags.lag_changes(), self._open(), control=self.control
             )
             self.seen.append(judge(observed))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from inspection.health.calls import is_forgotten
 from inspection.health.findings import Check, Finding, Severity
 from inspection.health.limits import BUSY, FEW, GROWING_SECONDS, PENDING_SHARE, SKEW
-from inspection.health.observation import Backlog, Observation
+from inspection.health.observation import LagChange, Observation
 from inspection.view import ComponentView
 from tuple_tree.components import Component
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
@@ -16,15 +16,15 @@ _FASTER = "make its execute faster, or wait in an AsyncBolt"
 
 
 class _Late(NamedTuple):
-    """A backlog that takes longer than a message timeout, or grows in the source of a spout."""
+    """A lag that takes longer than a message timeout, or grows in the source of a spout."""
 
-    backlog: Backlog
+    change: LagChange
     needs_s: float
     timeout_s: float
 
     @property
     def words(self) -> str:
-        each = self.backlog
+        each = self.change
         return (
             f"a lag of {each.after:,} {{}} of {each.topic}, partition {each.partition}, and does {_rate(each.rate)} a "
             f"second: it needs {self.needs_s:,.0f} s for them"
@@ -69,7 +69,7 @@ def check_lag(observed: Observation, explained: Collection[str]) -> Iterator[Fin
         if standing := _standing(observed, topic):
             yield _stands(observed, check, standing)
         if manifest.acking and (late := _late(observed, topic)) is not None:
-            grows = "; it grows" if late.backlog.after > late.backlog.before else ""
+            grows = "; it grows" if late.change.after > late.change.before else ""
             yield check.problem(
                 f"Group {group} has {late.words.format('records')}, but their trees time out after "
                 f"{late.timeout_s:g} s and are replayed, which makes it longer{grows}.",
@@ -98,7 +98,7 @@ def _source(observed: Observation, spout: str) -> Iterator[Finding]:
     if late is None:
         return
     view, group = observed.components[spout], component_group(observed.topology, spout)
-    topic = late.backlog.topic
+    topic = late.change.topic
     most = view["max_pending"]
     if most and (view["pending"] or 0) >= PENDING_SHARE * most:
         remedy = (
@@ -129,10 +129,10 @@ def _slow(
     if own is not None:
         effect = f" It has {own.words.format('records')}, and their trees time out after {own.timeout_s:g} s."
     else:
-        late = max(sources, key=lambda each: each.backlog.after)
+        late = max(sources, key=lambda each: each.change.after)
         effect = (
-            f" The source {late.backlog.topic}, partition {late.backlog.partition}, grows by "
-            f"{_rate(late.backlog.growth)} messages a second, to {late.backlog.after:,}."
+            f" The source {late.change.topic}, partition {late.change.partition}, grows by "
+            f"{_rate(late.change.growth)} messages a second, to {late.change.after:,}."
         )
     severity = Severity.PROBLEM if is_too_late else Severity.WARNING
     if (hot := _hot_task(view)) is not None:
@@ -183,14 +183,14 @@ def _slowest(observed: Observation, head: Component) -> str:
 
 
 def _late(observed: Observation, topic: str, growing_s: float | None = None) -> _Late | None:
-    """The backlog of a topic that takes longest, if that is longer than the message timeout of its trees.
+    """The lag of a topic that takes longest, if that is longer than the message timeout of its trees.
 
     If it grows, it is one from `growing_s` on.
     """
     bolts = [bolt.name for bolt in observed.manifest.inboxes if tuples_topic(observed.topology, bolt.name) == topic]
     spouts = observed.manifest.spouts_upstream(bolts[0]) if bolts else []
     timeout_s = min((spout.timeout_ms for spout in spouts or observed.manifest.spouts), default=0) / 1000
-    moving = [each for each in _waiting(observed) if each.topic == topic and each.rate and _lasts(each)]
+    moving = [each for each in _unread_lags(observed) if each.topic == topic and each.rate and _lasts(each)]
     slowest = max(moving, key=lambda each: each.after / each.rate, default=None)
     if slowest is None:
         return None
@@ -205,7 +205,7 @@ def _grown(observed: Observation, spout: str) -> _Late | None:
     own = tuples_topic(observed.topology, ""), acks_topic(observed.topology)
     growing = [
         each
-        for each in _waiting(observed)
+        for each in _unread_lags(observed)
         if each.group == group and not each.topic.startswith(own) and each.rate and each.growth > 0 and _lasts(each)
     ]
     slowest = max(growing, key=lambda each: each.after / each.rate, default=None)
@@ -215,43 +215,43 @@ def _grown(observed: Observation, spout: str) -> _Late | None:
     return _Late(slowest, slowest.after / slowest.rate, timeout_s)
 
 
-def _standing(observed: Observation, topic: str) -> list[Backlog]:
-    """The partitions of a topic that have a lag of which nothing was done.
+def _standing(observed: Observation, topic: str) -> list[LagChange]:
+    """The partitions of a topic with a lag and without any progress.
 
     Records of the last seconds may just not be done yet.
     """
-    return [each for each in _waiting(observed) if each.topic == topic and each.done == 0 and each.before]
+    return [each for each in _unread_lags(observed) if each.topic == topic and each.done == 0 and each.before]
 
 
-def _lasts(each: Backlog) -> bool:
+def _lasts(each: LagChange) -> bool:
     """Whether a lag is more than a few records that have just come: where few come, few are done."""
     return each.before > 0 or each.after > FEW
 
 
-def _stands(observed: Observation, check: Check, backlogs: list[Backlog]) -> Finding:
-    worst = max(backlogs, key=lambda each: each.after)
-    tasks = ", ".join(str(each.partition) for each in backlogs)
+def _stands(observed: Observation, check: Check, lag_changes: list[LagChange]) -> Finding:
+    worst = max(lag_changes, key=lambda each: each.after)
+    tasks = ", ".join(str(each.partition) for each in lag_changes)
     trace = ""
     if observed.manifest.acking:
         trace = f" To see whether it did not ack one: acker trace --oldest 1 --topology {observed.topology}."
     return check.warning(
-        f"Group {worst.group} has done nothing of {worst.topic}, partition {tasks}, in {worst.seconds:.1f} s, though "
+        f"Group {worst.group} has made no progress in {worst.topic}, partition {tasks}, for {worst.seconds:.1f} s; "
         f"the lag of partition {worst.partition} is {worst.after:,} records.",
         "See whether the process hangs, is starting, or holds its tuples, as a windowed bolt does: acker top, and its "
         f"log.{trace}",
     )
 
 
-def _waiting(observed: Observation) -> Iterator[Backlog]:
-    """The backlogs that wait for a running process, without what components report that they have read."""
-    for each in observed.backlogs:
+def _unread_lags(observed: Observation) -> Iterator[LagChange]:
+    """The lags of groups with members, without the records that components report as read."""
+    for each in observed.lag_changes:
         unread = _unread(observed, each)
-        if unread.after and unread.is_waiting and observed.members.get(each.group) != 0:
+        if unread.after and unread.has_records and observed.members.get(each.group) != 0:
             yield unread
 
 
-def _unread(observed: Observation, each: Backlog) -> Backlog:
-    """A backlog as far as its component reports it without what it has read: committed offsets stop at what is open.
+def _unread(observed: Observation, each: LagChange) -> LagChange:
+    """A lag without the records that the component reports as read: committed offsets stop at open inputs.
 
     A window may hold its inputs, and with them the trees of a spout, for longer than the lag is watched.
     """
