@@ -27,7 +27,6 @@ PAGES = (
     "docs/how-to/deduplicate.md",
     "docs/how-to/enrich.md",
     "docs/how-to/exactly-once-output.md",
-    "docs/how-to/find-a-stuck-tree.md",
     "docs/how-to/join.md",
     "docs/how-to/long-work.md",
     "docs/how-to/replay.md",
@@ -105,15 +104,6 @@ def test_rows_are_emitted_until_they_are_done() -> None:
         cluster.advance(40)
         assert names["TABLE"] == {}
         assert {order for (order,) in cluster.executed("charge")} == {"first", "second", "third"}
-
-
-def test_a_pipeline_of_transactions_runs() -> None:
-    names = names_of("docs/how-to/exactly-once-output.md")
-    with SimulatedCluster(names["transactional"](), topics={"orders": 1}) as cluster:
-        cluster.produce("orders", "7")
-        cluster.run_until_idle()
-        (record,) = cluster.records("bills")
-        assert (record.key(), record.value()) == (b"7", b'{"text":"bill for 7"}')
 
 
 def test_the_sums_of_the_walk_through_are_right() -> None:
