@@ -255,9 +255,7 @@ def _unread(observed: Observation, each: LagChange) -> LagChange:
 
     A window may hold its inputs, and with them the trees of a spout, for longer than the lag is watched.
     """
-    component = next(
-        (one for one in observed.manifest.heads if component_group(observed.topology, one.name) == each.group), None
-    )
+    component = observed.readers.get(each.group)
     view = None if component is None else observed.components[component.name]
     if component is None or view is None or not view["processes"]:
         return each

@@ -74,6 +74,11 @@ class Observation:
     def components(self) -> Mapping[str, ComponentView]:
         return {each["name"]: each for each in self.snapshot["components"]}
 
+    @cached_property
+    def readers(self) -> Mapping[str, Component]:
+        """Group → the component that reads in it."""
+        return {component_group(self.topology, each.name): each for each in self.manifest.heads}
+
     @property
     def topology(self) -> str:
         return self.manifest.topology

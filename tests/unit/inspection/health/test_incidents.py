@@ -25,7 +25,7 @@ from spout_sdk.state.stores import MemoryStore
 from tests.unit.inspection.health.watched import HOST, SOURCE, Watched
 
 DETECTED_SECONDS: Final = 30
-BEFORE: Final = 40
+BEFORE: Final = 20
 """Seconds of healthy work before each incident."""
 
 
@@ -109,18 +109,18 @@ def test_the_service_of_a_bolt_is_down(service: Service) -> None:
         raise ConnectionError("prices:443 refused the connection")
 
     service(down)
-    watched.run(45)
+    watched.run(35)
     assert_found(watched, "paused", "price", "All calls of bolt price raise", "prices:443 refused", "Check the service")
     # The service is back, and with the next call that is tried the finding goes.
     service(lambda _order: None)
-    assert watched.run(60) == []
+    assert watched.run(35) == []
 
 
 def test_the_service_of_a_bolt_is_slow(service: Service) -> None:
     watched = shop(tasks=1)
     watched.run(BEFORE)
     service(lambda _order: watched.pass_time(1))
-    watched.run(60)
+    watched.run(40)
     assert_found(watched, "slow", "price", "price is busy for", "See what execute waits for, such as a slow service")
 
 
@@ -134,8 +134,8 @@ def test_a_poison_message(service: Service) -> None:
             raise ValueError("no price in it")
 
     service(parse)
-    watched.run(45)
-    assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 102", "no price in it", "max_retries")
+    watched.run(35)
+    assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 52", "no price in it", "max_retries")
 
 
 def test_a_poison_message_that_its_task_retries(service: Service) -> None:
@@ -148,7 +148,7 @@ def test_a_poison_message_that_its_task_retries(service: Service) -> None:
             raise ValueError("no price in it")
 
     service(parse)
-    watched.run(45)
+    watched.run(35)
     assert_found(watched, "retries", "price", "executes 1 tuple again and again", "no price in it")
 
 
@@ -156,8 +156,8 @@ def test_an_execute_that_hangs(service: Service) -> None:
     watched = shop()
     watched.run(BEFORE)
     hanging = {str(5 * (BEFORE + 2))}
-    service(lambda order: watched.pass_time(45) if order in hanging else None)
-    watched.run(45)
+    service(lambda order: watched.pass_time(40) if order in hanging else None)
+    watched.run(35)
     at = watched.first_of("execute")
     assert at is not None
     assert at - BEFORE < DETECTED_SECONDS
@@ -179,7 +179,7 @@ def test_the_disk_of_a_store_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(MemoryStore, "apply", full)
-    watched.run(45)
+    watched.run(35)
     assert_found(watched, "groups", "book", "No space left on device", "Free space on the disk of its host")
 
 
@@ -187,7 +187,7 @@ def test_no_acker_worker_runs() -> None:
     watched = shop()
     watched.run(BEFORE)
     watched.kill("acker")
-    watched.run(60)
+    watched.run(40)
     assert_found(watched, "ackers", None, "no acker worker: no tree completes", "acker worker --topology shop")
 
 
@@ -213,7 +213,7 @@ def test_one_key_has_nearly_all_tuples(service: Service) -> None:
     watched.run(BEFORE)
     service(lambda _order: watched.pass_time(0.1))
     hot += [b"hot"] * 20
-    watched.run(60)
+    watched.run(40)
     assert_found(watched, "skew", "price", "one key, or a few, make it slow", "Group by a finer key")
 
 
@@ -238,14 +238,14 @@ def test_a_lag_grows() -> None:
     watched = shop(load, last=Slow, pending=10)
     watched.run(BEFORE)
     rate = 50
-    watched.run(45)
+    watched.run(35)
     assert_found(watched, "lag", "orders", "Group shop.orders has a lag of", "it grows", "max_spout_pending")
 
 
-@pytest.mark.parametrize("minutes", [5, pytest.param(60, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("minutes", [3, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_a_healthy_topology_has_no_finding(minutes: int) -> None:
     """With bursts, a restart of each task, kills, and a message that fails twice."""
-    failures = {"7": 2, "900": 2}
+    failures = {"7": 2, "600": 2}
 
     def fails(order: str) -> None:
         if failures.get(order):
@@ -274,5 +274,5 @@ def test_what_an_operator_has_asked_for_is_no_incident(control: Any) -> None:
         for process in ("price", "book", "acker"):
             watched.kill(process)
         watched.silent.add("orders")
-    watched.run(60)
+    watched.run(40)
     assert [found for found in watched.seen if found] == []

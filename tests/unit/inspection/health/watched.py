@@ -22,7 +22,8 @@ from tuple_tree.process_stats import StatsRecord
 
 HOST: Final = "host"
 SOURCE: Final = "orders"
-_STEP_MS: Final = 250
+_STEP_MS: Final = 250  # inside of a call
+_IDLE_MS: Final = 1000  # where nothing is left to do
 _OLD_MS: Final = 60_000  # the age of the processes at the beginning
 
 
@@ -83,7 +84,7 @@ class Watched:
         try:
             self.cluster.run_until(lambda: self.now > began)
         except NotIdleError:
-            self.cluster.clock.elapsed_ms += _STEP_MS
+            self.cluster.clock.elapsed_ms += _IDLE_MS
         except Exception as error:  # noqa: BLE001 - of a process, which ends by it
             self._failed(error)
 
