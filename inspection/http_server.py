@@ -1,4 +1,4 @@
-"""An HTTP server in a thread: of the dashboard, and of the gateway."""
+"""An HTTP server in a thread: of the dashboard, the gateway, and metrics."""
 
 import asyncio
 import hmac
@@ -42,7 +42,7 @@ class HttpServer:
     Args:
         app: the application.
         at: where; its token is not used here.
-        name: of what is served, `dashboard` or `gateway`, for errors; the settings have a section of that name.
+        name: of what is served, such as `gateway`, for errors; the settings have a section of that name.
         grace_seconds: how long answers that are under way may take when it ends.
         more: further settings of uvicorn.
 
@@ -177,7 +177,7 @@ def listening_at(host: str, port: int, name: str) -> socket.socket:
     except OSError as error:
         why = (error.strerror or str(error)).partition(" (while")[0]
         raise ServingError(
-            f"the {name} cannot be served at {host}, port {port}: {why}. Set another port with --set "
-            f"{name}.port=0 (0 takes a free one), acker {name} --port, ACKER_{name.upper()}__PORT, or port under "
-            f"[{name}] in acker.toml, and the address with {name}.host"
+            f"the {name} cannot be served at {host}, port {port}: {why}. Each command needs a port of its own: set it "
+            f"with --set {name}.port=0 (0 takes a free one), ACKER_{name.upper()}__PORT, or port under [{name}] in "
+            f"acker.toml, and the address with {name}.host"
         ) from error

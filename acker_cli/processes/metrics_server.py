@@ -1,26 +1,23 @@
 """`/metrics`, `/health` and `/live` of a command, over HTTP, in threads of their own: also while a loop is stuck."""
 
-import json
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from http import HTTPStatus
-from socketserver import TCPServer
-from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler
+from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from acker_cli.errors import SettingsError
 from acker_cli.settings.sections import MetricsSection
 from inspection.health.findings import Finding
 from kafka_clients.repeated_lines import get_logger
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
 
 logger = get_logger(__name__)
 
@@ -32,11 +29,8 @@ LIVE_PATH: Final = "/live"
 HEARTBEAT_AGE: Final = "acker_loop_heartbeat_age_seconds"
 """Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
 
-_REQUEST_SECONDS: Final = 10.0
-"""How long a client may take over its request."""
-
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-"""A WSGI application."""
+_NAME: Final = "metrics"
+_GRACE_SECONDS: Final = 1
 
 
 @dataclass(frozen=True)
@@ -76,85 +70,59 @@ class Loop:
         return {self._name: self._clock() - self._turned_at}
 
 
-def application(collectors: Iterable[Collector], health: Health, section: MetricsSection) -> Application:
-    """`/metrics` has the collectors, the loops and this process."""
+def application(collectors: Iterable[Collector], health: Health, section: MetricsSection) -> "Starlette":
+    """`/metrics` has the collectors, the loops and this process.
+
+    Pages are made in threads of their own, so that one that waits for a lock holds up no other.
+    """
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
     registry = CollectorRegistry()
     for collector in (*collectors, health):
         registry.register(collector)
     ProcessCollector(registry=registry)
-    metrics: Application = make_wsgi_app(registry)
 
-    def respond(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if path == METRICS_PATH:
-            return metrics(environ, start_response)
-        if path in (HEALTH_PATH, LIVE_PATH):
-            stuck = health.why_stuck(section.stuck_after_s)
-            findings = health.findings() if path == HEALTH_PATH and not stuck else ()
-            why = stuck or "; ".join(each.found for each in findings)
-            status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
-            body: dict[str, Any] = {"status": "stuck" if stuck else "stalled", "why": why} if why else {"status": "ok"}
-            if findings:
-                body["findings"] = [asdict(each) for each in findings]
-        else:
-            status, body = HTTPStatus.NOT_FOUND, {"pages": [METRICS_PATH, HEALTH_PATH, LIVE_PATH]}
-        start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
-        return [json.dumps(body).encode() + b"\n"]
+    def metrics(request: "Request") -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": content_type})
 
-    return respond
+    def judged(request: "Request") -> Response:
+        stuck = health.why_stuck(section.stuck_after_s)
+        findings = health.findings() if request.url.path == HEALTH_PATH and not stuck else ()
+        why = stuck or "; ".join(each.found for each in findings)
+        if not why:
+            return JSONResponse({"status": "ok"})
+        body: dict[str, Any] = {"status": "stuck" if stuck else "stalled", "why": why}
+        if findings:
+            body["findings"] = [asdict(each) for each in findings]
+        return JSONResponse(body, 503)
+
+    def unknown(_request: "Request", _error: Exception) -> Response:
+        return JSONResponse({"pages": [METRICS_PATH, HEALTH_PATH, LIVE_PATH]}, 404)
+
+    routes = [Route(METRICS_PATH, metrics), Route(HEALTH_PATH, judged), Route(LIVE_PATH, judged)]
+    return Starlette(routes=routes, exception_handlers={404: unknown})
 
 
 @contextmanager
 def metrics_served(section: MetricsSection, collectors: Iterable[Collector], health: Health) -> Iterator[None]:
-    """Serves the pages inside the block, if a port is set."""
+    """Serves the pages inside the block, if a port is set; raises `ServingError` if it cannot be used."""
     if section.port is None:
         yield
         return
-    server = _listening(section.host, section.port)
-    server.set_app(application(collectors, health, section))
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    host = f"[{section.host}]" if ":" in section.host else section.host
-    logger.info("metrics at http://%s:%d%s, health at %s", host, server.server_port, METRICS_PATH, HEALTH_PATH)
-    try:
+    from inspection.http_server import HttpServer, ServedAt
+
+    app = application(collectors, health, section)
+    with HttpServer(app, ServedAt(section.host, section.port), _NAME, _GRACE_SECONDS) as server:
+        logger.info("metrics at %s%s, health at %s", server.origin, METRICS_PATH, HEALTH_PATH)
         yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def check_port(section: MetricsSection) -> None:
-    """An error if the port is in use, before anything else is started."""
+    """Raises `ServingError` if the port is in use, before anything else is started."""
     if section.port is not None:
-        _listening(section.host, section.port).server_close()
+        from inspection.http_server import listening_at
 
-
-class _Server(ThreadingWSGIServer):
-    def __init__(self, host: str, port: int) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Quiet)
-
-    def server_bind(self) -> None:
-        # Not that of HTTPServer, which asks the name service for a name that is not needed.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-        self.setup_environ()
-
-
-class _Quiet(WSGIRequestHandler):
-    timeout = _REQUEST_SECONDS
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - so it is called
-        """Logs no requests: they come every few seconds."""
-
-
-def _listening(host: str, port: int) -> _Server:
-    try:
-        return _Server(host, port)
-    except OSError as error:
-        raise SettingsError(
-            f"metrics cannot be served at {host}, port {port}: {error.strerror or error}. Each command needs a port of "
-            "its own: set it with --metrics-port, ACKER_METRICS__PORT, or port under [metrics] in acker.toml (0 takes "
-            "a free one), and the address with metrics.host"
-        ) from error
+        listening_at(section.host, section.port, _NAME).close()

@@ -119,7 +119,7 @@ def test_the_metrics_of_a_worker_count_its_entries(bootstrap_servers: str, log: 
                 },
             }
         )
-        assert endpoint.health() == (200, '{"status": "ok"}\n')
+        assert endpoint.health() == (200, '{"status":"ok"}')
 
         command.process.send_signal(signal.SIGTERM)
         assert command.ended(30) == 0
