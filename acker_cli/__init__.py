@@ -10,6 +10,7 @@
 - `processes`: what runs: a topology or a component (`running`), `acker_pool`, `acker worker` (`worker`); its figures
   and health (`own_figures`), and metrics (`metrics_server`).
 - `gateway`: messages over HTTP, with a client.
+- `chaos`: faults in a running topology, and the check after them.
 - `views`: the `screen` of a topology's figures, with the output of processes above it (`live`); `findings` and
   `states` in words, and tuple trees (`trace`).
 - `console`: the terminal; `interruption`: Ctrl-C and SIGTERM.

@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 import typer
 
 from acker_cli.commands import (
+    chaos,
     config,
     control,
     dashboard,
@@ -50,7 +51,7 @@ _EXIT_INTERRUPTED: Final = 130
 
 _COMMANDS: Final = (
     *(demo.demo, run.run, worker.worker, top.top, trace.trace, status.status),
-    *(doctor.doctor, dashboard.dashboard, gateway.gateway, kafka.kafka),
+    *(doctor.doctor, chaos.chaos, dashboard.dashboard, gateway.gateway, kafka.kafka),
 )
 _GROUPS: Final = {
     "spark": ("Run components of a topology in Apache Spark.", (spark.submit, spark.prepare)),

@@ -37,14 +37,14 @@ _LOOK_SECONDS: Final = 0.05
 
 
 @contextmanager
-def embedded_kafka(loaded: LoadedSettings, console: Console) -> Iterator[KafkaProperties]:
-    """Starts the embedded broker, and stops it in the end."""
+def embedded_kafka(loaded: LoadedSettings, console: Console) -> "Iterator[tuple[LocalKafka, KafkaProperties]]":
+    """Starts the embedded broker, and stops it in the end; yields it with the properties of its clients."""
     kept = {name: value for name, value in loaded.settings.kafka.items() if not name.startswith(_ACCESS)}
     loaded.check_kafka(kept)
     broker = embedded_broker(loaded.settings.local_kafka, console)
     try:
         broker.start()
-        yield {**kept, "bootstrap.servers": broker.bootstrap_servers}
+        yield broker, {**kept, "bootstrap.servers": broker.bootstrap_servers}
     finally:
         broker.stop()
 

@@ -60,7 +60,7 @@ def demo(
         if settings.is_embedded:
             plan.start_early()
             view.note("starting Apache Kafka …")
-            kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
+            _, kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
         else:
             kafka = loaded.cluster()
             Catalogue(kafka).reach()

@@ -70,7 +70,7 @@ def run(
             if component is None:
                 cleaning.callback(end_waiting)
                 plan.start_early()
-            kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
+            _, kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
             create_topics(kafka, topology, loaded.settings.topics.replication_factor)
             cleaning.enter_context(feeding(kafka, feeds, view.console))
         else:

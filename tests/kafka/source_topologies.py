@@ -7,6 +7,7 @@ from spout_sdk import (
     AggregateBolt,
     BasicBolt,
     BasicCollector,
+    Bolt,
     FailTupleError,
     KafkaSpout,
     RetryPolicy,
@@ -43,6 +44,13 @@ class See(BasicBolt):
             raise FailTupleError("not yet")
 
 
+class Forget(Bolt):
+    """Acks nothing."""
+
+    def execute(self, tuple_: Tuple) -> None:
+        pass
+
+
 class HandOn(BasicBolt):
     """Emits two tuples for each input."""
 
@@ -54,7 +62,8 @@ class HandOn(BasicBolt):
 
 
 def _builder(tasks: int = 1, **settings: Any) -> TopologyBuilder:
-    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=120.0, tick=0.5, **settings)
+    given = {"message_timeout": 120.0, **settings}
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, tick=0.5, **given)
     builder.set_spout("lines", KafkaSpout(os.environ[SOURCE].split(","), retry=QUICKLY), tasks=tasks)
     return builder
 
@@ -75,6 +84,16 @@ def three_steps() -> Topology:
 
 def one_task() -> Topology:
     return _topology()
+
+
+def soon_timed_out() -> Topology:
+    return _topology(message_timeout=2.0)
+
+
+def never_acked() -> Topology:
+    builder = _builder()
+    builder.set_bolt("see", Forget).shuffle_grouping("lines")
+    return builder.build()
 
 
 def two_tasks() -> Topology:
