@@ -43,21 +43,22 @@ _NEVER: Final = DoneSet(0)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must not be: in words, how often, and the first of the messages or trees."""
+    """Something that must not be."""
 
     problem: str
-    count: int
-    examples: list[str]
+    count: int  # of messages, trees or components
+    examples: list[str]  # the first ten: messages as `topic[partition]@offset`, trees as their roots
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The violations; figures by source topic, by reason of dead letters, and of trees by how they ended."""
+    """What has become of the messages and trees."""
 
     violations: list[Violation] = field(default_factory=list)
+    # By source topic, the number of `messages`, and of those that are `acked`, `dead-letter` and `skipped`.
     sources: dict[str, dict[str, int]] = field(default_factory=dict)
-    dead_letters: dict[str, int] = field(default_factory=dict)
-    trees: dict[str, int] = field(default_factory=dict)
+    dead_letters: dict[str, int] = field(default_factory=dict)  # of the run, by reason
+    trees: dict[str, int] = field(default_factory=dict)  # `acked`, and failed ones by reason, by the kept notices
 
     def add(self, problem: str, found: Sequence[str]) -> None:
         """Adds a violation with all that were found; none if there are none."""
@@ -189,7 +190,7 @@ class Checker:
 
     def _read(self, what: str, topic: str, partitions: int, take: Callable[[Message], None]) -> None:
         """Reads the records of this run."""
-        places = self._reader.stretches([(topic, number) for number in range(partitions)])
+        places = self._reader.offset_ranges([(topic, number) for number in range(partitions)])
         new = {place: range(max(kept.start, self._began.get(place, 0)), kept.stop) for place, kept in places.items()}
         self._reader.read(what, new, take)
 

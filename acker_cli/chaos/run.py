@@ -49,14 +49,14 @@ class ChaosPlan:
 
 @dataclass(slots=True)
 class Report:
-    """The faults of a run, and its verdict; `settled_after` is the seconds until nothing was open, None if it was."""
+    """A run; as JSON with the members of its verdict in place of it, and `is_ok`."""
 
     topology: str
     seed: int
-    seconds: float
-    faults: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float  # for which faults happened
+    faults: list[dict[str, Any]] = field(default_factory=list)  # `at`, `kind` and `seconds` of each
+    settled_after: float | None = None  # seconds from the faults until nothing was open; null if something was
     verdict: Verdict = field(default_factory=Verdict)
-    settled_after: float | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -64,8 +64,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        run = {"topology": self.topology, "seed": self.seed, "seconds": self.seconds, "is_ok": self.is_ok}
-        return {**run, "settled_after": self.settled_after, **asdict(self.verdict), "faults": self.faults}
+        run = asdict(self)
+        return {"is_ok": self.is_ok, **run.pop("verdict"), **run}
 
     def lines(self) -> Iterator[str]:
         """As text."""
@@ -162,7 +162,7 @@ class ChaosRun:
         topics = [acks_topic(name), dead_letters_topic(name), *self._manifest.outcome_topics.values()]
         places = [(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
         with LogReader(self._kafka) as reader:
-            return {place: kept.stop for place, kept in reader.stretches(places).items()}
+            return {place: kept.stop for place, kept in reader.offset_ranges(places).items()}
 
     def _await_ready(self, sources: SourceOffsets) -> None:
         """Waits until all tasks and ack partitions have an owner, and spouts have committed where they begin."""
@@ -186,8 +186,9 @@ class ChaosRun:
                 return
             at, kind = round(time.monotonic() - begin, 1), fault.kind.name
             lasting = f", {fault.seconds:g} s" if fault.seconds else ""
-            stats = self._processes.snapshot().at_spouts
-            figures = f"acked {stats.acked:,}, open {stats.pending:,}"
+            stats = self._processes.components.stats()
+            spouts = [stats[each.name] for each in self._manifest.spouts if each.name in stats]
+            figures = f"acked {sum(each.acked for each in spouts):,}, open {sum(each.pending for each in spouts):,}"
             self._console.print(f"{at:6.1f} of {self._chaos.seconds:g} s  {kind}{lasting}; {figures}")
             self._report.faults.append({"at": at, "kind": kind, "seconds": fault.seconds})
             fault.happen(lambda seconds: self._wait(min(seconds, deadline - time.monotonic())))

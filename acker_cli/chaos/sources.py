@@ -69,7 +69,7 @@ class SourceOffsets:
     def _kept(self) -> Offsets:
         # A client of its own: one from before may have lost its brokers in a fault.
         with LogReader(self._kafka) as reader:
-            return {spout: reader.stretches(places) for spout, places in self._places.items()}
+            return {spout: reader.offset_ranges(places) for spout, places in self._places.items()}
 
 
 def is_done(done: DoneSet, offset: int) -> bool:

@@ -73,11 +73,11 @@ class TreeLog:
         spouts = self._manifest.spouts
         notices = [(notices_topic(topology, each.name), task) for each in spouts for task in range(each.tasks)]
         with LogReader(kafka, progress) as reader:
-            log = reader.stretches([(acks, number) for number in range(self._manifest.ack_partitions)])
+            log = reader.offset_ranges([(acks, number) for number in range(self._manifest.ack_partitions)])
             reader.read("ack log", log, self._take_acks)
             for number in range(len(self._folds)):
                 self._fold(number)
-            reader.read("notices", reader.stretches(notices), self._take_notices)
+            reader.read("notices", reader.offset_ranges(notices), self._take_notices)
         return Trees(
             **{name: np.unique(np.concatenate([_NONE, *found])) for name, found in self._columns.items()},
             reasons=dict(self._reasons),
