@@ -49,10 +49,6 @@ class BoltAdapter:
 
     Args:
         bolt: as the user's factory made it.
-        task: of the bolt.
-        collector: of the task.
-        outcomes: of its inputs.
-        options: of the bolt.
     """
 
     takes: Literal["tuples", "batches", "columns"] = "tuples"

@@ -298,7 +298,6 @@ class AsyncAdapter(BoltAdapter):
             self._settle_and_start_next(ended)
 
     def _settle_and_start_next(self, ended: RunningInput) -> None:
-        """Settles an input, and starts the next one of its key."""
         ended.is_settled = True
         self._settle(ended)
         if ended.key is None:

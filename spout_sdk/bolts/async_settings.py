@@ -34,10 +34,6 @@ class AsyncSettings:
     def of(cls, name: str, bolt: Any, manifest: Manifest) -> "AsyncSettings":
         """The settings of the bolt with this name.
 
-        Args:
-            bolt: its class or an instance.
-            manifest: of its topology.
-
         Raises:
             TopologyError: if one is invalid, or does not fit the topology.
         """

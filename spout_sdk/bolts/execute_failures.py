@@ -57,7 +57,6 @@ class ExecuteFailures:
         """Settles or retries the tuples of a call that raised; raises `ComponentError` if that ends the task.
 
         Args:
-            tuples: of the call.
             error: what it raised.
             rows: the `ArrowInput` of the call of an `ArrowBolt`.
         """

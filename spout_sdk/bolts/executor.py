@@ -30,8 +30,6 @@ class Executor:
 
     Args:
         bolt: the instance that the user's factory has made.
-        task: the task of the bolt.
-        outcomes: the outcomes of its inputs.
 
     Attributes:
         adapter: calls the bolt.

@@ -31,7 +31,6 @@ class Outcomes:
     """Settles the inputs of a task, each once.
 
     Args:
-        task: the bolt's.
         inputs: its open records: an `InputOffsets`, or an object with its `is_open`, `open_roots`, `has_no_effects`.
 
     Attributes:
@@ -125,7 +124,6 @@ class Outcomes:
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
     def ack_rows(self, input_: "ArrowInput", rows: Rows) -> None:
-        """Acks rows that are not settled."""
         input_.settle(rows)
         self._acked.add_all(input_.pack.batch, input_.places(rows)[0])
         self._counters.acked += len(rows)
@@ -269,11 +267,8 @@ class Outcomes:
         """Writes one record for each of some tuples of a pack, which are acked when all records are delivered.
 
         Args:
-            pack: the pack of the tuples.
             indices: the index of each tuple in the pack.
-            topic: the topic of the records.
             keys: the key of each record; None if no record has a key.
-            values: the value of each record.
             headers: the headers of each record; None if no record has headers.
             tuples: the tuples of the pack, for hooks.
         """

@@ -37,6 +37,5 @@ class RunningCall:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The trees of the first tuple."""
         pack, index = self.head(self.tuples)
         return tuple(int(pack.batch.roots[place]) for place in pack.places(index))

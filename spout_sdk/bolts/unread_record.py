@@ -34,10 +34,6 @@ class UnreadRecord:
     The task executes nothing behind it. It stays open, so the next owner of the task reads it again.
 
     Args:
-        own: the manifest of this process.
-        bolt: of the task.
-        task: its number.
-        outcomes: of its inputs.
         published: the published manifest; None where there is none, so that all such records are dead letters.
         clock: monotonic seconds.
 

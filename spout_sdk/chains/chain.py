@@ -57,7 +57,6 @@ class Chain:
 
     @property
     def plans(self) -> list[EmitPlan]:
-        """The emit plans of the bolts."""
         return [plan for task in self._tasks for plan in task.plans.values()]
 
     def prepare(self) -> None:

@@ -31,7 +31,6 @@ class ChainedInputs:
         self._last = -1
 
     def open(self, pack: InputPack) -> None:
-        """Adds a pack."""
         self._packs[pack.offset] = pack
         self._last = pack.offset
         self.open_tuples += pack.size
@@ -45,7 +44,6 @@ class ChainedInputs:
                 self.untracked -= pack.has_untracked
 
     def is_open(self, number: int) -> bool:
-        """Whether the pack of this number is open."""
         return number in self._packs
 
     def expire(self, now: float, max_age: float) -> list[InputPack]:

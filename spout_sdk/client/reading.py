@@ -30,8 +30,6 @@ class Reading:
     """Reads in a thread, from `start` to `close`, without a consumer group.
 
     Args:
-        kafka: librdkafka properties.
-        target: what is read.
         take: called in the thread with each batch, and with what is to be called when the next one may come.
         failed: called in the thread with the error that ends it.
     """

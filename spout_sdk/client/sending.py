@@ -27,7 +27,6 @@ class Sending:
     """Sends from one thread, and serves reports in another, from `start` to `close`.
 
     Args:
-        kafka: librdkafka properties.
         failed: called in the other thread with the error after which nothing can be sent.
     """
 

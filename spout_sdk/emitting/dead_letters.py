@@ -26,8 +26,6 @@ class DeadLetters:
 
     Args:
         by: component and task, as `split/0`.
-        topology: name of the topology.
-        environment: of the task.
 
     Attributes:
         topic: where they go.

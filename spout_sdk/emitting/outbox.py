@@ -51,9 +51,6 @@ class Outbox:
     may arrive in the middle of a send: they are queued, and `handle_reports` is called between two calls of the user's.
 
     Args:
-        component: name of the task's component.
-        environment: of the task.
-        acks: where its entries go.
         next_id: returns random ids, as seeds of edges.
         sends_inits_first: whether an init must be delivered before its tuple is sent: a bolt in Spark, or one with
             windows, sends entries of children before that of their input. Entries that reach the acker before the init
@@ -148,7 +145,6 @@ class Outbox:
             self._send(pack)
 
     def fail(self, root: int, message: str) -> None:
-        """Buffers the fail of a tree."""
         if len(message) > MAX_MESSAGE:
             message = message[: MAX_MESSAGE - 1] + "…"
         self._fails.append(root)
@@ -164,7 +160,6 @@ class Outbox:
         self._resets.append(root)
 
     def flush(self) -> None:
-        """Sends all that is buffered."""
         self.handle_reports()
         self.settle()
         sealed = [(pack, self._seal(pack)) for pack in self._open]

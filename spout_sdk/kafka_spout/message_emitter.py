@@ -30,8 +30,6 @@ class MessageEmitter:
     """Emits the messages of a task.
 
     Args:
-        spout: the spout of the task.
-        task: the task that emits.
         first_position: the first position of identities; the key of a message is added to it.
         is_replayed: whether failed messages are emitted again.
         begun: called with the key and the record of each new message that is emitted, if outcomes are written.

@@ -36,9 +36,7 @@ class OutcomeWriter:
     """Writes the outcomes of the messages of a task.
 
     Args:
-        task: the task of the spout.
         target: the topic of the user where they go; None if there is none.
-        partitions: of the task.
         done: called with the key of a message when its outcome is delivered.
         clock: milliseconds since the epoch.
     """
@@ -82,10 +80,7 @@ class OutcomeWriter:
         """A message has ended.
 
         Args:
-            key: of the message.
-            outcome: what became of it.
             reason: why the spout ended it, where it is not acked; `text` says more.
-            text: of the failure.
             root: of the tree that was acked.
         """
         each, offset = self._partitions.at(key)

@@ -223,7 +223,6 @@ class OwnedPartition:
         return self._own_failures.get(offset, 0)
 
     def done(self, offset: int) -> None:
-        """Closes a message."""
         if self._failures:
             self._failures.pop(offset, None)
             self._own_failures.pop(offset, None)
@@ -231,7 +230,6 @@ class OwnedPartition:
             self.offsets.done(offset)
 
     def all_done(self, offsets: Sequence[int]) -> None:
-        """Closes messages."""
         if self._failures:
             for offset in self._failures.keys() & offsets:
                 del self._failures[offset]
@@ -262,8 +260,6 @@ def _number(failures: int) -> int:
 
 
 class OwnedPartitions:
-    """The source partitions of a task."""
-
     __slots__ = ("named", "numbered")
 
     def __init__(self) -> None:
@@ -283,7 +279,6 @@ class OwnedPartitions:
         return self.named[topic, partition].key_base | (offset or 0)
 
     def at(self, key: int) -> tuple[OwnedPartition, int]:
-        """Partition and offset of a message."""
         return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
 
     def done(self, key: int) -> None:

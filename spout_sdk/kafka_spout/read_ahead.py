@@ -38,7 +38,6 @@ class ReadAhead:
     """The messages of a task that are not emitted yet, in order.
 
     Args:
-        partitions: the partitions of the task.
         ack_partitions: how many ack partitions the topology has.
         has_roots: whether the messages are tracked.
     """

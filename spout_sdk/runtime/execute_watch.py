@@ -57,13 +57,10 @@ class ExecuteWatch:
     """Looks at the calls of one process.
 
     Args:
-        component: whose.
-        limits: see there.
         tasks: the tasks that the process has, by partition; changed by another thread.
         resets: keeps trees alive; None where no trees are followed.
         report: called with for how many seconds a call has been running, and where, while it runs.
         end: ends the process; called with why.
-        clock: that of the tasks.
 
     In a `with` block it looks twice a second at the calls of the thread that has entered it.
     """

@@ -23,7 +23,6 @@ class ReadSize:
         self._read_at = 0.0
 
     def read(self, records: int, now: float) -> None:
-        """Records were read."""
         if not self._records:
             self._read_at = now
         self._records += records

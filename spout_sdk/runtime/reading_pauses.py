@@ -21,8 +21,6 @@ class ReadingPauses:
     """Pauses the reading of partitions, and resumes it.
 
     Args:
-        component: whose.
-        reader: of its inbox.
         tasks: the live mapping of the tasks of the process.
 
     Attributes:

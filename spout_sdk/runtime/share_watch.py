@@ -32,9 +32,7 @@ class ShareWatch:
     """Reads statistics twice a second, and passes the shares on; for the thread of the loop.
 
     Args:
-        topology: whose.
         component: of this process; its chained bolts emit as well.
-        kafka: librdkafka properties.
         set_shares: called with a bolt, and the shares of its tasks.
     """
 

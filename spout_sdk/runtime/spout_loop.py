@@ -228,7 +228,6 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         logger.info("%s released tasks %s", self._component, [*released])
 
     def _begin_again(self, why: str) -> None:
-        """Replaces all tasks by new ones, which read again what is not committed."""
         partitions = tuple(self.tasks)
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
         for partition in partitions:

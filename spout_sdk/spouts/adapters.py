@@ -35,7 +35,6 @@ class SpoutAdapter:
 
     Args:
         spout: as the user's factory made it.
-        task: of the spout.
     """
 
     calls = 64

@@ -18,7 +18,6 @@ class RowEmitter:
     """Emits rows to the default stream of a spout whose message ids are numbers.
 
     Args:
-        task: the task of the spout.
         first_position: the first position of identities; a message id is added to it.
     """
 
@@ -44,7 +43,6 @@ class RowEmitter:
 
         Args:
             rows: the values of each message, which fit the stream as they are.
-            message_ids: the id of each message.
             roots: the roots of their trees, shape `(n,)`; None for untracked tuples.
         """
         plan, chosen = self._plans[DEFAULT_STREAM], list[Targets]()

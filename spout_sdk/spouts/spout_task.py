@@ -226,7 +226,6 @@ class SpoutTask(HeadTask):
 
     @property
     def is_chain_open(self) -> bool:
-        """Whether the chain has open inputs."""
         return self.chain.has_open
 
     @property

@@ -10,7 +10,6 @@ class TreeBatches:
     """The batches to which a spout adds trees, of one trace at a time.
 
     Args:
-        outbox: the outbox of the task.
         is_identified: whether the tuples of the spout have identities.
 
     Attributes:

@@ -132,7 +132,6 @@ class Applied:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of the table."""
         return self._table.size_bytes
 
     @property
@@ -336,7 +335,6 @@ def _unreadable(kind: str, detail: str) -> StateRecordError:
 
 
 def _number_of(key: bytes, prefix: bytes, layout: Struct) -> int:
-    """The number in a key."""
     try:
         (number,) = layout.unpack(key[len(prefix) :])
     except struct.error as error:

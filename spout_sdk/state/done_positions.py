@@ -60,11 +60,6 @@ class DonePositions:
 
     A partition key is `spout << 12 | number of the partition`, as in the positions of these messages.
 
-    Args:
-        topology: the topology.
-        component: the bolt.
-        kafka: librdkafka properties.
-
     Attributes:
         done: all that was read, for a task that begins later; by partition key, the last commit of each partition.
         offsets: partition key → the committed offset, 0 if there is none, and the offset behind the last message that

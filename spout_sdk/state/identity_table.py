@@ -39,7 +39,6 @@ def hashes(positions: IdColumn, paths: IdColumn) -> IdColumn:
 
 
 def hash_of(position: int, path: int) -> int:
-    """The hash of one identity."""
     hashed = position * _FACTOR & ID_MASK ^ path
     hashed = (hashed ^ hashed >> _HALF) * FACTORS[0] & ID_MASK
     return hashed ^ hashed >> _HALF
@@ -71,7 +70,6 @@ class IdentityTable:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of its arrays."""
         return sum(each.nbytes for each in (self._tags, self._places, self._filled, self.positions, self.paths))
 
     def find(self, hashed: IdColumn, positions: IdColumn, paths: IdColumn) -> Mask:

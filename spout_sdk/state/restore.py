@@ -64,9 +64,7 @@ class Restorer:
     """Restores the states of a bolt's tasks in a process; for one thread.
 
     Args:
-        topology: of the bolt.
         bolt: its name; it has a state.
-        kafka: librdkafka properties.
         directory: of stores on disk; None: stores are in memory.
         on_progress: called several times a second while a changelog is read.
         clock: monotonic seconds.

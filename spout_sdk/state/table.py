@@ -25,8 +25,6 @@ class StateTable:
     """The values of a task, by the bytes of a key.
 
     Args:
-        store: has what is committed.
-        manifest: of the state.
         initial: the value of a key that has none.
 
     Attributes:
@@ -120,7 +118,6 @@ class StateTable:
             self._values.clear()
 
     def _read(self, key: bytes) -> Any:
-        """Decodes the value of a key."""
         encoded = self._encoded(key)
         value = None if encoded is None else self._codec.decode(encoded)
         if not self._is_nested:

@@ -97,7 +97,6 @@ class TaskState:
 
     @property
     def has_changes(self) -> bool:
-        """Whether the open transaction changes any value."""
         return self.table.has_changes
 
     def set(self, key: bytes, value: Any, payload: bytes | None) -> None:

@@ -39,7 +39,6 @@ class ComponentCollector(Collector):
     """Shows the latest snapshots of components.
 
     Args:
-        manifest: of their topology.
         latest: returns those snapshots, one a component; called at every scrape, in the server's thread.
     """
 

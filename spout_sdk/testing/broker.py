@@ -191,7 +191,6 @@ def record_size(key: bytes | None, value: bytes | None, headers: Headers | None)
 
 
 def headers_size(headers: Headers | None) -> int:
-    """Bytes of the headers of a record."""
     return sum(_sized(name) + _sized(value) for name, value in headers or ())
 
 

@@ -73,7 +73,6 @@ class SimulatedProcess:
         return replace(stats, pids=(), tasks=(self._number,))
 
     def bolt(self, component: str) -> Any:
-        """The instance of a bolt that it runs."""
         if component == self.name:
             return self.task.bolt if isinstance(self.task, BoltTask) else None
         return next(task.bolt for task in self.task.chain if task.id.component == component)

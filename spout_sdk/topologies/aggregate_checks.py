@@ -68,10 +68,7 @@ class ResultsSpouts:
         """Those of a topology; raises `TopologyError` if there is a component of that name.
 
         Args:
-            topology: its name.
-            bolts: with their subscriptions.
             made: instances of components, by name.
-            timeout_ms: message timeout of the spouts.
             max_pending: open trees of a task of the spouts.
         """
         bolts = list(bolts)

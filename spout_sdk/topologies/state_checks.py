@@ -43,7 +43,6 @@ def state_guarantees(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, s
 
 
 def _spec(manifest: Manifest, declarer: BoltManifest, bolt: Any) -> StateSpec | None:
-    """The state of a bolt; None if it has none."""
     name = declarer.name
     if isinstance(bolt, AggregateBolt):
         return window_spec(manifest, declarer, bolt)

@@ -58,7 +58,6 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
 
 
 def _spec(name: str, bolt: Any) -> WindowSpec | None:
-    """The windows of a bolt; None if it is no `WindowedBolt`."""
     if not isinstance(bolt, WindowedBolt):
         return None
     spec = getattr(bolt, "window", None)

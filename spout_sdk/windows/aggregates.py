@@ -104,7 +104,6 @@ class Aggregates:
         self.can_merge = all(part.can_merge for part in self._parts)
 
     def first(self) -> Value:
-        """The value before the first tuple."""
         value: Value = {}
         for part in self._parts:
             part.begin(value)
@@ -128,8 +127,6 @@ class Aggregates:
         Args:
             batch: with the fields of the tuples.
             rows: a row for each member of a group; a row may be in several.
-            groups: the group of each member.
-            size: number of groups.
         """
         columns: dict[str, list[Any]] = {}
         for part in self._parts:

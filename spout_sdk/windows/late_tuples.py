@@ -22,7 +22,6 @@ class LateTuples:
     """The late tuples of a task.
 
     Args:
-        context: of the task.
         stream: where they go; None for nowhere.
         advice: what a user can do about them, the end of a sentence.
 

@@ -74,7 +74,6 @@ def _done_set(tuples: Mapping[tuple[int, int], Tuple]) -> DoneSet:
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Runs of rising numbers."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number:

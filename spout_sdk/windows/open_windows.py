@@ -15,7 +15,6 @@ class OpenWindows:
         self._times: list[int] = []  # a heap
 
     def add(self, key: bytes, closes_at: int) -> None:
-        """A window is open."""
         keys = self._keys.get(closes_at)
         if keys is None:
             keys = self._keys[closes_at] = {}
@@ -59,7 +58,6 @@ class Sessions:
         return [each for each in self._of.get(key, ()) if each.start <= time < each.end]
 
     def replace(self, key: bytes, old: list[TimeWindow], new: list[TimeWindow]) -> None:
-        """Changes the sessions of a key."""
         kept = sorted([*(each for each in self._of.get(key, ()) if each not in old), *new])
         if kept:
             self._of[key] = kept

@@ -41,7 +41,6 @@ class Replays:
     nothing else: a spout whose offsets are reset emits messages that count again.
 
     Args:
-        ack_partitions: of the topology.
         most: how many tuples that have left are remembered.
 
     Attributes:
@@ -60,7 +59,6 @@ class Replays:
         self.current: dict[Tuple, Tuple] = {}
 
     def hold(self, identity: str | None, tuple_: Tuple) -> None:
-        """Windows hold a tuple."""
         if identity is not None:
             self._held[identity] = tuple_
             self._identities[tuple_] = identity

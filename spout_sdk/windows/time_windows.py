@@ -57,5 +57,4 @@ class TimeWindows:
 
 
 def milliseconds(seconds: float) -> int:
-    """Seconds as milliseconds."""
     return round(seconds * 1000)

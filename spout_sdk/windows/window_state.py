@@ -153,7 +153,6 @@ class WindowState(TaskState):
         return changes
 
     def value_of(self, key: bytes, window: TimeWindow) -> Any:
-        """The value of a window of a key; None if it has none."""
         stored = self.table.current(window_key(key, window.start))
         return None if stored is None else self.values.loaded(stored)
 
@@ -176,7 +175,6 @@ class WindowState(TaskState):
         return watermark is not None and self._closes_at(window) <= watermark
 
     def change(self, key: bytes, changes: Sequence[Change]) -> None:
-        """Changes windows of a key."""
         for each in changes:
             new = [] if each.value is None else [each.window]
             if self._is_session:
@@ -251,7 +249,6 @@ class WindowState(TaskState):
             yield self._results_topic, key, value
 
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
-        """The values of the tuple of a result; None for none."""
         return self._bolt.result(key, window, self.values.shown(value))
 
     def _log_waiting(self, now: float) -> None:

@@ -25,7 +25,6 @@ class WindowValues:
     """The values of a bolt's windows.
 
     Args:
-        bolt: the user's.
         types: of the fields of the tuples, in each stream that the bolt receives.
 
     Attributes:
@@ -62,7 +61,6 @@ class WindowValues:
         return None if self.aggregates is None else self.aggregates.result_types
 
     def first(self) -> Any:
-        """The value before the first tuple."""
         return deepcopy(self._initial) if self.aggregates is None else self.aggregates.first()
 
     def update(self, value: Any, tuple_: Tuple) -> Any:
@@ -74,11 +72,9 @@ class WindowValues:
         return self._bolt.merge(one, other) if self.aggregates is None else self.aggregates.merge(one, other)
 
     def shown(self, value: Any) -> Any:
-        """The value as `result` takes it."""
         return value if self.aggregates is None else self.aggregates.results(value)
 
     def stored(self, value: Any, end: int) -> Any:
-        """The value as the state has it."""
         if value is None or not self._is_session:
             return value
         return {**({VALUE: value} if self._is_single else value), SESSION_END: end}
