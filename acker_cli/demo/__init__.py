@@ -1,8 +1,7 @@
 """`acker demo`: the word count of a real text, compared with a plain count.
 
 - `text`: the text, what a word is, and how a count compares with a plain count.
-- `word_count`: the topology: a spout, a bolt that splits, a bolt that counts; `spark_word_count`: the same in Spark.
+- `word_count`: the topology: a spout, a bolt that splits, a bolt that counts.
 - `stores`: the files of spout and count bolt.
 - `session`: one run from start to end, with its kills and its report; it leaves nothing on your cluster.
-- `verification`: of a word count whose components are services, as in `docker-compose.yml`, or jobs in Spark.
 """

@@ -15,7 +15,7 @@ _LINES: Final = 10_000
 _SLOW: Final = "40"
 _DRIVERS: Final = ("spark-lines", "spark-split", "spark-count")
 _LAUNCHED: Final = re.compile(r"Asked to launch executor \S+ for spark-word-count\.(\w+)")
-_ACKED: Final = "from acker_cli.demo.verification import results_of; print(results_of('spark').acked())"
+_ACKED: Final = "from examples.compose.verification import results_of; print(results_of('spark').acked())"
 # Until what was killed has started again on a busy machine.
 _SECONDS: Final = 600
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
-from acker_cli.demo.spark_word_count import counted_directory, text_topic, topology, write_text
 from acker_cli.demo.text import lines
-from acker_cli.demo.verification import spark_results
 from acker_cli.demo.word_count import LINES, Parameters
+from examples.compose.spark_word_count import counted_directory, text_topic, topology, write_text
+from examples.compose.verification import spark_results
 from tests.kafka.sdk_rig import Cluster
 from tuple_tree.names import component_group, dead_letters_topic
 

@@ -7,13 +7,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from acker_cli.demo import spark_word_count
 from acker_cli.demo.session import DemoReport, Kills
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
 from acker_cli.demo.text import comparison
-from acker_cli.demo.verification import is_right, kept_results
 from acker_cli.demo.word_count import LineSpout, Parameters, topology
 from acker_worker.stats import WorkerStats
+from examples.compose import spark_word_count
+from examples.compose.verification import is_right, kept_results
 from spout_sdk import Stats
 from tests.seeds import each_seed
 

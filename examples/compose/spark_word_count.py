@@ -3,7 +3,7 @@
     topic {name}.text ─▶ lines (spout) ──shuffle──▶ split ──shuffle──▶ count ─▶ Parquet in {directory}/counted
 
 The streams are those of `word_count`. The three are services in `docker-compose.yml`, with the profile `spark`.
-`python -m acker_cli.demo.spark_word_count` fills the topic; `verification` checks the result.
+`python -m examples.compose.spark_word_count` fills the topic; `verification` checks the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a word count that runs as services is right: `python -m acker_cli.demo.verification`, `… spark` in Spark.
+"""Whether a word count that runs as services is right: `python -m examples.compose.verification`, `… spark` in Spark.
 
 It waits until every line of the text is acked, and compares the counts with a plain count of the text. Of the plain
 topology it reads what the tasks keep in `WORD_COUNT_DIRECTORY`; of that in Spark the offsets that the spout has
@@ -21,12 +21,12 @@ from typing import Any, Final
 from confluent_kafka import Consumer, TopicPartition
 
 from acker_cli.console import standard_output
-from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import comparison, lines, plain_count
 from acker_cli.demo.word_count import LINES, Parameters
 from acker_cli.interruption import Interrupted, interruptible
 from acker_cli.settings.layers import load
+from examples.compose.spark_word_count import PARTITIONS, counted_directory, text_topic
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.log_reader import watermarks
 from tuple_tree.names import component_group, dead_letters_topic
