@@ -61,7 +61,7 @@ class ArrowInput:
         np.frombuffer(self.pack.settled, np.uint8)[self.indices[rows]] = state
 
     def open_rows(self) -> Rows:
-        """Those that were neither acked nor failed."""
+        """The rows that were neither acked nor failed."""
         return np.flatnonzero(~self.settled)
 
     def places(self, rows: Rows) -> tuple[Rows, Rows | None]:

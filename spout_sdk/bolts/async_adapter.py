@@ -313,7 +313,7 @@ class AsyncAdapter(BoltAdapter):
             del self._behind[ended.key]
 
     def _look_at_time(self, now: float) -> None:
-        """Keeps open inputs alive, and cancels those that have exceeded their time limit."""
+        """Keeps open inputs alive, and cancels coroutines that have exceeded their time limit."""
         if now >= self._reset_at:
             self._reset_at = now + self._reset_every
             self._outcomes.keep_open_alive()

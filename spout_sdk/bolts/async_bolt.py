@@ -84,7 +84,7 @@ class AsyncBolt(AnyBolt, ABC):
             minutes, or for `max_tree_age` of the topology where that was set to less. Unless `max_tree_age` was set, it
             has room for this. Where it is set, a task that can take no more inputs is not reported as stalled.
         stop_timeout: for how many seconds a stop, and a move of the task to another process, waits for running
-            coroutines. The next owner of the task executes the inputs of those that have not ended again.
+            coroutines. The next owner of the task executes inputs that have not ended again.
         ordered_by: fields of all streams that it receives. Inputs with equal values in them are executed one after
             another, in the order of their arrival, and others at the same time. One that fails holds up none: the next
             is executed, and it arrives again later.

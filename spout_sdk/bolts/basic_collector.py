@@ -117,7 +117,7 @@ class BasicAdapter(BoltAdapter):
 
     @property
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
-        """What each tuple is executed with."""
+        """The collector with which each tuple is executed."""
         execute: Callable[[Tuple, BasicCollector], object] = self._bolt.execute
         return execute
 

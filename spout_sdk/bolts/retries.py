@@ -71,7 +71,7 @@ class Retries:
         self._clock = task.environment.clock
         self._counters = task.environment.counters
         self._load = self._counters.load(task.context.task)
-        self._known: dict[tuple[int, int], Retry] = {}  # by offset and index, those that are not settled
+        self._known: dict[tuple[int, int], Retry] = {}  # by offset and index, until they are settled
         self._queue: list[tuple[float, int, Retry]] = []  # a heap: when one is due, and its number
         self._numbers = 0
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
@@ -132,7 +132,7 @@ class Retries:
         return bool(self._queue) and self._queue[0][0] == -inf
 
     def take(self, now: float, most: int) -> list[Retry]:
-        """Removes those that are due, the longest due first."""
+        """Removes retries that are due, the longest due first."""
         taken: list[Retry] = []
         while self.has_due(now) and len(taken) < most:
             _, number, retry = heappop(self._queue)
@@ -148,19 +148,19 @@ class Retries:
         return taken
 
     def put_back(self, retries: Sequence[Retry]) -> None:
-        """Those that were taken and not executed wait again, as the first."""
+        """Retries that were taken and not executed wait again, as the first."""
         for retry in retries:
             self._count(-bool(retry.failures))
             self._wait(retry, -inf if not retry.failures else 0.0)
 
     def executed(self, retries: Sequence[Retry]) -> None:
-        """Forgets those that are settled."""
+        """Forgets settled tuples."""
         for retry in retries:
             if self._is_over(retry):
                 self._known.pop((retry.tuple.offset, retry.tuple.index), None)
 
     def tick(self, now: float) -> None:
-        """Restarts the clocks of the trees of tuples that wait, if it is time to; forgets those that do not any more.
+        """Restarts the clocks of the trees of tuples that wait, if it is time to; forgets tuples that no longer wait.
 
         These were acked or failed meanwhile, or have expired. Where inputs do not expire, those are failed that have
         been open for longer than a tree may be: they were replayed.
@@ -215,7 +215,7 @@ class Retries:
 
 
 def together(retries: Sequence[Retry]) -> Iterator[list[Retry]]:
-    """Those that are executed in one call of a bolt that takes several, in order."""
+    """Retries that are executed in one call of a bolt that takes several, in order."""
     call: list[Retry] = []
     for retry in retries:
         if call and (retry.is_alone or call[-1].is_alone or not _follows(call[-1], retry)):

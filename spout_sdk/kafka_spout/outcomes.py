@@ -71,7 +71,7 @@ class OutcomeWriter:
         self._failures[key] = failure
 
     def acked(self, keys: Sequence[int]) -> None:
-        """Messages are acked; those that a transaction has ended before are left out."""
+        """Messages are acked; ones that a transaction has ended before are left out."""
         ended = [key for key in keys if key in self._open]
         for key, root in zip(ended, self._roots(ended), strict=True):
             self.ended(key, "acked", root=root)

@@ -23,8 +23,8 @@ class Replays:
     """The failed messages of a task; `reject` makes a dead letter of one.
 
     Attributes:
-        ready: those that were read, and can be emitted now; they precede new messages.
-        poison: the same for those that have failed often, which share calls with new messages.
+        ready: messages that were read, and can be emitted now; they precede new messages.
+        poison: the same for messages that have failed often, which share calls with new messages.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class SourceTask(SpoutAdapter):
         super().open()
 
     def emit(self, calls: int, limit: int) -> None:
-        """Emits `calls` messages at most, failed ones before new ones, except for those that have failed often.
+        """Emits `calls` messages at most, failed ones before new ones, except for messages that have failed often.
 
         One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """

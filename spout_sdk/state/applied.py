@@ -62,7 +62,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What `changes` has returned, until it is committed."""
+    """A result of `changes`, until it is committed."""
 
     end: int  # of the identities in the table's columns
     kept: Mapping[int, _Kept]
@@ -72,7 +72,7 @@ class _Changes:
 
 
 class Applied:
-    """What a task has applied, of positions that are not known to be done; and what is known to be done.
+    """The identities that a task has applied, of positions that are not known to be done, and the positions that are.
 
     Of one transaction after the other: check tuples with `is_repeat` or `is_applied`, apply the others, and `note`
     these. Before the transaction is committed, write `changes`, and afterwards call `committed`. If it is aborted, drop
@@ -95,7 +95,7 @@ class Applied:
 
     @classmethod
     def restored(cls, records: Iterable[tuple[bytes, bytes]]) -> "Applied":
-        """What the SDK's records of a changelog have; those of other kinds are left out.
+        """The content of the SDK's records of a changelog, without records of other kinds.
 
         Raises:
             VersionError: if another version has written one.

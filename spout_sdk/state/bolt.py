@@ -118,6 +118,6 @@ class StatefulArrowBolt(AnyStatefulBolt, ABC):
         Args:
             values: as they are now, a row for each different key of `batch`.
             rows: for each row of the batch, the row of `values` of its key.
-            batch: all rows, with those that are replayed.
+            batch: all rows, replayed ones included.
             collector: for these rows; `collector.emit(table, anchors=…)`, `collector.write(topic, values)`.
         """

@@ -1,4 +1,4 @@
-"""What is known to be done of source partitions: the union of all that their spouts have committed."""
+"""The messages of source partitions that are known to be done: the union of all commits of their spouts."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class KnownDone:
         return bool(bisect_right(self._bound_list, position) & 1)
 
     def of(self, key: int) -> DoneSet:
-        """What is known of a partition."""
+        """The messages of a partition that are known to be done."""
         bounds = self._of.get(key, _EMPTY).tolist()
         runs = list(zip(bounds[::2], bounds[1::2], strict=True))
         return DoneSet(runs[0][1], runs[1:]) if runs and runs[0][0] == 0 else DoneSet(0, runs)

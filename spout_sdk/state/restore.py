@@ -95,7 +95,7 @@ class Restorer:
 
     @property
     def about(self) -> About:
-        """What the changelog is of: its `to_json` is to be in each partition, as the record `ABOUT_KEY`.
+        """Describes the changelog: each partition has its `to_json` as the record `ABOUT_KEY`.
 
         The first transaction of a task that lacks it has to write it.
         """

@@ -1,4 +1,4 @@
-"""What a bolt declares as its state: the fields of a value, and for how long it is kept."""
+"""The declaration of a state: the fields of a value, and for how long it is kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -142,7 +142,7 @@ class TaskState:
         """Notes that a tuple of the record was applied."""
         self._rows.append(index)
         if index in self.repeats:
-            # Those that it repeats were not applied, and have to be looked up again.
+            # The repeated identities were not applied, and have to be looked up again.
             self.pack = None
 
     def identities(self, pack: InputPack) -> tuple[IdColumn, IdColumn]:

@@ -103,7 +103,7 @@ class StateView:
         return None if entry is None else entry.value
 
     def entry(self, key: bytes) -> StateEntry | None:
-        """What is known of a key that is encoded, see `KeyCodec`; None if it has no value."""
+        """The entry of a key that is encoded, see `KeyCodec`; None if it has no value."""
         task = task_of(self._state, key, self._tasks)
         self._read_first([task])
         store = self._stores[task]

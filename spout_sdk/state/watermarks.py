@@ -28,7 +28,7 @@ _VERSION: Final = 1
 
 
 class SourceOffsets(NamedTuple):
-    """What is known of a source partition: the committed offset, and the offset of the next message."""
+    """The committed offset of a source partition, and the offset of its next message."""
 
     committed: int
     end: int
@@ -165,7 +165,7 @@ class Watermarks:
         source.seen_at, source.time = now, _later(source.time, time)
 
     def learn(self, partitions: Mapping[int, SourceOffsets], now: float) -> None:
-        """What is known of the source partitions whose tuples may come.
+        """Takes the offsets of the source partitions whose tuples may come.
 
         The ends must have been asked for after the commits: then a message that is older than a committed one of
         another partition is before its end, and its partition is not idle.

@@ -34,17 +34,17 @@ class SimulatedCluster(Readable):
     an order that is random and repeats with the seed. Each component acts as if each of its tasks had a process of its
     own.
 
-    All methods raise `SimulationError` for a component or task that the topology does not have. Those that let it work
-    raise `ComponentError` where a component raised outside of `execute`, and `NotIdleError` where the work has no end,
-    or nothing is left to do before a condition holds.
+    All methods raise `SimulationError` for a component or task that the topology does not have. Methods that let it
+    work raise `ComponentError` where a component raised outside of `execute`, and `NotIdleError` where the work has no
+    end, or nothing is left to do before a condition holds.
 
     Args:
         topology: what `TopologyBuilder.build` returned.
         seed: of everything that is left to chance: the order of turns, and all ids.
         sources: spouts to be mocked, and what they emit: values, or `FixedTuple`s. What fails is not emitted again.
         bolts: bolts to be replaced, external ones for instance, by another class or callable.
-        topics: other topics than the topology's own, and their partitions. Those that a `KafkaSpout` reads, and the one
-            that a `KafkaBolt` names, have one unless given; a topic that a function chooses exists only if it is given.
+        topics: other topics than the topology's own, and their partitions. Topics that a `KafkaSpout` reads, or
+            a `KafkaBolt` names, have one unless given; a topic that a function chooses exists only if it is given.
         paused: components that do nothing until `resume`d; `acker` is one of them.
         step: how far `advance` moves the time at once, in seconds.
 

@@ -80,7 +80,7 @@ def check_component(
 
 
 def _class_of(factory: Any) -> type | None:
-    """The class that a factory is, or of which it is a `functools.partial`; None for another callable."""
+    """The class of a factory that is a class or a `functools.partial` of one; None for another callable."""
     while hasattr(factory, "func"):
         factory = factory.func
     return factory if isinstance(factory, type) else None

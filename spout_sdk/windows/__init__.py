@@ -7,7 +7,7 @@ A `WindowedBolt` gets the tuples of a window, and acks each when it leaves its l
 
 - `policies`: when a window closes and what is in it.
 - `fold`: the windows of a task as a function of its inputs.
-- `replays`: recognises replays by their identities; `left_out`: those that are settled, as part of a commit.
+- `replays`: recognises replays by their identities; `left_out`: settled replays, as part of a commit.
 - `bolt`: `WindowedBolt`; `adapter`: how a task calls it, which is registered here.
 
 An `AggregateBolt` has a value for each key and window in its state:

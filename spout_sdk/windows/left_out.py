@@ -32,7 +32,7 @@ class LeftOutTuples:
             self._most = max(_LEAST, 2 * len(self._tuples))
 
     def written(self, room: int) -> Any:
-        """What `resume` needs, as JSON of `room` characters at most; the shortest runs are left out. None for none."""
+        """The argument of `resume`: JSON of at most `room` characters, without the shortest runs; or None."""
         if self._text is not None:
             return self._text
         self._forget_gone()

@@ -143,7 +143,7 @@ class WindowManager:
         if self._count is None:
             bound = self._earliest_end(now) - self._length
         else:
-            # Those that came, or must come, before the next window closes fill it without the oldest.
+            # The tuples that came, or must come, before the next window closes fill it without the oldest.
             keep = max(0, self._count - (0 if self._every_count is None else self.trigger))
         times, at = self._times, 0
         gone: list[Tuple] = []

@@ -23,7 +23,7 @@ _POSITION_DIGITS: Final = 16  # of an identity
 
 
 class Output(NamedTuple):
-    """What a window has emitted for some of its tuples."""
+    """An output of a window for some of its tuples."""
 
     values: Sequence[Any]
     stream: str
@@ -35,7 +35,7 @@ class _Closed(NamedTuple):
 
 
 class Replays:
-    """What the windows of a task hold, and what has left them, by identity.
+    """The tuples that windows of a task hold, and tuples that have left them, by identity.
 
     An identity that left is remembered until the spout has committed its message. What is known of commits changes
     nothing else: a spout whose offsets are reset emits messages that count again.
@@ -79,7 +79,7 @@ class Replays:
         return outputs or ()
 
     def outputs_of(self, identity: str | None, tuple_: Tuple) -> Sequence[Output] | None:
-        """What windows have emitted for the tuple that this one is a replay of; None if none has left."""
+        """The outputs for the tuple that this one is a replay of; None if it has not left a window."""
         closed = None if identity is None else self._closed.get(identity)
         return closed.outputs if closed is not None and self._is_same(closed.root, tuple_) else None
 
