@@ -7,5 +7,6 @@
 - `austen_sentiment`: a whole job, Spark and SDK. `python -m examples.austen_sentiment`
 - `compose`: parts of the word count in `docker-compose.yml`.
 
-`one_machine` runs the examples with a part in Spark in one command: a broker, acker workers, the SDK's processes and a Spark session.
+`one_machine` runs the examples with a part in Spark in one command: a broker, acker workers, the SDK's processes and a
+Spark session.
 """
