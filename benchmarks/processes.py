@@ -14,13 +14,13 @@ from typing import Final
 from unittest.mock import patch
 
 import numpy as np
+import psutil
 
 from acker_cli.processes.acker_pool import AckerPool
 from benchmarks.harness import BenchmarkError
 from benchmarks.topics import Topics
 from spout_sdk import TopologyRunner, load_topology
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _STOP_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 120.0
 _SAMPLE_SECONDS: Final = 0.02
@@ -30,26 +30,21 @@ _PATIENCE_SECONDS: Final = 120.0
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of processes and all their threads, to 10 ms each; 0 of one that has ended."""
-    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:13]) / _TICKS
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may hold spaces; empty if the process has ended."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return []
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = psutil.Process(pid).cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
     """Processes, and all that they have started and that have not ended."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
     family = list(dict.fromkeys(pids))
-    for pid in family:
-        family += [child for child in children.get(pid, ()) if child not in family]
-    return family
+    for pid in [*family]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family += [each.pid for each in psutil.Process(pid).children(recursive=True)]
+    return list(dict.fromkeys(family))
 
 
 def resident_bytes(pid: int | None = None, *, peak: bool = False) -> int:

@@ -24,7 +24,7 @@ from local_kafka.distribution import (
 )
 from local_kafka.java import find_java
 from tests.kafka.sdk_rig import records
-from tests.unit.cli.running import is_alive
+from tests.unit.cli.running import command_line, is_alive
 from tests.waiting import eventually
 
 TOPIC = "records"
@@ -165,7 +165,7 @@ def test_the_first_broker_prepares_the_archive_of_later_ones(
     started = []
     for _ in range(2):
         with LocalKafka(console=Console(file=output, width=200)) as kafka:
-            command = Path(f"/proc/{running_pid(kafka)}/cmdline").read_text()
+            command = command_line(running_pid(kafka))
             cluster = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).cluster_id
             started.append((cluster, "-XX:SharedArchiveFile=" in command))
     assert output.getvalue().count("Preparing Apache Kafka") == 1

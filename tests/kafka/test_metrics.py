@@ -18,7 +18,7 @@ from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Use
 from tests.kafka.sdk_topologies import HOLD, LINES
 from tests.pages import ROOT
-from tests.unit.cli.running import RunningAcker, descendants, running_acker
+from tests.unit.cli.running import RunningAcker, command_line, descendants, running_acker
 from tests.waiting import eventually
 
 STUCK_AFTER_SECONDS = 2
@@ -162,7 +162,7 @@ def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers:
         hold.unlink()
         endpoint.shows(DONE)
         endpoint.regains_health()
-        lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(command.process.pid)}
+        lines = {pid: command_line(pid) for pid in descendants(command.process.pid)}
         (child,) = [pid for pid, line in lines.items() if "acker_cli.processes.acker_pool" in line]
         os.kill(child, signal.SIGSTOP)
         try:

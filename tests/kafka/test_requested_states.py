@@ -17,7 +17,7 @@ from tests.kafka.sdk_rig import progress
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import MODULE, Source
 from tests.kafka.source_topologies import SOURCE
-from tests.unit.cli.running import RunningAcker, call_acker, descendants, json_of, running_acker
+from tests.unit.cli.running import RunningAcker, call_acker, command_line, descendants, is_alive, json_of, running_acker
 from tests.waiting import eventually
 from tuple_tree.names import tuples_topic
 
@@ -109,10 +109,6 @@ def acked(source: Source) -> int:
 
 
 def kill_spout(command: RunningAcker, source: Source) -> None:
-    (pid,) = (
-        pid
-        for pid in descendants(command.process.pid)
-        if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2:-1] == [b"lines"]
-    )
+    (pid,) = (pid for pid in descendants(command.process.pid) if command_line(pid).endswith(" lines"))
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the spout's process to be gone")
+    eventually(lambda: not is_alive(pid), "the spout's process to be gone")

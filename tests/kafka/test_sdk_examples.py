@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from examples.running_totals import CUSTOMERS, KILLS, PART
 from examples.send_and_wait import ORDERS, PRICES
 from examples.word_count import LINES
 from tests.pages import commands, pasted
-from tests.unit.cli.running import RunningAcker, descendants, run_acker, running_acker
+from tests.unit.cli.running import RunningAcker, command_line, descendants, run_acker, running_acker
 
 pytestmark = pytest.mark.exhaustive
 
@@ -66,12 +66,7 @@ def test_each_order_that_is_sent_gets_its_price() -> None:
 def processes_of(pid: int, component: str) -> set[int]:
     """The child processes of a command that match the tutorial's `pkill -f`."""
     command = re.compile(rf"spout_sdk\.process flaky:topology {component}\b")
-    found: set[int] = set()
-    for each in descendants(pid):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-            if command.search(Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ").decode()):
-                found.add(each)
-    return found
+    return {each for each in descendants(pid) if command.search(command_line(each))}
 
 
 class Reader:

@@ -25,7 +25,7 @@ from kafka_clients.access import Role
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka, Security
 from tests.certificates import Authority
-from tests.unit.cli.running import RunningAcker, descendants
+from tests.unit.cli.running import RunningAcker, command_line, descendants
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
 
@@ -136,11 +136,7 @@ def environment_of(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 def command_lines(command: RunningAcker) -> str:
     """The command lines of a command and of all that it has started, as everybody on the machine can read them."""
-    found = ""
-    for pid in {command.process.pid, *descendants(command.process.pid)}:
-        path = Path(f"/proc/{pid}/cmdline")
-        found += path.read_text() if path.exists() else ""
-    return found
+    return "\n".join(map(command_line, {command.process.pid, *descendants(command.process.pid)}))
 
 
 def bindings_of(role: Role, principal: str) -> list[AclBinding]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import psutil
+
 from tests.pages import ROOT
 from tests.waiting import eventually
 
@@ -25,30 +27,27 @@ PATIENCE = 60.0
 
 
 def descendants(pid: int) -> set[int]:
-    """All processes that a process has started, directly or not, and that are alive."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name, in parentheses, may hold anything.
-            _state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        children.setdefault(int(parent), []).append(int(path.parent.name))
-    found: set[int] = set()
-    todo = [pid]
-    while todo:
-        new = children.get(todo.pop(), [])
-        found.update(new)
-        todo += new
-    return found
+    """All processes that a process has started, directly or not, and that have not ended."""
+    try:
+        return {each.pid for each in psutil.Process(pid).children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return set()
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs, and is not a zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process; empty if it has ended."""
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 class RunningAcker:
