@@ -301,11 +301,3 @@ def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_l
     watched.look_after(TIMEOUT)
     assert inbox.assigned[-1] == {}
     assert (watched.reports, watched.ends) == ([], [])
-
-
-def test_fast_calls_need_no_clients() -> None:
-    watched, inbox, second = waiting()
-    watched.bolt.during = lambda: watched.look_after(*[0.5] * 18)
-    execute(watched.task, second)
-    assert not inbox.assigned
-    assert not watched.sent

@@ -89,26 +89,6 @@ def test_tuples_that_wait_are_counted_by_the_records_that_were_begun() -> None:
     assert waiting(130, 0) == 0
 
 
-def test_tuples_that_are_executed_again_are_not_those_of_more_records() -> None:
-    backlog, counters = Backlog(), Counters()
-    load = counters.load(3)
-    records: list[Any] = [MemoryRecord("words.tuples.b", 3, offset) for offset in range(2)]
-    backlog.add(records)
-    assert backlog.waiting([3], counters, lambda _: 4) == {"3": 6}
-    backlog.next_record(3)
-    load.executed = 10
-    assert backlog.waiting([3], counters, lambda _: 4) == {"3": 50}
-    # A task that pauses begins no record for long, and tries a call now and then.
-    for _ in range(200):
-        load.executed += 1
-        load.retried += 1
-        assert backlog.waiting([3], counters, lambda _: 4) == {"3": 50}
-    backlog.next_record(3)
-    load.executed += 10 + 7
-    load.retried += 7
-    assert backlog.waiting([3], counters, lambda _: 4) == {"3": 40}
-
-
 def statistics(*parts: tuple[int, int, int, int, int]) -> str:
     names = ("partition", "fetchq_cnt", "next_offset", "ls_offset", "app_offset")
     partitions = {str(part[0]): {**dict(zip(names, part, strict=True)), "fetch_state": "active"} for part in parts}

@@ -102,25 +102,6 @@ class NoCollector(BasicBolt):
         """Lacks the collector."""
 
 
-class NoCoroutine(AsyncBolt):
-    def execute_async(self, tuple_: Any, collector: Any) -> None:  # type: ignore[override]
-        """Is no coroutine."""
-
-
-class Windows(WindowedBolt):
-    window = tumbling(count=2)
-
-    def execute_window(self, window: Any, collector: Any) -> None:  # type: ignore[override]
-        """Has the collector as an attribute."""
-
-
-class Prepared(Bolt):
-    def prepare(self, context: Any, collector: Any, url: str) -> None:  # type: ignore[override]
-        """Has a third argument."""
-
-    def execute(self, tuple_: Any) -> None: ...
-
-
 class Chooses(CustomGrouping):
     def choose(self, values: Sequence[Any], tasks: int) -> Sequence[int]:  # type: ignore[override]
         return ()
@@ -149,21 +130,6 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str, str]]:
             lambda made: made.set_bolt("count", NoCollector),
             "component 'count': NoCollector.execute takes (self, tuple_), and is called as execute(tuple_, collector)",
             "def execute(self, tuple_, collector)",
-        ),
-        (
-            lambda made: made.set_bolt("count", lambda: NoCoroutine()),
-            "component 'count': NoCoroutine.execute_async is not a coroutine, and the SDK awaits it",
-            "async def execute_async(self, tuple_, collector)",
-        ),
-        (
-            lambda made: made.set_bolt("count", Windows),
-            "component 'count': Windows.execute_window takes (self, window, collector), and is called as execute_w",
-            "def execute_window(self, window)",
-        ),
-        (
-            lambda made: made.set_bolt("count", functools.partial(Prepared)),
-            "component 'count': Prepared.prepare takes (self, context, collector, url), and is called as",
-            "def prepare(self, context, collector)",
         ),
         (
             lambda made: made.set_spout("more", Opened),

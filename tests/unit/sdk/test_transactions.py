@@ -151,28 +151,3 @@ def test_an_input_that_is_done_while_another_is_begun_is_committed() -> None:
     inputs.settle([open_pack(1)])
     process.guarantee.flush(102.0)
     assert committed == [{3: Commit(0, "")}, {3: Commit.of(DoneSet(0, [(1, 2)]))}]
-
-
-def test_an_idle_process_commits_again_after_four_times_as_long_as_the_last_commit_took() -> None:
-    committed: list[float] = []
-    now = 0.0
-
-    class Slow(Transactions):
-        is_used = True
-
-        def commit(self, _positions: Any, _group: Any) -> None:
-            nonlocal now
-            committed.append(now)
-            now += 0.01
-
-    reader: Any = SimpleNamespace(
-        place_in_group="generation 1", metadata_room=LARGEST_METADATA, positions=lambda commits: commits
-    )
-    slow: Any = Slow()
-    task: Any = Task(InputOffsets(lambda: 0))
-    guarantee = ExactlyOnce("b", slow, reader, {3: task}, Counters(), clock=lambda: now)
-    opened(task.inputs, open_pack(0))
-    while now < 0.105:
-        guarantee.flush(now)
-        now += 0.001
-    assert [round(at, 3) for at in committed] == [0.0, 0.05, 0.1]

@@ -301,10 +301,7 @@ def test_nothing_is_executed_after_a_call_that_ends_the_process() -> None:
     assert Here.seen == executed
 
 
-@GROUPINGS
-def test_a_dead_letter_that_cannot_be_delivered_ends_the_process(
-    grouping: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_letter_that_cannot_be_delivered_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class Invalid(BasicBolt):
         def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
             raise ValueError("no")
@@ -316,7 +313,7 @@ def test_a_dead_letter_that_cannot_be_delivered_ends_the_process(
     builder = TopologyBuilder("effects", message_timeout=5)
     builder.set_spout("numbers", Numbers)
     invalid = builder.set_bolt("invalid", Invalid, on_exception="dead_letter", max_consecutive_failures=0)
-    getattr(invalid, grouping)("numbers")
+    invalid.local_grouping("numbers")
     cluster = SimulatedCluster(builder.build(), sources={"numbers": [(1,)]})
     with pytest.raises(DeliveryError, match="no such topic"):
         cluster.advance(20)
