@@ -1,145 +1,15 @@
 """Long work in an `AsyncBolt`: time limits, trees that are kept alive, inputs in the order of a key."""
 
-import asyncio
 import math
 import threading
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from spout_sdk import AsyncBolt, AsyncCollector, ComponentError, TaskContext, TopologyBuilder, Tuple, declare
-from spout_sdk.api.tuples import tick_tuple
-from spout_sdk.testing import MemoryRecord
-from tests.components import Sink, source
-from tests.packs import under_seed
-from tests.unit.sdk.memory import Bench
+from spout_sdk import AsyncCollector, ComponentError, Tuple
+from tests.unit.sdk.async_rig import LIMIT, Works, running
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
-
-LIMIT = 60.0
-
-
-Jobs = source(declare({"user": str, "n": int}), declare({"user": str, "n": int}, name="json", codec="json"))
-
-
-class Works(AsyncBolt):
-    """Each input runs until the test ends it; those of a stubborn user ignore their cancellation."""
-
-    streams = (declare({"n": int}),)
-    concurrency = 2
-    time_limit = LIMIT
-
-    async def prepare_async(self, context: TaskContext) -> None:
-        self.events = asyncio.get_running_loop()
-        self.begun: list[int] = []
-        self.futures: dict[int, asyncio.Future[bool]] = {}
-        self.collectors: dict[int, AsyncCollector] = {}
-        self.refused: list[str] = []
-
-    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        n = tuple_["n"]
-        self.futures[n] = self.events.create_future()
-        self.collectors[n] = collector
-        self.begun.append(n)
-        while True:
-            try:
-                await asyncio.shield(self.futures[n])
-                break
-            except asyncio.CancelledError:
-                if tuple_["user"] != "stubborn":
-                    raise
-        try:
-            collector.emit((n,))
-        except RuntimeError as error:
-            self.refused.append(str(error))
-        if not self.futures[n].result():
-            raise ValueError("refused")
-
-    def end_all(self) -> None:
-        """Runs in the event loop, where futures are created."""
-        for future in self.futures.values():
-            if not future.done():
-                future.set_result(True)
-
-
-class Rig:
-    """A task that executes records with the users of `jobs`, and numbers and roots from 1 on."""
-
-    def __init__(self, bolt: type[Works], guarantee: Guarantee, stream: str, **options: Any) -> None:
-        builder = TopologyBuilder("work", guarantee=guarantee, ack_partitions=1)
-        builder.set_spout("jobs", Jobs)
-        builder.set_bolt("work", bolt, **options).shuffle_grouping("jobs", stream)
-        builder.set_bolt("next", Sink).shuffle_grouping("work")
-        self.stream = stream
-        self.bench = Bench(builder.build())
-        # With Kafka's settings, so that it really works on several at a time.
-        self.bench.environment = replace(self.bench.environment, kafka={"bootstrap.servers": "-"})
-        self.task: Any = self.bench.bolt("work")
-        self.bolt = cast(Works, self.task.bolt)
-        self.jobs = 0
-
-    def record(self, *users: Any) -> MemoryRecord:
-        numbers = range(self.jobs + 1, self.jobs + 1 + len(users))
-        self.jobs += len(users)
-        rows = [*zip(users, numbers, strict=True)]
-        return self.bench.pack("work", rows, under_seed(numbers), source=f"jobs/{self.stream}")
-
-    def feed(self, *users: Any) -> None:
-        for user in users:
-            self.task.execute(iter(self.task.read(self.record(user))), math.inf)
-
-    def begun(self, *numbers: int) -> None:
-        """Waits until exactly these inputs were begun, in any order."""
-        eventually(lambda: len(self.bolt.begun) >= len(numbers), f"{numbers} begun")
-        assert sorted(self.bolt.begun) == sorted(numbers)
-
-    def pass_time(self, seconds: float) -> None:
-        self.task.tick(self.bench.clock.advance(seconds))
-
-    def end(self, n: int, *, well: bool = True) -> None:
-        """Ends the coroutine of an input, and has the task see it."""
-        eventually(lambda: n in self.bolt.begun, f"{n} begun")
-        left = self.task.adapter.running_inputs
-        self.bolt.events.call_soon_threadsafe(self.bolt.futures[n].set_result, well)
-        self.turn_until(lambda: self.task.adapter.running_inputs < left)
-
-    def turn_until(self, condition: Any) -> None:
-        """Has the task see what has ended, while no time passes."""
-
-        def turned() -> Any:
-            self.task.adapter.execute((tick_tuple(),))
-            return condition()
-
-        eventually(turned, "a condition of a turn")
-
-    def acked(self) -> set[int]:
-        self.task.flush()
-        return {root for batch in self.bench.sink.batches for root in batch.ack_roots.tolist()}
-
-    def failed(self) -> dict[int, str]:
-        self.task.flush()
-        return self.bench.sink.failed()
-
-    def resets(self) -> Counter[int]:
-        self.task.flush()
-        return Counter(root for batch in self.bench.sink.batches for root in batch.reset_roots.tolist())
-
-
-@contextmanager
-def running(
-    bolt: type[Works] = Works, guarantee: Guarantee = "at_least_once", stream: str = "default", **options: Any
-) -> Iterator[Rig]:
-    rig = Rig(bolt, guarantee, stream, **options)
-    try:
-        yield rig
-    finally:
-        rig.bolt.events.call_soon_threadsafe(rig.bolt.end_all)
-        rig.task.cleanup()
-
 
 OVER = "TimeoutError: execute_async() exceeded its time_limit of 60 s"
 
@@ -156,7 +26,7 @@ def test_a_coroutine_is_cancelled_at_its_time_limit_and_its_input_fails(guarante
         rig.begun(1, 2, 3)
         rig.pass_time(1)
         rig.turn_until(lambda: rig.task.adapter.running_inputs == 1)
-        assert (rig.acked(), rig.failed(), len(rig.bench.sink.to(".next"))) == ({2}, {1: OVER}, 1)
+        assert (rig.acked(), rig.failed(), rig.sent) == ({2}, {1: OVER}, 1)
         rig.end(3)
         assert (rig.acked(), rig.task.committable) == ({2, 3}, 3)
 
@@ -181,11 +51,11 @@ def test_a_coroutine_that_ignores_its_cancellation_gives_its_slot_back(caplog: p
         assert (rig.task.adapter.is_busy, rig.failed()) == (False, {1: OVER, 2: OVER})
         assert "work/0: execute_async() for work.tuples.work[0] offset 0 did not end within 1 s after" in caplog.text
         rig.feed("a")
-        rig.bolt.events.call_soon_threadsafe(rig.bolt.futures[1].set_result, True)
+        rig.bolt.events.call_soon_threadsafe(rig.bolt.futures[1].set_result, "done")
         eventually(lambda: rig.bolt.refused, "an emit that is too late")
         assert "exceeded its time_limit, and its input has failed: nothing is sent" in rig.bolt.refused[0]
         rig.end(3)
-        assert (rig.acked(), rig.task.committable, len(rig.bench.sink.to(".next"))) == ({3}, 3, 1)
+        assert (rig.acked(), rig.task.committable, rig.sent) == ({3}, 3, 1)
 
 
 def test_as_many_coroutines_as_have_slots_may_ignore_their_cancellation(caplog: pytest.LogCaptureFixture) -> None:
@@ -289,7 +159,7 @@ def test_inputs_of_a_key_run_one_after_another_and_others_at_the_same_time(guara
         rig.feed("a", "a", "b", "a", "b")
         rig.begun(1, 3)
         assert rig.task.adapter.running_inputs == 5
-        rig.end(1, well=False)
+        rig.end(1, "raise")
         rig.begun(1, 3, 2)
         rig.end(3)
         rig.begun(1, 3, 2, 5)

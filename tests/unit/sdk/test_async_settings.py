@@ -11,8 +11,8 @@ from spout_sdk.bolts.async_settings import DEFAULT_TIME_LIMIT, AsyncSettings
 from spout_sdk.errors import TopologyError
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS
 from spout_sdk.runtime.supervisor import stop_seconds
+from tests.unit.sdk.async_rig import LIMIT, Jobs, Works
 from tests.unit.sdk.memory import Bench
-from tests.unit.sdk.test_async_long_work import LIMIT, Jobs, Works
 
 
 def built(bolt: Any, **options: Any) -> Any:
