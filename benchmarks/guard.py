@@ -57,7 +57,7 @@ class Check:
 
 
 def arrow_round() -> Round:
-    """The library of packs alone: reads and writes those that a bolt's task gets."""
+    """The library of packs alone: reads and writes the packs of a bolt's task."""
     codec = payload_codec(sdk.STREAM)
     pack = encode_tuples(codec, [(payload,) for payload in payloads(sdk.READ)])
 
@@ -71,13 +71,13 @@ def arrow_round() -> Round:
 
 
 def _log(window: Window, entries: int) -> tuple[list[LogRecord], int]:
-    """A log of encoded batches of so many entries, and how many records open the window."""
+    """A log of encoded batches of `entries` entries, and the number of records that open the window."""
     values = map(encode_ack_batch, window.batches(entries, SPOUT))
     return [LogRecord(offset, 1_000_000, value) for offset, value in enumerate(values)], -(-window.pending // BATCH)
 
 
 def fold_round(window: Window, entries: int) -> Round:
-    """The whole fold: encoded batches of so many entries in, outcomes by spout out."""
+    """The whole fold, from encoded batches to outcomes by spout."""
     records, opening = _log(window, entries)
 
     def run() -> float:

@@ -88,7 +88,7 @@ def topology() -> Topology:
 
 
 class Paced(Spout):
-    """So many payloads a second by a timetable; a payload begins with its intended time, from which latency counts.
+    """Emits payloads by a timetable; a payload begins with its intended time, from which latency counts.
 
     A source that waits for answers would be late where the system is slow, and would leave out just what was worst.
     """

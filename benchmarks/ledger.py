@@ -43,7 +43,7 @@ SETTINGS: Final = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeo
 SPOUT: Final = SpoutAddress("bench.notices.spout", 0, 30_000)
 SIZES: Final = (100_000, 1_000_000, 10_000_000)
 TURNS: Final = 4_000_000  # trees a round, at least; and at least one full turn of the window
-WARM_ROUNDS: Final = 3  # before those that count: Java compiles while it runs
+WARM_ROUNDS: Final = 3  # not measured: Java compiles while it runs
 _DICT_TURNS: Final = 1_000_000
 _QUICK_TURNS: Final = 200_000
 
@@ -80,7 +80,7 @@ class Window:
                 column.astype("<u8").tofile(out)
 
     def batches(self, entries: int, spout: SpoutAddress) -> Iterator[AckBatch]:
-        """The window in batches of `BATCH` inits, then, in turn, one of so many acks and one of as many inits."""
+        """The window in batches of `BATCH` inits, then, in turn, a batch of acks and one of as many inits."""
         session, sequence = uuid.uuid4().bytes, itertools.count()
 
         def init(trees: slice) -> AckBatch:

@@ -7,7 +7,7 @@
 A topic of eight partitions is filled with messages of 100 bytes under keys of their own, and a topic of outcomes with
 the outcome of each. They are committed as done. Then a topology runs, which acks one more message, holds one, and fails
 one. With `--rate`, messages are written and acked all the time. Each question is asked by a new process, as at a
-terminal: `seconds` are from its start to its end, half a second of which is that of Python and of the first answer of
+terminal: `seconds` are from its start to its end, with half a second for Python and the first answer of
 the broker.
 """
 

@@ -127,7 +127,7 @@ class Basic(BasicBolt):
 def record_headers(source: bytes, tuples: int, ack_partitions: int | None) -> Callable[[], list[Any]]:
     """Headers of a record of tuples with one anchor each, other roots each time; untracked without ack partitions.
 
-    As those that a busy task of a spout draws, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
+    As with a busy task of a spout, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
     """
     if ack_partitions is None:
         return lambda: [("source", source)]

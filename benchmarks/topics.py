@@ -112,14 +112,14 @@ class Topics:
             raise BenchmarkError(f"{topic} could not be filled: the broker does not answer")
 
     def end(self, topic: str, partitions: int = 1) -> int:
-        """The sum of the end offsets of the first so many partitions."""
+        """The sum of the end offsets of the first `partitions` partitions."""
         offset_ranges = self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
         return sum(offsets.stop for offsets in offset_ranges.values())
 
     def read(
         self, topic: str, take: Callable[[Message], None], partitions: int = 1, first: int = 0, last: int | None = None
     ) -> None:
-        """Calls `take` with the records of the first so many partitions, from offset `first` to before `last`."""
+        """Calls `take` with the records of the first `partitions` partitions, from offset `first` to before `last`."""
         offset_ranges = self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
         wanted = {
             place: range(first, offsets.stop if last is None else last) for place, offsets in offset_ranges.items()

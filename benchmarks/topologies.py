@@ -1,4 +1,4 @@
-"""The word count, of which each process builds its own topology from the plan in its environment.
+"""The word count; each process builds its own topology from the plan in its environment.
 
 Lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks); split may be chained to the lines. Its
 text is that of the demo, each line as its words with a blank between them, without the lines that have none: so every
@@ -119,7 +119,7 @@ def lines() -> tuple[str, ...]:
 
 @cache
 def plain_count(count: int) -> Counter[str]:
-    """The words of so many lines, counted in one go; after the last line the text begins again."""
+    """The words of this number of lines, counted at once; after the last line the text begins again."""
     return Counter(word for line in islice(cycle(lines()), count) for word in line.split())
 
 

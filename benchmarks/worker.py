@@ -62,7 +62,7 @@ _CONTACT_SECONDS: Final = 30.0
 
 
 class AckLog:
-    """The ack log of a topology of one spout and one bolt, in which so many trees are acked.
+    """The ack log of a topology of one spout and one bolt, with this number of acked trees.
 
     It is filled with windows of `pending` trees in all, in batches of `BATCH` entries, and what follows them, in
     batches of `batch`; `trees` are over all partitions.
@@ -167,7 +167,7 @@ class AckLog:
 def measure(
     topics: Topics, pending: int, trees: int, batch: int, partitions: int, workers: int, rounds: int, with_storm: bool
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The rows of one log, read by one worker and by up to so many, in turn with Storm's Acker; and Storm's versions.
+    """The rows of one log, read by one worker and by several, in turn with Storm's Acker; and Storm's versions.
 
     Rates are entries (inits and acks) a second, all workers together; of Storm messages.
     """

@@ -1,1 +1,1 @@
-"""What the image and the compose file are made of, besides the product: jars to fetch, and what watches it."""
+"""Files for the images and the compose file: jars to download, and the configuration of the monitoring."""

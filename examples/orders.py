@@ -33,7 +33,7 @@ from spout_sdk import (
 ORDERS = 2_000
 LARGE = 900
 UNREADABLE = 250
-"""One amount in so many is not a number."""
+"""One of this number of amounts is not a number."""
 
 
 class Orders(Spout):

@@ -132,7 +132,7 @@ def _number(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters, all of which must hold; an empty one selects everything."""
+    """Filters, which must all match; an empty one matches everything."""
 
     reasons: frozenset[str] = frozenset()  # any of these
     topics: frozenset[str] = frozenset()  # any of these original topics

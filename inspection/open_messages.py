@@ -16,7 +16,7 @@ _PEEK_SECONDS: Final = 5.0
 
 
 class OpenMessages:
-    """Finds those that have failed often, or are some of very many; not for several threads.
+    """Finds open messages that have failed often, or are very many; not for several threads.
 
     The time of each is read once, so a process may look again and again.
     """

@@ -253,7 +253,7 @@ class Points:
             self._timed.append((before, now))
 
     def points(self) -> list[dict[str, Any]]:
-        """Those that are over, because there is a record after them; as `docs/reference/json.md` describes them."""
+        """The minutes that have ended, because a later record exists; in the form of `docs/reference/json.md`."""
         return [point for point in self._over if point["at"] > (self._number - _POINTS) * _POINT_MS]
 
     def _point(self) -> dict[str, Any]:

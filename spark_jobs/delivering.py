@@ -61,7 +61,7 @@ class Delivered(NamedTuple):
     """The positions of a source that were delivered; pickled as runs without a gap."""
 
     positions: Positions  # in rising order
-    dead: Positions  # of those that became dead letters
+    dead: Positions  # of messages that became dead letters
     tuples: int  # deliveries, one for each recipient
     details: Mapping[int, str] = MappingProxyType({})  # of dead letters, by position, if their outcomes are written
 
@@ -179,7 +179,7 @@ class _DeliverTask:
             self.details.update((int(positions[row]), why.detail) for row, why in dead.items())
 
     def _fields(self, batch: Any) -> tuple[Any, dict[int, str]]:
-        """The fields of messages, and what is wrong with those that cannot be read."""
+        """The fields of messages, and the errors of unreadable messages."""
         schema = self._codec.schema
         if self._has_fields:
             return pa.record_batch([batch.column(FIELD + name) for name in schema.names], schema.names), {}

@@ -33,4 +33,4 @@ class Ended(NamedTuple):
     attempts: NDArray[np.int64]  # how often each was delivered
     first_emit: NDArray[np.int64]  # milliseconds since the epoch
     end: int  # milliseconds since the epoch
-    why: Mapping[int, Why]  # by position, of those that have failed
+    why: Mapping[int, Why]  # by position, of failed messages

@@ -112,7 +112,7 @@ class FrameCodec:
         return self._framed(rows), errors
 
     def decode_each(self, payloads: Sequence[bytes | None], *, alone: bool = False) -> tuple[Any, dict[int, str]]:
-        """The columns of payloads of one tuple each, and what is wrong with those that cannot be read.
+        """The columns of payloads of one tuple each, and the errors of unreadable payloads.
 
         `alone` makes columns of each row on its own as well, to find those whose values do not fit.
         """

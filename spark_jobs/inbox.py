@@ -46,7 +46,7 @@ _BATCH_BITS: Final = 20
 
 
 class PartitionRead(NamedTuple):
-    """What a task has read of a partition of an inbox, up to its end in a micro-batch."""
+    """The records of a partition of an inbox that a task has read, up to its end in a micro-batch."""
 
     executed: int  # tuples that became rows
     dead: int  # dead letters
@@ -195,7 +195,7 @@ class _UnpackTask:
         self._letters: list[Record] = []
 
     def rows(self, record: RecordIn) -> Any:
-        """The tuples of a record, as rows; without those that cannot be decoded, and None if the record cannot be."""
+        """The tuples of a record as rows, without undecodable tuples; None for an undecodable record."""
         self.executed[record.partition] += 0  # it has been read
         headers = dict(record.headers)
         anchors, counts = headers.get(ANCHORS_HEADER, b""), headers.get(ANCHOR_COUNTS_HEADER)

@@ -87,7 +87,7 @@ class MessageTable:
         return np.flatnonzero(self.columns["state"] == state)
 
     def move(self, places: Places, state: int) -> None:
-        """Gives messages, each of which stands there once, a state."""
+        """Sets the state of messages; the table has each message once."""
         self._counts -= np.bincount(self.columns["state"][places], minlength=len(self._counts))
         self._counts[state] += len(places)
         self.columns["state"][places] = state

@@ -1,7 +1,7 @@
 """Writes the outcomes of a spout's messages to a topic of the user's, as `KafkaSpout` does.
 
 A record has the key of its message, which is read again from the source: the tasks that deliver messages need not
-report keys, and those that an earlier process delivered have outcomes as well. A message is done when its record is
+report keys, and records that an earlier process delivered have outcomes as well. A message is done when its record is
 delivered. A process that dies in between leaves it open, and the next one writes another record. See ADR 23.
 """
 
@@ -193,7 +193,7 @@ class OutcomeWriter:
                 raise self._error("the record is too large even without the key: raise max.message.bytes of the topic")
 
     def _take_too_large(self) -> list[tuple[bytes | None, bytes]]:
-        """Takes the records that the topic has refused for their size, of which a batch may have been too large."""
+        """Takes the records that the topic has rejected for their size; their batch may have been too large."""
         unsent, self._unsent = self._unsent, []
         for each in unsent:
             if each.error.code() != KafkaError.MSG_SIZE_TOO_LARGE:

@@ -377,7 +377,7 @@ class Outcomes:
                 self._failed.pop(position, None)
 
     def _given_up(self, places: Places) -> dict[int, str]:
-        """By position, why messages are not delivered again, of those that have no attempt left."""
+        """By position, why messages without attempts left are not delivered again."""
         spent = places[self._table.columns["attempt"][places] > self._retry_limit]
         reasons = self._table.columns["reason"][spent].tolist()
         return {

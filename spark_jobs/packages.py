@@ -74,7 +74,7 @@ def required_settings() -> dict[str, str]:
         DRIVER_OPTIONS: _DRIVER,
         "spark.executor.defaultJavaOptions": _EXECUTOR,
         # Spark adds up the sizes of all columns for each row that it sends to Python, 0.5 µs, and for a column of nulls
-        # in linear time, to end a batch at so many bytes; at this value it does not. 10,000 rows still end one.
+        # in linear time, to end a batch at this number of bytes; at this value it does not. 10,000 rows still end one.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.redaction.regex": REDACTION,
         "spark.sql.redaction.string.regex": STRING_REDACTION,
@@ -99,7 +99,7 @@ def local_settings(master: str | None) -> dict[str, str]:
 def check_session(spark: SparkSession) -> None:
     if spark.conf.get("spark.speculation", "false") == "true":
         raise SparkJobError(
-            "spark.speculation is true: a speculative copy of a task writes its tuples once more, each of which is "
+            "spark.speculation is true: a speculative copy of a task writes its tuples a second time: each is "
             "processed, and may keep its tree open until it times out; set it to false"
         )
 

@@ -88,7 +88,7 @@ class Packing:
     def emit(self, name: str, batch: Any, roots: RootColumns, rows: Rows) -> dict[int, str]:
         """Emits some rows of a batch on a stream; `roots` are those of all its rows.
 
-        Returns those that do not fit the stream, and why.
+        Returns rows that do not fit the stream, and why.
         """
         return self.streams[name].emit(batch, roots, rows) if len(rows) else {}
 

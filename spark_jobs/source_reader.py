@@ -140,7 +140,7 @@ class SourceReader:
 
 
 def _unread(ranges: Mapping[Place, range], ended: Mapping[Place, int]) -> dict[Place, range]:
-    """What is left of ranges where the end of a partition came before the end of its range."""
+    """The rest of ranges whose partition ended before the range."""
     rests = {place: range(max(each.start, ended.get(place, each.stop)), each.stop) for place, each in ranges.items()}
     return {place: rest for place, rest in rests.items() if rest}
 

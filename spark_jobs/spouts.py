@@ -162,7 +162,7 @@ def spout(
         if room < len(bounds):
             raise ComponentRefusedError(
                 f"max_spout_pending of {name!r} is {component.max_pending}, and its source has {len(bounds)} "
-                f"partitions, of each of which a micro-batch may read a message: set it to {2 * len(bounds)} or more"
+                f"partitions, and a micro-batch may read a message of each: set it to {2 * len(bounds)} or more"
             )
         owner = {"topology": manifest.topology, "component": name, "kind": "spout"}
         claim_checkpoint(spark, checkpoint, {**owner, "source": topic, "topic id": source_id})

@@ -24,13 +24,13 @@ class Message:
     edges: tuple[str, ...]
 
     def val(self, ids: Mapping[str, int]) -> int:
-        """The XOR of its edges, of which these are the ids."""
+        """The XOR of the edges with these ids."""
         return reduce(xor, (ids[edge] for edge in self.edges), 0)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A script and the outcomes of which the spout is notified, in order."""
+    """A script, and the outcomes that its spout receives, in order."""
 
     script: str
     outcomes: tuple[str, ...]

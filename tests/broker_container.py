@@ -33,7 +33,7 @@ _PROPERTIES: Final = {
     "inter.broker.listener.name": "PLAINTEXT",
     "log.dirs": "/tmp/kafka-logs",
 }
-# As the embedded broker in tests: it lives for minutes, of which the JVM's thorough compiler would take a good part.
+# As the embedded broker in tests: it runs for minutes only, and C2 would use much of that time.
 _JAVA: Final = {"KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-XX:TieredStopAtLevel=1"}
 _START_SECONDS: Final = 180.0
 """Time limit for an answer, in seconds; 5 on an idle machine."""

@@ -1,4 +1,4 @@
-"""Spouts and bolts of which a test needs no more than their streams."""
+"""Spouts and bolts for tests that need only their streams."""
 
 from spout_sdk import BasicBolt, BasicCollector, Spout, Stream, Tuple
 

@@ -1,4 +1,4 @@
-"""The wire form of vals: those that are consecutive edges of a seed are its runs, and the others are written out.
+"""The wire form of vals: consecutive edges of a seed are runs, and all others are written out.
 
 The val of an input without children is its edge, so the acks of a pack that a bolt handles in order are one run. Runs
 are found by the vals alone: each edge has one seed under which it is number 0, as the mixer is a bijection, and from
@@ -16,7 +16,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
 
 _RUN: Final = struct.Struct(">IIQ")
-"""How many other vals are between it and the run before, how many it has, and the seed of which its first is edge 0."""
+"""The number of other vals between it and the previous run, its length, and the seed whose edge 0 is its first val."""
 
 FEWEST: Final = 1_000
 """Vals in the runs of a batch, at least: it takes readers longer to compute few edges than to read them."""

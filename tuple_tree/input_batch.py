@@ -122,7 +122,7 @@ class InputBatch:
             return numbers
         order = np.argsort(column, kind="stable")
         ordered = column[order]
-        # The first of each place; those that follow count from it.
+        # The first of each place, from which the next ones count.
         firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
         counts = np.diff(firsts, append=len(ordered))
         numbers = np.empty(len(column), np.uint64)

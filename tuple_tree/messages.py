@@ -107,7 +107,7 @@ _HEADER_BYTES: Final = 10
 _FAILED_BY: Final = "failed-by"
 _WRITER_CHARACTERS: Final = 200
 WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReason.LOST]
-"""Those that an acker decides, and that may stand in a notice."""
+"""The reasons that an acker decides and that a notice may have."""
 _ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots")
 _NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
 

@@ -1,7 +1,7 @@
 """Routing: which acker partition owns a root, and, by groupings, which tasks of a bolt receive which tuples.
 
 Ids and hashes are unsigned everywhere before the modulo: Java's and Spark's signed remainder differs. Groupings of
-whole columns choose the same tasks for the same fields; those that are free to choose give each task a run of rows.
+whole columns choose the same tasks for the same fields; the other groupings give each task a run of rows.
 """
 
 from abc import ABC, abstractmethod

@@ -239,7 +239,7 @@ class _About(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a changelog is of: the record with the key `ABOUT_KEY` in each of its partitions.
+    """The description of a changelog: the record with the key `ABOUT_KEY` in each of its partitions.
 
     Attributes:
         topology: its name.

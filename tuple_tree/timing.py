@@ -30,7 +30,7 @@ EXECUTING: Final = "execute has not returned"  # how the reason begins where one
 
 
 class Stall:
-    """For how long there has been work of which nothing was done, beyond a patience: so long may be usual."""
+    """Measures time without progress although there is work, beyond a usual duration (`patience`)."""
 
     def __init__(self, patience_s: float = 0.0) -> None:
         self._patience_s = patience_s

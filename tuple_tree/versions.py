@@ -6,7 +6,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Stream
 
 Unreadable = Literal["wait", "fail", "dead_letter"]
-"""What becomes of a record that cannot be read: it waits for a process of the published version; its trees fail, so its
+"""The handling of an unreadable record: it waits for a process of the published version; its trees fail, so its
 message is emitted again; or it is a dead letter, and its trees fail."""
 
 
@@ -24,7 +24,7 @@ def received(manifest: Manifest, bolt: str, source: str) -> Stream | None:
 def unreadable(
     own: Manifest, published: Manifest | None, bolt: str, source: str | None, *, is_tracked: bool
 ) -> Unreadable:
-    """What becomes of a record that a process of the version `own` cannot read.
+    """The handling of a record that a process of the version `own` cannot read.
 
     Args:
         own: the manifest of the code that runs.

@@ -80,8 +80,8 @@ def _check_named(topic: str, wanted: ReplayRequest, choice: Choice, letters: Map
             )
         if offset not in letters:
             raise DeadLettersError(
-                f"{topic} has no dead letter {offset} that the filters take: acker dead-letters list "
-                f"{wanted.topology} names those that it has. Nothing was written back"
+                f"{topic} has no dead letter {offset} that matches the filters: acker dead-letters list "
+                f"{wanted.topology} lists its dead letters. Nothing was written back"
             )
 
 

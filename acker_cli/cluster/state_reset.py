@@ -73,7 +73,7 @@ class StateReset:
         with StateView(self._manifest.topology, self._bolt, self._kafka) as view:
             records = [(key, task) for task, key in view.system_keys() if key.startswith((APPLIED_PREFIX, DONE_PREFIX))]
         about = About.of(self._manifest, self._bolt).to_json()
-        # The record that says of which topics the positions were is last, so an interrupted reset is repeated.
+        # The record with the topics of the positions is deleted last, so an interrupted reset is repeated.
         self._write([(key, None, task) for key, task in records])
         self._write([(ABOUT_KEY, about, partition) for partition in range(self._spec.partitions)])
         return len(records)

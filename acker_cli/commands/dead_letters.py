@@ -70,7 +70,7 @@ def list_(
         _print_list(latest, replays, total, previews)
     else:
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(searched.items()))
-        read = f" that the filters take; those that were read have the reasons {reasons}" if reasons else ""
+        read = f" that match the filters; the dead letters have the reasons {reasons}" if reasons else ""
         standard_output().print(f"no dead letters{read}")
 
 
@@ -103,7 +103,7 @@ def show(
         previews = log.previews()
     if letter is None:
         raise DeadLettersError(
-            f"{log.topic} has no dead letter {offset}: acker dead-letters list {name} names those that it has"
+            f"{log.topic} has no dead letter {offset}: acker dead-letters list {name} lists its dead letters"
         )
     if json_:
         print_json({"topology": name, **_as_json(letter, replayed_ms, previews)})

@@ -1,4 +1,4 @@
-"""Acker workers as supervised child processes, each of which is `python -m acker_cli.processes.acker_pool`.
+"""Acker workers as supervised child processes, each a `python -m acker_cli.processes.acker_pool`.
 
 Their standard input has the launch, one line of JSON, and ends with the parent. Statistics, and the error of an
 unexpected end, are reported on a pipe.
@@ -34,7 +34,7 @@ ARGUMENTS: Final = ("acker_cli.processes.acker_pool",)
 """The command line of a worker's process, for `supervision.start_early`."""
 _ORPHAN_SECONDS: Final = 10.0  # how long an orphan may take to stop cleanly
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
-"""Statistics of which the longest counts, not the sum."""
+"""Statistics that are combined by their maximum, not by their sum."""
 
 
 class AckerPool(Supervisor[WorkerStats]):

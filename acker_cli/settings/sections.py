@@ -1,4 +1,4 @@
-"""Settings, their defaults and descriptions, of which the reference is made; `layers` reads the sources."""
+"""Settings, their defaults and descriptions, from which the reference is generated; `layers` reads the sources."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command line of the peers, of which none imports anything of ours."""
+"""The command line of the peers, which import nothing of ours."""
 
 import argparse
 from typing import Final

@@ -123,7 +123,7 @@ class Source:
             found = reader.oldest_trees(1, reader.usual_since_ms, [partition])
             if not found:
                 raise RootNotFoundError(
-                    f"no tree is open in partition {partition} of {acks_topic(topology)}: those that were open have "
+                    f"no tree is open in partition {partition} of {acks_topic(topology)}: its trees have "
                     "been acked or have failed meanwhile. Look again, or go back to the dashboard"
                 )
             return found

@@ -84,7 +84,7 @@ def check_lag(observed: Observation, explained: Collection[str]) -> Iterator[Fin
         if (late := _late(observed, acks)) is not None:
             yield Check("lag", group).warning(
                 f"Group {group} has {late.words.format('records')}, and the message timeout is {late.timeout_s:g} s. "
-                "No tree fails because of that, but spouts get outcomes so much later, and wait at max_spout_pending.",
+                "No tree fails because of that, but outcomes are late by this time: spouts wait at max_spout_pending.",
                 "Start more acker workers, up to one for each ack partition.",
             )
     for spout in manifest.spouts:

@@ -1,4 +1,4 @@
-"""Checks of what becomes of messages: those that fail again and again, and shares of trees, tuples and dead letters."""
+"""Checks of messages that fail again and again, and of the shares of failed trees, late tuples and dead letters."""
 
 from collections.abc import Iterator, Set
 

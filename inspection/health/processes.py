@@ -71,7 +71,7 @@ def check_ackers(observed: Observation) -> Iterator[Finding]:
     if slowest is not None and (lag := slowest["clock_lag_seconds"] or 0.0) > CLOCK_LAG_SECONDS:
         yield check.warning(
             f"Acker worker {slowest['owner']} is {lag:,.0f} s behind in partition {slowest['partition']} of the ack "
-            f"log of {topology}: outcomes reach spouts so much later, and no tree fails because of it.",
+            f"log of {topology}: outcomes reach spouts that much later, but no tree fails.",
             "Start more acker workers, up to one for each ack partition.",
         )
 
@@ -116,8 +116,8 @@ def _check_group(observed: Observation, head: Component, *, is_expected: bool) -
     elif not observed.members and processes and not is_young and (left := head.tasks - view["owned_tasks"]) > 0:
         yield check.problem(
             f"Of {head.tasks} tasks of {runs}, {left} without a process: their records wait.",
-            f"Start more processes: acker run MODULE:TOPOLOGY --component {head.name}; the logs of those that run have "
-            "the reason if they own no task.",
+            f"Start more processes: acker run MODULE:TOPOLOGY --component {head.name}; if running "
+            "ones own no task, their logs have the reason.",
         )
 
 
@@ -160,7 +160,7 @@ def check_clocks(observed: Observation) -> Iterator[Finding]:
 
 
 def _ended(observed: Observation) -> list[str]:
-    """Components of which a process has ended by an error in the last minute."""
+    """Components with a process that has ended by an error in the last minute."""
     return [name for name, view in observed.components.items() if view["ended_by"]]
 
 
@@ -171,7 +171,7 @@ def _ended_remedy(component: str, why: str) -> str:
             "reads again what was not committed."
         )
     if any(word in why for word in _ACCESS):
-        return f"Add the ACL: acker topics acls MODULE:TOPOLOGY --role {component} prints those that it needs."
+        return f"Add the ACL: acker topics acls MODULE:TOPOLOGY --role {component} prints the ACLs that it needs."
     return "Fix the cause: its log has the traceback. It is started again, and reads again what was not committed."
 
 

@@ -113,7 +113,7 @@ def sentence(findings: Iterable[Finding]) -> str:
 
 
 def _explained(observed: Observation, causes: Iterable[Finding]) -> set[str]:
-    """The components with a cause, with those that run in the same tasks; and the group of the ackers."""
+    """The components with a cause, and components in the same tasks; and the group of the ackers."""
     manifest, explained = observed.manifest, set[str]()
     for finding in causes:
         if finding.severity is Severity.NOTE:

@@ -36,7 +36,7 @@ class KeySearch:
         return self._newest_first()
 
     def by_outcomes(self, of: OutcomeTopic, topics: Iterable[str], since_ms: int | None) -> list[SourceMessage]:
-        """The messages of topics by their outcomes: those that are no longer in the topics."""
+        """The messages of topics by their outcomes, for messages that are no longer in the topics."""
         wanted = {*topics}
 
         def take(record: Message) -> None:

@@ -262,7 +262,7 @@ def _not_done(
 def _without_tree(
     topology: str, spout: str, message: SourceMessage, evidence: Evidence, remarks: tuple[str, ...]
 ) -> MessageStatus:
-    """The status of a message that is not done, and of which the ack log has no tree."""
+    """The status of a message that is not done and has no tree in the ack log."""
     failures, chain = evidence.failures(message.offset), ", ".join(f"`{name}`" for name in evidence.chain)
     in_chain = (
         f"it may be in the chain of `{spout}` with {chain}, which has an entry in the ack log after a second"
@@ -302,7 +302,7 @@ def _ahead(offset: int, evidence: Evidence) -> int:
 
 
 def _components(tree: Tree) -> tuple[ComponentOfMessage, ...]:
-    """The components with tuples that are not acked, those that have had them for longest first."""
+    """The components with tuples that are not acked, the longest-waiting first."""
     nodes: dict[str, list[Node]] = {}
     for node in tree.having(*_NOT_ACKED):
         nodes.setdefault(node.bolt, []).append(node)

@@ -49,7 +49,7 @@ def checksum(entries: Iterable[LogEntry]) -> int:
 
 
 class Basis:
-    """Vectors over GF(2), by Gaussian elimination, with the members of which each was made, as bits of a mask."""
+    """Vectors over GF(2), by Gaussian elimination, each with a mask of its members as bits."""
 
     def __init__(self, vectors: Iterable[int]) -> None:
         self._rows: dict[int, tuple[int, int]] = {}
@@ -128,7 +128,7 @@ class _Search:
         candidates = first(most + 1, most + 1)
         if len(candidates) > most:
             return first(most // 4, most * 3 // 4)
-        # Those that were acked may have been executed again; they are candidates only if there is room for them.
+        # Acked tuples may have been executed again: they are candidates only if there is room.
         all_ = first(most + 1, most + 1, 2 * most)
         return all_ if len(all_) <= most else candidates
 

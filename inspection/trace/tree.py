@@ -13,7 +13,7 @@ from inspection.trace.records import Kind, LogEntry, Node, Origin, Outcome, Root
 from tuple_tree.messages import FailReason
 
 Committed = Mapping[tuple[str, int], int]
-"""Bolt and task → the offset that its consumer group has committed; without those of which that is not known."""
+"""Bolt and task → the committed offset of its consumer group, if it is known."""
 
 _Unclear = Counter[tuple[str, int | None]]
 """Component and task → acks that may be of any of its tuples; without a task, of those of all tasks."""

@@ -123,7 +123,7 @@ class AsyncAdapter(BoltAdapter):
         self._slots: dict[RunningInput, None] = {}  # in the order in which they were started
         self._cancelled: deque[tuple[float, RunningInput]] = deque()  # and when each slot is given back
         self._left: set[RunningInput] = set()  # have ignored that they were cancelled
-        self._behind: dict[Key, deque[Tuple]] = {}  # key of an input that runs → those that wait for it to end
+        self._behind: dict[Key, deque[Tuple]] = {}  # key of a running input → inputs that wait for its end
         self._waiting = 0
         self._ended: SimpleQueue[RunningInput] = SimpleQueue()
         self._resets: deque[Tuple] = deque()

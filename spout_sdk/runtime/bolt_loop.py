@@ -375,7 +375,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._assigned(partitions)
 
     def _unexecuted(self, partitions: Iterable[int]) -> list[Any]:
-        """Takes the records that are not begun from the backlog, after those that are held."""
+        """Takes records that are not begun from the backlog, after the held records."""
         held = [task.unread.held for at, task in self.tasks.items() if at in partitions]
         return [*(each.record for each in held if each is not None), *self._backlog.take(partitions)]
 

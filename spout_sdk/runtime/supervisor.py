@@ -26,7 +26,7 @@ EXIT_UNUSABLE: Final = 2  # it could not start, and will not until the settings 
 EXIT_GAVE_UP: Final = 3  # it ran, and its component forbids another start
 EXIT_NOT_PREPARED: Final = 4  # its component could not be made, prepared or opened
 MAX_STARTS: Final = 10
-"""So many processes in one place that could not prepare their component, with no tuple between them, end all."""
+"""If this number of processes fail to prepare their component, without a tuple between them, all processes end."""
 ARROW: Final = "arrow"
 """The argument of a process that imports Arrow before it reads its launch."""
 _MODULE: Final = "spout_sdk.runtime.process"

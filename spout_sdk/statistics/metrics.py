@@ -62,7 +62,7 @@ class ComponentCollector(Collector):
             max_pending = self._max_pending.get(stats.component)
             if max_pending is not None:
                 limit.add_metric(labels, max_pending * len(stats.tasks))
-            # Those that have not happened as well: a rate begins with the first.
+            # Zero counts as well, because a rate begins with the first sample.
             possible = [FailReason.FAILED] if max_pending is None else FailReason
             for reason, count in {**{one.word: 0 for one in possible}, **stats.failed}.items():
                 failed.add_metric([*labels, reason], count)

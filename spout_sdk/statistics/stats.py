@@ -140,7 +140,7 @@ class Stats(Counts):
         oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
             committed offset. Empty if none is open.
         oldest_input_seconds: for how long, to within a second.
-        stalled_seconds: for how long there has been work of which nothing was done; 0 where all is done. Of a spout it
+        stalled_seconds: seconds without progress although there is work; 0 where all is done. Of a spout it
             is counted from the message timeout on.
         stalled_by: what that is; empty where all is done.
         execute_seconds: of a bolt, for how long a call of `execute` has been running; 0 if that is not long.

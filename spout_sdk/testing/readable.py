@@ -58,7 +58,7 @@ class Outcome:
 
     Attributes:
         what: the message id, or the values of the input.
-        task: of which task.
+        task: the number of the task.
         failure: why; None if it was acked.
         at: when, in seconds since the beginning.
     """

@@ -117,7 +117,7 @@ class WindowEffects:
         self.reset_timeout = outcomes.reset_timeout
         self._tuples: Sequence[Tuple] = ()  # of the window that is being executed
         self._replays = replays
-        # Replays for which outputs are to be emitted again, by the id of an output; and those that are acked then.
+        # Replays for which outputs are to be emitted again, by the id of an output; and replays that are acked then.
         self._again: dict[int, tuple[Output, list[Tuple]]] = {}
         self._left_out: list[Tuple] = []
         self.window_collector = WindowCollector(collector, lambda: self._tuples, self._emitted)
@@ -137,7 +137,7 @@ class WindowEffects:
             self._left_out.append(tuple_)
 
     def emit_again(self) -> None:
-        """Emits outputs again, each once for all replays that have come; then acks those that are not held."""
+        """Emits outputs again, each once for all replays that have come; then acks replays that are not held."""
         again, self._again = self._again, {}
         for (values, stream), tuples in again.values():
             self._collector.emit(values, anchors=tuples, stream=stream)
@@ -170,7 +170,7 @@ class WindowEffects:
             self._outcomes.part(window.tuples)
 
     def unseen(self, count: int) -> None:
-        """So many tuples were in no window."""
+        """Counts tuples that were in no window."""
         self._context.count(UNSEEN, count)
 
     def late(self, tuple_: Tuple) -> None:

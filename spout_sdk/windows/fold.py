@@ -38,7 +38,7 @@ class WindowFold:
     """Windows by arrival, which close by the task's clock or a count; or by event time, the timestamps of tuples.
 
     By event time, windows close when the watermark has passed their end. Tuples that the watermark has not reached wait
-    in a heap. Those that it has go to the manager in the order of their time, which is the manager's clock. A tuple
+    in a heap. Covered tuples go to the manager in the order of their time, which is the manager's clock. A tuple
     that comes when the watermark has passed it is put into its windows that have not closed, and is late if all have.
 
     The watermark is the least of the streams' greatest timestamps, less the lag. As in Storm, there is none before each

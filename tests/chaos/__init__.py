@@ -3,7 +3,7 @@
 `python -m tests.chaos --minutes 10` or `make chaos SEED=… MINUTES=… BROKERS=3 SPARK=1`:
 
 - `arena`: what happened to each message, in memory that all processes share and no kill takes away
-- `topologies`: the spouts and bolts under test, with each guarantee; `troubled`: those that raise now and then;
+- `topologies`: the spouts and bolts under test, with each guarantee; `troubled`: components that raise now and then;
   `stateful`: those with a state
 - `targets`: a topology with everything that runs for it
 - `brokers`: one broker, or three in containers, and their faults

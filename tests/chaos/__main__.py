@@ -47,7 +47,7 @@ BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
 KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
 STEADY_SECONDS: Final = 15.0
 REJECTED_EACH: Final = 500
-"""After so many messages, each bolt with exactly once gets a record that it rejects."""
+"""After this number of messages, each bolt with exactly once gets a record that it rejects."""
 NEWER_MESSAGES: Final = 100
 """Consecutive ones: enough that each path from a source partition through a task of each bolt has one."""
 STUCK_SECONDS: Final = 120.0
@@ -251,7 +251,7 @@ def print_line(line: str) -> None:
 
 
 def log_to(path: Path) -> None:
-    """Sends what this process and those that it starts write to standard error to a file."""
+    """Redirects the standard error of this process and its children to a file."""
     with path.open("ab") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())
     logging.basicConfig(level="INFO", format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")

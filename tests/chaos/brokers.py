@@ -77,7 +77,7 @@ class LocalBroker:
 
 
 class ThreeBrokers:
-    """The brokers of the compose file: three replicas of everything, two of which must be there to write."""
+    """The brokers of the compose file: three replicas, and at least two in sync to write."""
 
     replication = 3
     faults: Mapping[str, tuple[float, ...]] = {

@@ -30,7 +30,7 @@ def findings(
     """How often a promise was broken, by kind: all must be 0.
 
     - `false_acks`: acks at whose moment an effect was missing, whatever came later; and messages whose parts were
-      written by no attempt of which all records are there, though they were acked.
+      acked, though no attempt has written all records.
     - `lost`: messages without an ack, without an effect, whose last outcome is another than acked where the spout
       writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
       messages without an effect that no crash excuses.
@@ -171,7 +171,7 @@ def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:
 def _deliveries(
     topology: Topology, cluster: Cluster, source: str, bolt: str, there: int, stream: str = "default"
 ) -> Deliveries:
-    """The tuples of a stream in the inbox of a bolt; without those that close windows, which are no messages."""
+    """The tuples of a stream in the inbox of a bolt; without tuples that close windows, which are no messages."""
     declared = topology.manifest.stream(source, stream)
     records = [
         record

@@ -88,7 +88,7 @@ class Target:
         writes: whether its sink writes several records for each input.
         has_windows: which hold the last messages until closing ones come.
         rejecting: the inboxes that also get records which their bolts reject.
-        excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, those that a crash may have lost.
+        excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, messages that a crash may have lost.
     """
 
     def __init__(self, make: Callable[[], Topology], brokers: Brokers) -> None:
@@ -250,7 +250,7 @@ class Target:
 
 
 def misnumbered(source: str, ends: Mapping[int, int], messages: int, closing: int) -> str | None:
-    """An error if a source does not end behind these messages and those that close windows."""
+    """An error if a source does not end behind these messages and the ones that close windows."""
     records = topologies.records_of
     expected = {each: records(each, messages) + records(each, closing) for each in range(topologies.SOURCE_PARTITIONS)}
     return None if ends == expected else f"{source} ends at {ends}, and not at {expected}: messages have wrong numbers"

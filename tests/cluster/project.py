@@ -42,7 +42,7 @@ class Project:
     """Commands of docker on one compose project.
 
     Args:
-        files: compose files besides those that every test has.
+        files: compose files in addition to the ones of every test.
         environment: what `.env.example` lists.
         name: of the project.
     """

@@ -51,7 +51,7 @@ def acked(project: Project) -> int:
 
 
 def await_progress(project: Project, what: str) -> None:
-    """Waits until more lines are acked than now, by so many that it is no leftover."""
+    """Waits until clearly more lines are acked than now."""
     before = acked(project)
     eventually(lambda: acked(project) > before + 60, f"lines are acked {what}", 120)
 
@@ -164,7 +164,7 @@ def test_restarts_partitions_and_scaling_change_no_count() -> None:
 
 
 def survive(faults: Sequence[Callable[[Project], None]], lines: int) -> None:
-    """Counts the words of so many lines while faults happen, and verifies the result."""
+    """Counts the words of this number of lines while faults happen, and verifies the result."""
     with running(environment={"WORD_COUNT_RATE": _SLOW, "WORD_COUNT_LINES": str(lines)}) as project:
         eventually(lambda: acked(project) > 0, "the first lines are acked", 120)
         for fault in faults:

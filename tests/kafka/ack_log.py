@@ -139,7 +139,7 @@ class AckLog(Cluster):
         assert self.await_notices([root])[root] == ["ack"]
 
     def read_notices(self) -> Notices:
-        """All notices so far, those that just came included."""
+        """All notices so far, the newest included."""
         for message in self._consumer.consume(500, 0.02):
             assert message.error() is None, message.error()
             value = message.value()
@@ -239,7 +239,7 @@ class WorkerThread:
         self._thread.join()
 
     def await_pending(self, trees: int) -> None:
-        """Waits until everything is read and committed, and so many trees are open."""
+        """Waits until everything is read and committed, and this number of trees is open."""
         eventually(lambda: settled(self.stats, trees), f"{trees} open trees, all read and committed")
 
     def await_turns(self) -> None:
@@ -253,7 +253,7 @@ class WorkerThread:
 
 
 def settled(stats: WorkerStats, trees: int) -> bool:
-    """Whether everything is read and committed, and so many trees are open."""
+    """Whether everything is read and committed, and this number of trees is open."""
     committed = all(one.committed == one.position for one in stats.by_partition)
     return stats.pending == trees and stats.clock_lag_ms == 0 and committed
 

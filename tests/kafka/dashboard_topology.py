@@ -27,7 +27,7 @@ POSTING_SECONDS = 0.0145
 """Some 90 % of the time at sixty orders a second."""
 HELD = 13
 HELD_EACH = 600
-"""Of so many orders the one with that number is never acked: every ten seconds, so that the latest failures have some,
+"""One of this number of orders is never acked: every ten seconds, so that the latest failures have some,
 however long a test looks at them."""
 
 

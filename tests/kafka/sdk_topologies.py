@@ -45,7 +45,7 @@ def line(number: int) -> str:
 
 
 class Lines(Spout):
-    """Emits a fixed number of lines, and again those that fail."""
+    """Emits a fixed number of lines, and failed lines again."""
 
     streams = (declare({"number": int, "attempt": int, "line": str}),)
 

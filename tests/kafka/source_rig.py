@@ -14,7 +14,7 @@ MODULE = "tests.kafka.source_topologies"
 
 
 class Source(Cluster):
-    """The topics of a topology, which may be a function of `source_topologies`, and those that its spout reads."""
+    """The topics of a topology, which may be a function of `source_topologies`, and the topics that its spout reads."""
 
     def __init__(self, bootstrap_servers: str, topology: str | Topology, topics: dict[str, int]) -> None:
         self.reference = f"{MODULE}:{topology}"

@@ -73,7 +73,7 @@ def test_dead_letters_are_listed_and_shown_unchanged(acker: Acker, log: AckLog, 
     assert f"{inbox}[0]@1" in plain
     assert "  word='to'  " in plain
     assert "1 earlier ones are not shown" in plain
-    none = "no dead letters that the filters take; those that were read have the reasons exception (3), truncated (1)\n"
+    none = "no dead letters that match the filters; the dead letters have the reasons exception (3), truncated (1)\n"
     assert acker("list", name, "--reason", "excption").stdout == none
 
     shown = json_of(acker("show", name, "1", "--json"))

@@ -15,4 +15,4 @@ class TestReal(Records, Outcomes):
 
 @pytest.mark.exhaustive
 class TestRealAndSlow(SlowOutcomes):
-    """Those that take long."""
+    """Contracts that take long."""

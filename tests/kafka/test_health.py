@@ -50,7 +50,7 @@ class Book(BasicBolt):
 
 
 class Shop:
-    """A running topology with a source of so many orders a second, and an observer of it."""
+    """A running topology with a source of this number of orders a second, and an observer of it."""
 
     def __init__(self, servers: str) -> None:
         name = f"shop-{uuid.uuid4().hex[:8]}"

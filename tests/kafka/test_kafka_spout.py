@@ -28,7 +28,7 @@ Use = Callable[..., Source]
 
 
 class InThreads(Source):
-    """Topics with so many partitions, and a topology whose spout `lines` reads them and whose bolt executes this."""
+    """Topics with these partitions, and a topology whose spout `lines` reads them and whose bolt executes this."""
 
     def __init__(
         self,

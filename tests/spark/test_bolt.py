@@ -223,10 +223,10 @@ def test_a_repeated_micro_batch_and_a_retried_task(spark: SparkSession, bootstra
 def test_rows_that_fail_and_records_that_cannot_be_read(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """A function that makes one row of each, over so many inputs that a partition has several batches of acks."""
+    """A function that makes one row of each, over enough inputs that a partition has several batches of acks."""
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=1), tmp_path)
     fine, bad = stage.send([(f"line {number}",) for number in range(MANY)]), stage.send([("bad",), ("",)])
-    # Two inputs of several trees, one of which is in both.
+    # Two inputs of several trees, with one tree in both.
     one, two, three = next_id(), next_id(), next_id()
     first, second = dict.fromkeys((one, two), next_id()), dict.fromkeys((two, three), next_id())
     stage.init([{one: first[one], two: first[two] ^ second[two], three: second[three]}])

@@ -1,4 +1,4 @@
-"""A worker of all topologies serves those that its user has ACLs for; `acker topologies` needs the documented ACLs."""
+"""A worker of all topologies serves all that its user has ACLs for; `acker topologies` needs the documented ACLs."""
 
 import threading
 import uuid

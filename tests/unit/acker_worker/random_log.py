@@ -16,7 +16,7 @@ class Scenario:
 
     Attributes:
         owners: the spout task of each root.
-        acked: roots of which every tuple was acked, in the log or in a batch that was dropped.
+        acked: roots whose tuples were all acked, in the log or in a batch that was dropped.
         repeated: roots in batches that the log holds twice.
     """
 

@@ -9,7 +9,7 @@ from tests.unit.acker_worker.folding import SPOUT, Log, new_fold, outcomes
 
 
 def played(case: Case, root: int) -> list[str]:
-    """The outcomes of which the spout is notified when the messages of a case arrive."""
+    """The outcomes that the spout receives when the messages of a case arrive."""
     rng = random.Random(f"{case.script} {root}")
     ids = {edge: rng.getrandbits(64) for edge in "abc"}
     log, fold = Log(), new_fold()

@@ -156,7 +156,7 @@ FIELDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{"word": str}, {"wo
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Manifest:
-    """A spout with some streams, of which two bolts receive some."""
+    """A spout with streams, some received by two bolts."""
     streams = draw(st.lists(st.sampled_from(STREAMS), unique=True, min_size=1))
     declared = tuple(declare(draw(FIELDS), name) for name in sorted(streams))
     bolts = []

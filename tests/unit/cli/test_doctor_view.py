@@ -1,4 +1,4 @@
-"""What `acker doctor` prints above its findings, and of them."""
+"""The output of `acker doctor`: its summary and its findings."""
 
 import io
 from dataclasses import replace

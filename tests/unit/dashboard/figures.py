@@ -142,7 +142,7 @@ DEAD_LETTERS = [
 
 
 def tree(root: int) -> dict[str, Any]:
-    """One that has timed out: a line of two words, of which one is open."""
+    """A tree that has timed out: a line of two words, one still open."""
     forest = Forest(7, (root,))
     (line,) = forest.begin(root, "split", 1)
     words = [forest.emit((line,), "count", task) for task in (0, 1)]

@@ -61,7 +61,7 @@ class Forest:
         return self.random.getrandbits(64) or 1
 
     def begin(self, root: int, bolt: str, recipients: int) -> list[int]:
-        """A spout tuple for so many tasks of a bolt."""
+        """A spout tuple for this number of tasks of a bolt."""
         val, born = 0, []
         for task in range(recipients):
             edge = self.id()
@@ -124,7 +124,7 @@ class Forest:
 
 
 def line_of_words(forest: Forest, words: int, *, stuck: int | None = None) -> None:
-    """A line, split into words, all of which are acked but one."""
+    """A line, split into words, all acked but one."""
     (line,) = forest.begin(ROOT, "split", 1)
     children = [forest.emit((line,), "count", number % 3) for number in range(words)]
     forest.ack(line)

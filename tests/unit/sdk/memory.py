@@ -89,7 +89,7 @@ class MemorySink:
 
     @property
     def batches(self) -> list[AckBatch]:
-        """Ack batches, without those that only open a session."""
+        """Ack batches, without batches that only open a session."""
         return [batch for batch in self.all_batches if not batch.opens]
 
     @property
@@ -115,7 +115,7 @@ class MemorySink:
 
 
 def open_pack(offset: int, size: int = 1) -> InputPack:
-    """A record of so many tuples, none of them settled."""
+    """A record of this number of tuples, none of them settled."""
     return InputPack(MadeRecord(), UNKNOWN_STREAM, offset, size)
 
 

@@ -130,7 +130,7 @@ class Rig:
         self.loop.turn()
 
     def started(self, count: int) -> None:
-        """Turns until so many inputs were begun."""
+        """Turns until this number of inputs has begun."""
 
         def turned() -> bool:
             self.clock.advance(self.step)
@@ -203,7 +203,7 @@ def test_other_tasks_go_on_while_one_can_take_no_more(monkeypatch: pytest.Monkey
 
 
 class Passing:
-    """A clock of which each look takes a tenth of a second."""
+    """A clock that advances by a tenth of a second each time it is read."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -289,7 +289,7 @@ class One(Waits):
 
 
 def test_a_coroutine_of_twenty_minutes_stops_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The group is polled, and statistics are published, every second; its trees and those that wait are kept alive."""
+    """The group is polled, and statistics are published, every second; its trees and waiting trees are kept alive."""
     rig = Rig(monkeypatch, rows=2, bolt=One)
     consumer, task = rig.consumer, rig.loop.tasks[0]
     consumer.here[0] = 2

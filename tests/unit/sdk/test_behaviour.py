@@ -56,7 +56,7 @@ def test_ticks_do_not_drift(interval: float) -> None:
         bench.clock.now = began + due + 0.007
         task.tick(bench.clock.now)
     assert bolt.ticks[-1] - began == pytest.approx(100 * interval + 0.007)
-    # A long call: one tick for those that were missed, and the next at a multiple of the interval.
+    # A long call: one tick for all missed ticks, and the next at a multiple of the interval.
     task.tick(bench.clock.advance(10.5 * interval))
     assert len(bolt.ticks) == 101
     bench.clock.now = began + 111 * interval - 0.001

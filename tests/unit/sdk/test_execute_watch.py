@@ -86,7 +86,7 @@ class Watched:
         self.sent.append((topic, partition, decode_ack_batch(value)))
 
     def look_after(self, *seconds: float) -> None:
-        """Looks, so many seconds after each other."""
+        """Looks, with this number of seconds between looks."""
         for each in seconds:
             self.bench.clock.advance(each)
             self.watch.look()

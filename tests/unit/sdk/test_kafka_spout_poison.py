@@ -15,7 +15,7 @@ from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.commit_metadata import LARGEST_METADATA
 
 EACH: Final = 100
-"""One in so many messages fails for ever."""
+"""One in this number of messages fails for ever."""
 READ: Final = 500
 AT: Final = SourcePartition("source", 0)
 

@@ -223,7 +223,7 @@ class Coroutines(AsyncBolt):
 
 
 class World:
-    """A task with transactions, of which processes die and stop."""
+    """A task with transactions, whose processes die and stop."""
 
     LINES: ClassVar = ("a", "a", "a", "a", "fail", "raise", "unreadable", "go")
 

@@ -36,11 +36,11 @@ WORD = (declare({"word": str}),)
 
 
 class Database:
-    """What the bolts of a test use."""
+    """The shared data of a test's bolts."""
 
     def __init__(self) -> None:
         self.is_down = True
-        self.calls: list[float] = []  # those that raised
+        self.calls: list[float] = []  # times of calls that raised
 
     def use(self, now: float) -> None:
         if self.is_down:
@@ -194,7 +194,7 @@ def test_the_pause_becomes_longer_and_ends_with_the_first_call_that_returns(
 
 
 def test_messages_of_a_topic_are_not_replayed(database: Database) -> None:
-    """The default: those that failed before the pause are replayed, and no others."""
+    """The default: only tuples that failed before the pause are replayed."""
     topology = steps(Store, KafkaSpout("text", streams=WORD), {"max_tree_age": 900.0})
     with SimulatedCluster(topology, step=2.0) as cluster:
         for number in range(200):

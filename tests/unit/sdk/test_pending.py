@@ -52,7 +52,7 @@ RATE = 300
 
 
 def acked_a_second(limit: PendingLimit) -> list[int]:
-    """A topology with a queue of failed trees, and a spout that replays those that time out."""
+    """A topology with a queue of failed trees, and a spout that replays trees that time out."""
     queue: deque[tuple[int, float]] = deque((-1, 0.0) for _ in range(20_000))
     pending: dict[int, float] = {}
     tree, acked = 0, []

@@ -44,7 +44,7 @@ class NowAndThenError(Exception):
 
 
 class Chance:
-    """What raises; of one run."""
+    """The calls that raise in a run."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

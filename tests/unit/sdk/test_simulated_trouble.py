@@ -44,7 +44,7 @@ class Story:
 
 
 class Numbers(Spout):
-    """Emits each number until it is acked, also those that a killed predecessor had emitted."""
+    """Emits each number until it is acked, also numbers that a killed predecessor had emitted."""
 
     streams = (declare({"number": int}),)
 

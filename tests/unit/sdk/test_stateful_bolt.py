@@ -96,7 +96,7 @@ def trouble(cluster: SimulatedCluster, chance: random.Random) -> None:
 
 
 def sunk(cluster: SimulatedCluster) -> list[Any]:
-    """What is in the inbox of the sink, in order."""
+    """The tuples in the inbox of the sink, in order."""
     return [each.values for each in tuples_in(cluster.records("words.tuples.sink"), COUNTS)]
 
 

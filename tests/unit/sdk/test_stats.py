@@ -50,7 +50,7 @@ def test_counts_sums_and_merges_are_those_of_all_recorded_values(left: list[int]
     assert merged.seconds == pytest.approx(sum(seconds), rel=1 / 16 + 1e-3, abs=len(seconds) * 1e-5)
 
 
-# All but `errors`, of which each snapshot has one.
+# All but `errors`: each snapshot has one.
 COUNTED = [each.name for each in fields(Counts) if each.default == 0 and each.name != "errors"]
 LATENCIES = ("complete_latency", "execute_latency", "process_latency")
 

@@ -108,7 +108,7 @@ def test_a_call_that_has_not_returned_is_counted_once() -> None:
 
 
 def test_what_tasks_can_do_is_measured_where_there_is_a_backlog() -> None:
-    """What the SDK does between calls is nine tenths of the time, which only tasks with a backlog show."""
+    """The SDK's work between calls takes nine tenths of the time; only tasks with a backlog show that."""
     of = TaskShares(2)
     for second in range(1, 11):
         of.feed(record(0, second, 1_000 * second, 0.1 * second, 5_000), now=second)

@@ -21,7 +21,7 @@ OFFSETS = [TopicPartition("t.tuples.b", 0, 7)]
 
 
 class Record:
-    """What librdkafka reports as undelivered."""
+    """The messages that librdkafka reports as undelivered."""
 
     def topic(self) -> str:
         return "t.acks"

@@ -47,7 +47,7 @@ def fold(spec: WindowSpec, effects: Any, replays: Replays | None = None) -> Wind
 
 @st.composite
 def replayed_inputs(draw: Any) -> Inputs:
-    """Messages, some of which come again later, with the same time."""
+    """Messages; some come again later, with the same time."""
     times = draw(TIMES)
     inputs, attempts = list[tuple[int, int, int]](), Counter[int]()
     for n, at in enumerate(times):
@@ -149,7 +149,7 @@ def test_after_a_crash_no_message_is_in_two_windows_by_event_time(
 def test_after_a_crash_only_replays_that_come_later_count_again(
     spec: WindowSpec, inputs: Inputs, steps: list[str]
 ) -> None:
-    """Not those that were left out, or dropped, before the last commit."""
+    """Tuples that were left out or dropped before the last commit are not repeated."""
     calls = crashing(spec, inputs, steps, remembers=False)
     counted = Counter(n for _, held in windows_of(calls) for n in held)
     left_out = Counter(n for kind, n in calls if kind in ("left out", "held again"))

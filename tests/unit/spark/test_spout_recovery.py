@@ -1,4 +1,4 @@
-"""What a restarted Spark spout opens again: what is neither done, as it has committed, nor acked since."""
+"""A restarted Spark spout opens messages again that are neither committed as done nor acked since."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ PARTITIONS = 10
 
 
 class Offsets:
-    """What the group has committed; retention has deleted all notices."""
+    """The commit of the group; retention has deleted all notices."""
 
     mark = 0
 

@@ -139,7 +139,7 @@ def test_speculation_is_rejected_with_a_reason() -> None:
     spark = cast(Any, SimpleNamespace(conf=settings))
     check_session(spark)
     settings["spark.speculation"] = "true"
-    with pytest.raises(spark_jobs.SparkJobError, match="a speculative copy of a task writes its tuples once more"):
+    with pytest.raises(spark_jobs.SparkJobError, match="a speculative copy of a task writes its tuples a second time"):
         check_session(spark)
 
 

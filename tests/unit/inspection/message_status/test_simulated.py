@@ -68,10 +68,10 @@ class ReadingAdmin(MemoryAdmin):
 
 
 class Truth:
-    """What has happened to messages, by their values.
+    """The history of messages, by their values.
 
     Attributes:
-        executed: those that the first bolt has executed.
+        executed: messages that the first bolt has executed.
         is_settled: whether only one message fails from now on.
         copies: value and root of an attempt → the copies that were acked.
     """
@@ -84,7 +84,7 @@ class Truth:
 
     @property
     def acked(self) -> set[str]:
-        """Those of which one attempt has both copies acked."""
+        """Messages with an attempt whose two copies are acked."""
         return {value for (value, _), copies in self.copies.items() if copies == {"a", "b"}}
 
 

@@ -58,7 +58,7 @@ class Task:
         self.applied = self.kind()
 
     def restore(self) -> None:
-        """What is not committed is lost."""
+        """Drops all uncommitted changes."""
         self.applied = self.kind.restored(self.log.items())
         self.position, self.changes, self.acked, self.most_open = self.offset, Counter(), [], 0
 
@@ -103,7 +103,7 @@ class Task:
         return acked
 
     def check_memory(self) -> None:
-        """What is kept is of messages that are open, as far as the task knows."""
+        """The kept identities belong to messages that the task does not know to be done."""
         table, done = self.applied._table, self.applied._done
         is_open = ~done.contains(table.positions[: table.size])
         self.most_open = max(self.most_open, int(is_open.sum()))

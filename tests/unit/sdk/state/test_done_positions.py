@@ -1,4 +1,4 @@
-"""What the spouts upstream of a bolt have committed, and the ends of their topics."""
+"""The commits of the spouts upstream of a bolt, and the ends of their topics."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

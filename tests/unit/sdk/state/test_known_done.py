@@ -1,4 +1,4 @@
-"""What is known to be done is the union of all commits that were read."""
+"""The known done positions are the union of all commits that were read."""
 
 import numpy as np
 from hypothesis import given
