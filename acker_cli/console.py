@@ -2,12 +2,15 @@
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
+
+from acker_cli.errors import CliError
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -51,6 +54,16 @@ def unlimited(output: Console) -> Console:
 
 def print_json(value: Mapping[str, Any]) -> None:
     standard_output().print(json.dumps(value))
+
+
+def confirm(question: str, declined: str, *, on_stderr: bool) -> None:
+    """Asks before something is changed; raises `CliError` if the answer is no, or there is no terminal."""
+    import typer
+
+    if not sys.stdin.isatty():
+        raise CliError("standard input is no terminal, so there is no prompt: --yes continues without asking")
+    if not typer.confirm(question, err=on_stderr):
+        raise CliError(declined)
 
 
 def log_to_stderr(level: str, *, brief: bool = False) -> None:

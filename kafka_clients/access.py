@@ -5,7 +5,7 @@ Read and Write imply Describe, so that is no permission of its own.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, Literal
@@ -42,15 +42,13 @@ class Operation(Enum):
     CREATE = "Create"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
-    IDEMPOTENT_WRITE = "IdempotentWrite"
 
 
 Operations = tuple[Operation, ...]
-Resource = Literal["topic", "group", "transactional-id", "cluster"]
+Resource = Literal["topic", "group", "transactional-id"]
 Source = str | Sequence[str] | None
 """Topics that a spout reads: one or several; None if it reads none, or if they are configured elsewhere."""
 
-CLUSTER: Final = "kafka-cluster"  # the one name that a resource of kind cluster has
 _CREATES: Final[Operations] = (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 _READS: Final[Operations] = (Operation.READ,)
 _LOOKS: Final[Operations] = (Operation.READ, Operation.DESCRIBE_CONFIGS)
@@ -93,13 +91,11 @@ def roles(
     manifest: Manifest,
     sources: Mapping[str, Source] | None = None,
     targets: Mapping[str, str] | None = None,
-    *,
-    before_2_8: bool = False,
 ) -> list[Role]:
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
     Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Chained bolts have no
-    role of their own. Brokers before 2.8 require a separate permission for idempotent producers.
+    role of their own.
     """
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
@@ -107,9 +103,6 @@ def roles(
         component_role(manifest, each.name, reads.get(each.name), targets_of(manifest, each.name, writes), reads)
         for each in manifest.heads
     ]
-    if before_2_8:
-        idempotent = Permission("cluster", CLUSTER, (Operation.IDEMPOTENT_WRITE,))
-        producers = [replace(role, permissions=(*role.permissions, idempotent)) for role in producers]
     return [operator_role(manifest), *producers]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_cli.errors import SettingsError
-from kafka_clients.access import CLUSTER, OPERATOR, Operations, Permission, Role
+from kafka_clients.access import OPERATOR, Operations, Permission, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def commands(roles: Sequence[Role], principals: Principals, command: Sequence[st
             for operation in permissions[0].operations:
                 line += ["--operation", operation.value]
             for permission in permissions:
-                line += ["--cluster"] if permission.name == CLUSTER else [f"--{permission.resource}", permission.name]
+                line += [f"--{permission.resource}", permission.name]
             if permissions[0].prefixed:
                 line += ["--resource-pattern-type", "prefixed"]
             yield shlex.join(line)

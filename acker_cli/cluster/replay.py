@@ -1,15 +1,11 @@
 """Replaying dead letters: what is chosen, the question before, and what was written back."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import typer
-
-from acker_cli.console import print_json, standard_error, standard_output
-from acker_cli.errors import SettingsError
+from acker_cli.console import confirm, print_json, standard_error, standard_output
 from acker_cli.interruption import interruptible
 from inspection.dead_letters import DeadLetter, DeadLetterLog, Selection
 from inspection.errors import DeadLettersError
@@ -98,12 +94,7 @@ def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool
             _report(wanted.topology, choice, done, as_json=as_json, dry_run=dry_run)
             return
         if not yes:
-            if not sys.stdin.isatty():
-                raise SettingsError(
-                    "standard input is no terminal, so there is no prompt: --yes replays without asking"
-                )
-            if not typer.confirm("Write them back?", err=as_json):
-                raise DeadLettersError("nothing was written back")
+            confirm("Write them back?", "nothing was written back", on_stderr=as_json)
         with standard_error().status("waiting for another replay to end …") as status:
             choice = _replay(kafka, wanted, done, status.update)
     _report(wanted.topology, choice, done, as_json=as_json, dry_run=False)

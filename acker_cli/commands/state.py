@@ -4,10 +4,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from acker_cli.commands.options import JSON, argument, command, flag, option
-from acker_cli.console import print_json, slow_progress, standard_error, standard_output
+from acker_cli.console import confirm, print_json, slow_progress, standard_error, standard_output
 from acker_cli.errors import CliError, SettingsError
 from acker_cli.settings import LoadedSettings
 
@@ -143,8 +141,6 @@ def reset(
 
     Repeat an interrupted reset with the same command.
     """
-    import sys
-
     from acker_cli.cluster.state_reset import StateReset
 
     progress = standard_error() if json_ else standard_output()
@@ -156,10 +152,7 @@ def reset(
     what = "identities and positions" if keep_values else f"key {' '.join(key)}" if key else "all keys"
     if not yes:
         progress.print(f"{what} of {chosen.topic} will be deleted")
-        if not sys.stdin.isatty():
-            raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
-        if not typer.confirm("Delete them?", err=json_):
-            raise CliError(f"the state of {bolt} was not deleted")
+        confirm("Delete them?", f"the state of {bolt} was not deleted", on_stderr=json_)
     if keep_values:
         chosen.forget_identities()
     elif encoded is None:

@@ -126,7 +126,6 @@ def acls(
     command_config: Path = option(
         "FILE", "The file with the client properties of kafka-acls.", default=Path("admin.properties")
     ),
-    before_2_8: bool = flag("--before-2.8", "For brokers older than Kafka 2.8: allow idempotent writes as well."),
     json_: bool = JSON,
 ) -> None:
     """Print the ACLs that each role of a topology needs, as kafka-acls commands.
@@ -139,7 +138,7 @@ def acls(
     from kafka_clients.access import client_role, roles, viewer_role
 
     topology = load_from_here(reference)
-    every = roles(topology.manifest, topology.sources, topology.kafka_targets, before_2_8=before_2_8)
+    every = roles(topology.manifest, topology.sources, topology.kafka_targets)
     # A component may have such a name, and then is what is meant.
     known = {each.name for each in every}
     others = (viewer_role(topology.manifest, topology.sources), client_role(topology.manifest, topology.sources))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from acker_cli.commands.options import JSON, argument, command, flag
-from acker_cli.console import print_json, print_table, standard_error, standard_output
-from acker_cli.errors import CliError, SettingsError
+from acker_cli.console import confirm, print_json, print_table, standard_error, standard_output
+from acker_cli.errors import CliError
 from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
@@ -103,8 +103,6 @@ def delete(
 
     Repeat an interrupted deletion with the same command.
     """
-    import sys
-
     from acker_cli.cluster.removal import Removal, resources_of
     from inspection.topology_status import ClusterStatus
     from kafka_clients.errors import UnknownTopologyError
@@ -122,10 +120,7 @@ def delete(
     if not yes:
         for line in _to_be_deleted(resources, keep_topics=keep_topics):
             progress.print(line)
-        if not sys.stdin.isatty():
-            raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
-        if not typer.confirm("Delete all that?", err=json_):
-            raise CliError(f"topology {name} was not deleted")
+        confirm("Delete all that?", f"topology {name} was not deleted", on_stderr=json_)
     removal.withdraw(force=force)
     left = [] if keep_topics else removal.delete()
     if json_:

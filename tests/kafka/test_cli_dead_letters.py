@@ -97,7 +97,7 @@ def test_a_dead_letter_is_replayed_unchanged_and_once(acker: Acker, log: AckLog,
     name = log.topology
     write_dead_letters(log.kafka, name, inbox, [b"zero", b"one"])
     assert "Give a filter" in refused(acker("replay", name, "--yes"))
-    assert "--yes replays without asking" in refused(acker("replay", name, "--offset", "1"))
+    assert "--yes continues without asking" in refused(acker("replay", name, "--offset", "1"))
     dry = json_of(acker("replay", name, "--offset", "1", "--dry-run", "--json"))
     assert (dry["chosen"], dry["replayed"]) == ([1], [])
     assert log.records(inbox) == []
@@ -149,7 +149,7 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
         log.delete_topic(inbox)
         return True
 
-    monkeypatch.setattr("acker_cli.cluster.replay.typer.confirm", confirmed)
+    monkeypatch.setattr("typer.confirm", confirmed)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     last = max(letter["offset"] for letter in json_of(acker("list", name, "--json"))["dead_letters"])
     wanted = ReplayRequest(name, Selection(offsets=frozenset({last})), 10)

@@ -142,7 +142,7 @@ def test_a_topology_is_deleted_unless_it_runs(
         assert "no topology 'no-such'" in one_line(acker(command, "no-such"))
     assert "cannot be used" in one_line(acker("delete", "acker.topologies", "--yes"))
     without_yes = acker("delete", name)
-    assert "--yes deletes without asking" in one_line(without_yes)
+    assert "--yes continues without asking" in one_line(without_yes)
     assert f"  topic  {log.topic}, with all that is in it\n" in without_yes.stdout
 
     # With its topics kept it can be published again, and its open tree is still there.

@@ -34,8 +34,6 @@ def test_acls_with_the_same_operations_share_a_command() -> None:
     assert described["principal"] == "User:alice"
     operations = ["Create", "Describe", "DescribeConfigs"]
     assert described["acls"][0] == {"resource": "topic", "name": "t.", "pattern": "prefixed", "operations": operations}
-    old = list(commands(roles(manifest(), before_2_8=True), Principals("t"), COMMAND))
-    assert "kafka-acls --add --allow-principal User:t.a --operation IdempotentWrite --cluster" in old
 
 
 def test_invalid_principals_and_roles_are_rejected() -> None:

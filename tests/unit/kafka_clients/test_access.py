@@ -1,7 +1,6 @@
 """The ACLs of each role; tests on a broker check that they are sufficient and necessary."""
 
 from kafka_clients.access import (
-    CLUSTER,
     Operation,
     Role,
     acker_role,
@@ -160,14 +159,6 @@ def test_answers_are_written_by_the_bolt_and_the_spouts_before_it_and_read_by_cl
         "group:acker.catalogue": "r",
     }  # fmt: skip
     assert client.name not in {each.name for each in roles(described)}
-
-
-def test_brokers_before_2_8_need_idempotent_write_for_each_writer() -> None:
-    for before_2_8 in (False, True):
-        for role in roles(manifest(), before_2_8=before_2_8):
-            allowed = [each.operations for each in role.permissions if each.name == CLUSTER]
-            wanted = before_2_8 and role.name != "operator"
-            assert allowed == ([(Operation.IDEMPOTENT_WRITE,)] if wanted else [])
 
 
 def test_missing_acls_are_described() -> None:
