@@ -1,4 +1,4 @@
-"""What must hold after the faults: the messages of the sources, compared with trees, outcomes and dead letters."""
+"""Checks after the faults: the messages of the sources, compared with trees, outcomes and dead letters."""
 
 import re
 import time
@@ -52,10 +52,10 @@ class Violation:
 
 @dataclass(slots=True)
 class Verdict:
-    """What has become of the messages and trees."""
+    """The outcomes of the messages and trees."""
 
     violations: list[Violation] = field(default_factory=list)
-    # By source topic, the number of `messages`, and of those that are `acked`, `dead-letter` and `skipped`.
+    # By source topic, the number of messages: all (`messages`), `acked`, `dead-letter` and `skipped`.
     sources: dict[str, dict[str, int]] = field(default_factory=dict)
     dead_letters: dict[str, int] = field(default_factory=dict)  # of the run, by reason
     trees: dict[str, int] = field(default_factory=dict)  # `acked`, and failed ones by reason, by the kept notices
@@ -195,7 +195,7 @@ class Checker:
         self._reader.read(what, new, take)
 
     def _acked(self, spout: str, place: Place, offsets: range) -> set[int] | None:
-        """The offsets of messages of which the fold has acked an attempt, by their roots.
+        """The offsets of messages with an attempt that the fold has acked, by their roots.
 
         None where trees are not in the ack log, or not always: with at most once, and in chains.
         """

@@ -122,7 +122,7 @@ def running_pids(target: str, pids: Callable[[], list[int]]) -> list[int]:
 
 
 def signalled(pids: Sequence[int], number: signal.Signals) -> End:
-    """Sends a signal to processes, of which some may have ended; there is nothing to end."""
+    """Sends a signal to processes; some may have ended. The fault has no end."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -36,7 +36,7 @@ _STDERR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ChaosPlan:
-    """What is to happen: to which targets, all if there are none, for how many seconds, and what is fed meanwhile."""
+    """The plan of a run: its targets (empty for all), its duration in seconds, and the messages that are fed."""
 
     seed: int
     seconds: float

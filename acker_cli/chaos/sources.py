@@ -37,7 +37,7 @@ class SourceOffsets:
         self._begin = self._kept()
 
     def done(self) -> Done:
-        """What is done now, by the commits of the spouts' groups."""
+        """The done messages, by the commits of the spouts' groups."""
         groups = {spout: component_group(self._topology.name, spout) for spout in self._places}
         found = self._commits.of({group: self._places[spout] for spout, group in groups.items()})
         return {

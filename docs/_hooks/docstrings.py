@@ -79,7 +79,7 @@ def _class_line(name: str, bases: list[str], cls: type) -> str:
 
 
 def _parameters(cls: type) -> list[str] | None:
-    """What a class is called with; None where that is not for users to do, or goes without saying."""
+    """The arguments of a class; None if users do not call it, or if they are obvious."""
     init = cls.__dict__.get("__init__")
     if not inspect.isfunction(init) or not (dataclasses.is_dataclass(cls) or "Args:" in (cls.__doc__ or "")):
         return None

@@ -90,7 +90,7 @@ def _json_kind(of: dict[str, Any]) -> str:
 
 
 def _names() -> str:
-    """What is called how: each function of `tuple_tree.names` that makes a name, called with placeholders."""
+    """The names of topics and groups: each function of `tuple_tree.names`, called with placeholders."""
     names = importlib.import_module("tuple_tree.names")
     rows = ["| name | |", "|---|---|"]
     for node in ast.parse(Path(names.__file__ or "").read_text()).body:
@@ -102,7 +102,7 @@ def _names() -> str:
 
 
 def _topics() -> str:
-    """What `topic_specs` says of a topology of one spout and one bolt, with everything else as it is by default."""
+    """The result of `topic_specs` for a topology of one spout and one bolt, with default settings."""
     topics, sdk = importlib.import_module("tuple_tree.topics"), importlib.import_module("spout_sdk")
     builder = sdk.TopologyBuilder("topology")
     builder.set_spout("spout", sdk.KafkaSpout("source"), tasks=2)

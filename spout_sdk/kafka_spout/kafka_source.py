@@ -42,7 +42,7 @@ class KafkaSource:
             # A partition that is begun or resumed waits for the fetches of the others.
             "fetch.wait.max.ms": 100,
             **consumer_settings(kafka, group),
-            # An offset out of range is reported and counted, not skipped in silence.
+            # An offset out of range is reported and counted, not skipped without a trace.
             "auto.offset.reset": "error",
             # The end may be behind the last message, at a marker of a transaction for instance.
             "enable.partition.eof": True,

@@ -1,7 +1,7 @@
 """The windows of a task as a fold over its inputs, in the order of its inbox: no clock, no I/O (ADR 26).
 
 `progress` is a few numbers, from which a new instance that reads again what was not committed comes to the same state
-(`resume`) without doing anything twice: of the inputs that it reads again, up to the last that was taken, those that
+(`resume`) without doing anything twice: among the inputs that it reads again, up to the last taken one, inputs that
 are in no further window were settled, and all others were held, except for replays, which `progress` lists.
 """
 

@@ -120,7 +120,7 @@ def test_an_input_that_was_cancelled_has_no_outcome_and_one_that_raised_has(guar
 
 
 def test_an_exception_that_ends_the_process_ends_it_while_it_stops_as_well() -> None:
-    """What the input emitted before must not be committed, as it is read again."""
+    """Earlier emits of the input must not be committed, because it is read again."""
     with running(guarantee="exactly_once", on_exception="crash") as rig:
         rig.feed("a")
         rig.begun(1)
