@@ -28,6 +28,7 @@ from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
+from tests.components import Sink, passing
 from tests.unit.sdk.memory import Bench, Sent, execute
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.components import BoltManifest, StateManifest
@@ -109,23 +110,8 @@ class SplitColumns(ArrowBolt):
 KINDS = (Split, SplitByHand, SplitBatches, SplitAsync, SplitColumns)
 
 
-class Pass(BasicBolt):
-    """Emits each line as one word."""
-
-    streams = (WORD,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((tuple_["value"],))
-
-
-class Take(BatchBolt):
-    """Stands for a bolt with a state, or for one without."""
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        self.collector.ack_all(tuples)
+Pass = passing(WORD)
+"""Emits each line as one word."""
 
 
 class Received(NamedTuple):
@@ -157,9 +143,9 @@ def diamond(split: Any = Split, *, tasks: int = 2, **options: Any) -> Topology:
     builder.set_spout("lines", KafkaSpout("source"))
     builder.set_bolt("split", split, tasks=tasks).shuffle_grouping("lines")
     builder.set_bolt("pass", Pass, tasks=tasks).shuffle_grouping("lines")
-    count = builder.set_bolt("count", Take, tasks=3).fields_grouping("split", "word").fields_grouping("pass", "word")
+    count = builder.set_bolt("count", Sink, tasks=3).fields_grouping("split", "word").fields_grouping("pass", "word")
     count.fields_grouping("split", "word", stream="lengths")
-    see = builder.set_bolt("see", Take).shuffle_grouping("lines").shuffle_grouping("split")
+    see = builder.set_bolt("see", Sink).shuffle_grouping("lines").shuffle_grouping("split")
     see.shuffle_grouping("split", "lengths")
     return with_state(builder.build(), "count")
 

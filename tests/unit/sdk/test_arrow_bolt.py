@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
-    BatchBolt,
     CustomGrouping,
     EmitError,
     EmitInfo,
-    OutputCollector,
-    TaskContext,
     TaskHook,
     TopologyBuilder,
     TopologyError,
@@ -27,7 +24,7 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import MemoryRecord
-from tests.components import source
+from tests.components import Sink, source
 from tests.packs import tuples_of, under_seed
 from tests.unit.sdk.memory import Bench, made
 from tuple_tree.components import KEYED, Grouping
@@ -53,14 +50,6 @@ class Columns(ArrowBolt):
         self.calls.append((batch, collector))
         if self.work is not None:
             self.work(batch, collector)
-
-
-class Sink(BatchBolt):
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute_batch(self, tuples: Any) -> None:
-        self.collector.ack_all(tuples)
 
 
 class ByN(CustomGrouping):

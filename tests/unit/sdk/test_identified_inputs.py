@@ -18,8 +18,9 @@ from spout_sdk import (
 )
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.testing import MemoryRecord
+from tests.components import Sink
 from tests.packs import anchor_headers, edges_in, packed, under_seed
-from tests.unit.sdk.identity_rig import WORD, Take, with_state
+from tests.unit.sdk.identity_rig import WORD, with_state
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.components import BoltManifest
@@ -52,7 +53,7 @@ def in_the_middle(work: Any, *, pack_tuples: int = 100) -> tuple[Bench, Any]:
     builder.set_spout("lines", KafkaSpout("source"))
     is_columns = "batch" in work.__code__.co_varnames
     builder.set_bolt("split", ByColumns if is_columns else ByHand).shuffle_grouping("lines")
-    builder.set_bolt("count", Take).fields_grouping("split", "word")
+    builder.set_bolt("count", Sink).fields_grouping("split", "word")
     bench = Bench(with_state(builder.build(), "count"), pack_tuples=pack_tuples)
     return bench, bench.bolt("split")
 

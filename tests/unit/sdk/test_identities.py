@@ -23,6 +23,7 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.api.topology import BoltOptions
+from tests.components import Sink
 from tests.unit.sdk.identity_rig import (
     KINDS,
     Received,
@@ -32,7 +33,6 @@ from tests.unit.sdk.identity_rig import (
     SplitBatches,
     SplitByHand,
     SplitColumns,
-    Take,
     diamond,
     emits,
     with_state,
@@ -113,7 +113,7 @@ def test_nothing_has_identities_that_is_not_replayed_by_position(guarantee: Guar
 
     builder = TopologyBuilder("t", guarantee=guarantee)
     builder.set_spout("lines", Own if mode == "own" else KafkaSpout("source", mode=mode))
-    builder.set_bolt("count", Take).fields_grouping("lines", "value")
+    builder.set_bolt("count", Sink).fields_grouping("lines", "value")
     run = Run(with_state(builder.build(), "count"), topics("a"))
     assert [(each.values, each.position) for each in run.attempt()] == [(("a",), NO_POSITION)]
     assert run.identified() == set()

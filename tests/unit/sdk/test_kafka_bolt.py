@@ -1,4 +1,4 @@
-"""`KafkaBolt`, in memory; `tests/kafka/test_kafka_bolt.py` has the tests on a real Kafka."""
+"""`KafkaBolt`, in memory."""
 
 import io
 import json

@@ -57,10 +57,6 @@ def test_a_task_with_a_backlog_has_less_and_the_unknown_have_an_average() -> Non
     assert shares_of([Load(1_000, 500, 0), Load(100, 90, 0), None])[2] == pytest.approx(1 / 3)
 
 
-def test_tasks_all_of_which_have_too_large_a_backlog_have_equal_shares() -> None:
-    assert shares_of([Load(1e-5, 0.2, 1e35)] * 2) == [0.5, 0.5]
-
-
 def test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing() -> None:
     of = TaskShares(2)
     of.feed(record(0, 10, 1_000, 10, 0), now=100)

@@ -88,14 +88,6 @@ def test_the_acks_of_a_pack_are_one_run() -> None:
     assert (len(runs), others.tolist()) == (32, [5, 6, 5])
 
 
-def test_few_vals_are_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge_runs, "FEWEST", 200)
-    monkeypatch.setattr(edge_runs, "SHORTEST", 100)
-    assert split(edge_column(7, 0, 199))[0] == b""
-    assert split(edge_column(7, 0, 200))[0] != b""
-    assert split(np.concatenate([edge_column(seed, 0, 99) for seed in range(9)]))[0] == b""
-
-
 @given(st.lists(ids))
 def test_each_edge_has_one_seed(seeds: list[int]) -> None:
     edges = np.array([edge(seed, 0) for seed in seeds], np.uint64)
