@@ -1,5 +1,6 @@
 """Whether a topology has reached the state that was requested, by the figures of its processes. Pure."""
 
+from inspection.notation import counted
 from inspection.view import ComponentView, Snapshot
 from tuple_tree.control import ControlState
 
@@ -16,12 +17,12 @@ def left_in_spouts(snapshot: Snapshot, state: ControlState) -> list[str]:
             continue
         if spout["control"] != [state]:
             known = ", ".join(spout["control"]) or "nothing: it runs an earlier version"
-            lines.append(f"spout {name}: its {_count(running, 'process', 'processes')} know {known}")
+            lines.append(f"spout {name}: its {counted(running, 'process', 'processes')} know {known}")
             continue
         if spout["pending"]:
-            lines.append(f"spout {name}: {_count(spout['pending'], 'tree')} open")
+            lines.append(f"spout {name}: {counted(spout['pending'], 'tree')} open")
         if state == "draining" and spout["retrying"]:
-            lines.append(f"spout {name}: {_count(spout['retrying'], 'failed message')} to be emitted again")
+            lines.append(f"spout {name}: {counted(spout['retrying'], 'failed message')} to be emitted again")
     return lines
 
 
@@ -36,7 +37,7 @@ def holding_up(snapshot: Snapshot) -> list[str]:
         elif bolt["stalled_by"]:
             lines.append(f"bolt {bolt['name']}: no progress for {bolt['stalled_seconds']:.0f} s, {bolt['stalled_by']}")
         elif bolt["lag"] and not bolt["processes"] and not bolt["external"]:
-            lines.append(f"bolt {bolt['name']}: none of its processes runs, and {_count(bolt['lag'], 'record')} wait")
+            lines.append(f"bolt {bolt['name']}: none of its processes runs, and {counted(bolt['lag'], 'record')} wait")
     return lines
 
 
@@ -46,16 +47,16 @@ def left_in_bolts(snapshot: Snapshot) -> list[str]:
     for bolt in _of_kind(snapshot, "bolt"):
         name = bolt["name"]
         if bolt["lag"]:
-            lines.append(f"bolt {name}: {_count(bolt['lag'], 'record')} not executed or not committed")
+            lines.append(f"bolt {name}: {counted(bolt['lag'], 'record')} not executed or not committed")
         elif bolt["pending"]:
-            lines.append(f"bolt {name}: {_count(bolt['pending'], 'input')} open")
+            lines.append(f"bolt {name}: {counted(bolt['pending'], 'input')} open")
     return lines
 
 
 def running(snapshot: Snapshot) -> list[str]:
     """The components whose processes run, a line each."""
     return [
-        f"{each['name']}: {_count(each['processes'], 'process', 'processes')}"
+        f"{each['name']}: {counted(each['processes'], 'process', 'processes')}"
         for each in snapshot["components"]
         if each["processes"] and each["head"] == each["name"] and not each["external"]
     ]
@@ -63,7 +64,3 @@ def running(snapshot: Snapshot) -> list[str]:
 
 def _of_kind(snapshot: Snapshot, kind: str) -> list[ComponentView]:
     return [each for each in snapshot["components"] if each["kind"] == kind]
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -20,7 +20,7 @@ class NoStatisticsError(InspectionError):
 
 
 class ServingError(InspectionError):
-    """The dashboard or the gateway cannot be served: its address, token or certificate, or it has stopped."""
+    """The dashboard, the gateway or metrics cannot be served: its address, token or certificate, or it has stopped."""
 
 
 class MomentError(InspectionError):

@@ -1,4 +1,4 @@
-"""Times, roots, tuples, and messages of spouts with positional roots, as text."""
+"""Times, counts, roots, tuples, and messages of spouts with positional roots, as text."""
 
 import re
 from datetime import UTC, datetime
@@ -36,6 +36,11 @@ def since_ms(text: str, now_ms: int) -> int:
 
 def show_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number and a noun, such as `1 message` and `1,200 messages`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def parse_root(text: str) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from inspection.notation import counted
 from tuple_tree.components import BoltManifest, Component, StateManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
@@ -62,9 +63,7 @@ def change_plan(
     if refused:
         return [Step("refused", text) for text in refused]
     new = [spec for spec in topic_specs(manifest) if spec.name not in topics]
-    steps = [
-        Step("command", f"create topic {spec.name} with {_counted_as('partition', spec.partitions)}") for spec in new
-    ]
+    steps = [Step("command", f"create topic {spec.name} with {counted(spec.partitions, 'partition')}") for spec in new]
     if published is not None:
         before = {each.name: each.tasks for each in published.inboxes}
         steps += [
@@ -138,7 +137,7 @@ def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:
             why = "Kafka cannot remove partitions of its inbox"
         else:
             why = "its state is kept by partition, and keys would be in other ones"
-        yield f"{each.name!r} has {_counted_as('task', each.tasks)}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
+        yield f"{each.name!r} has {counted(each.tasks, 'task')}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
 
 
 def _more_tasks(published: Manifest, manifest: Manifest, running: Running) -> Iterable[str]:
@@ -148,9 +147,9 @@ def _more_tasks(published: Manifest, manifest: Manifest, running: Running) -> It
         lag = running.lags.get(bolt)
         if not runs and not lag:
             continue
-        why = f"processes run ({', '.join(runs)})" if runs else f"its inbox has {_counted_as('record', lag or 0)}"
+        why = f"processes run ({', '.join(runs)})" if runs else f"its inbox has {counted(lag or 0, 'record')}"
         yield (
-            f"{bolt!r} has {_counted_as('task', tasks)}, and had {published.component(bolt).tasks}, while {why}: a "
+            f"{bolt!r} has {counted(tasks, 'task')}, and had {published.component(bolt).tasks}, while {why}: a "
             "fields grouping would send a key to two tasks. Stop the topology first, with acker topologies stop "
             f"{manifest.topology} --wait, and repeat this command"
         )
@@ -268,11 +267,7 @@ def _settings(component: Component) -> dict[str, Any]:
 
 
 def _counted(names: Sequence[str], running: Running) -> str:
-    return ", ".join(f"{name} ({_counted_as('process', running.processes.get(name, 0), 'es')})" for name in names)
-
-
-def _counted_as(noun: str, count: int, plural: str = "s") -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {noun}{plural}"
+    return ", ".join(f"{name} ({counted(running.processes.get(name, 0), 'process', 'processes')})" for name in names)
 
 
 def _state(state: StateManifest | None) -> str:

@@ -9,6 +9,7 @@ from acker_cli.console import confirm, print_json, standard_error, standard_outp
 from acker_cli.interruption import interruptible
 from inspection.dead_letters import DeadLetter, DeadLetterLog, Selection
 from inspection.errors import DeadLettersError
+from inspection.notation import counted
 from inspection.replay import Replayed, Replayer, why_not
 from kafka_clients.catalogue import KafkaSettings
 
@@ -135,7 +136,7 @@ def _to_be_done(choice: Choice) -> list[str]:
 def _report(topology: str, choice: Choice, done: Sequence[Replayed], *, as_json: bool, dry_run: bool) -> None:
     if not as_json:
         verb, count = ("would write back", len(choice.letters)) if dry_run else ("wrote back", len(done))
-        standard_output().print(f"{verb} {count:,} dead letter{'' if count == 1 else 's'}")
+        standard_output().print(f"{verb} {counted(count, 'dead letter')}")
         return
     print_json(
         {

@@ -9,7 +9,6 @@ from acker_cli.commands.options import argument, command, flag, only_topology, o
 from acker_cli.console import print_json, standard_error, standard_output
 from acker_cli.interruption import Interrupted, interruptible
 from acker_cli.settings import LoadedSettings
-from acker_cli.views.screen import screen
 
 if TYPE_CHECKING:
     from inspection.observer import Observer
@@ -91,6 +90,7 @@ def _print(observer: "Observer", output: Console, *, as_json: bool) -> None:
 
 
 def _drawn(observer: "Observer", width: int) -> RenderableType:
+    from acker_cli.views.screen import screen
     from inspection.observer import has_processes
 
     snapshot = observer.snapshot()

@@ -42,6 +42,7 @@ def create(
     """
     from acker_cli.cluster.publishing import check_accepted, grown_inboxes, planned
     from acker_cli.console import log_to_stderr
+    from inspection.notation import counted
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
 
@@ -75,7 +76,7 @@ def create(
         return
     for spec in topic_specs(manifest):
         outcome = "created" if spec.name in created else "exists"
-        output.print(f"{outcome}  {spec.name}  {_partitions(spec.partitions)}")
+        output.print(f"{outcome}  {spec.name}  {counted(spec.partitions, 'partition')}")
     output.print(f"published the manifest of {manifest.topology}")
     for step in steps:
         if step.by == "user":
@@ -84,10 +85,6 @@ def create(
     for topic, use in _topics_of_users(topology).items():
         if topic not in known:
             output.print(f"missing  {topic}, which {use}: create it", style="yellow", soft_wrap=True)
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 def _topics_of_users(topology: "Topology") -> dict[str, str]:

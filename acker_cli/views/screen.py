@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acker_cli.views.states import state_line
+from inspection.notation import counted
 
 if TYPE_CHECKING:
     from inspection.health.findings import Finding
@@ -38,7 +39,7 @@ def screen(
     if snapshot["control"] not in ("", "running", "unknown"):
         words.append(f", {snapshot['control']}", "yellow")
     if dead_letters := snapshot["dead_letters"]:
-        words.append(f", {dead_letters:,} dead letter{'' if dead_letters == 1 else 's'}", "yellow")
+        words.append(f", {counted(dead_letters, 'dead letter')}", "yellow")
     verdict: list[RenderableType] = [] if findings is None else [*verdict_lines(findings), ""]
     parts: list[RenderableType] = [words, "", *verdict, _components(snapshot["components"], width)]
     states = [(each["name"], state) for each in snapshot["components"] if (state := each["state"]) is not None]
@@ -191,6 +192,6 @@ def _ackers(snapshot: "Snapshot") -> str:
     owned = sum(one["owner"] is not None for one in partitions)
     rate, trees = (sum(each["entries_per_second"] for each in workers), sum(one["pending"] or 0 for one in partitions))
     return (
-        f"{len(workers)} acker worker{'' if len(workers) == 1 else 's'}: {owned} of {len(partitions)} partitions, "
+        f"{counted(len(workers), 'acker worker')}: {owned} of {len(partitions)} partitions, "
         f"{short(rate)} entries/s, {short(trees)} open trees, the oldest {short(max(ages))} s old"
     )

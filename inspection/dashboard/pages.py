@@ -30,6 +30,7 @@ from inspection.errors import (
     TraceError,
 )
 from inspection.notation import parse_root
+from kafka_clients.background import settle
 from kafka_clients.errors import BrokerError, UnknownTopologyError
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -178,7 +179,7 @@ class Pages:
             future: Future[T] = Future()
             # From now on it cannot be cancelled, only abandoned.
             future.set_running_or_notify_cancel()
-            threading.Thread(target=_answer, args=(question, future), name="dashboard question", daemon=True).start()
+            threading.Thread(target=settle, args=(future, question), name="dashboard question", daemon=True).start()
             answer = asyncio.wrap_future(future)
             try:
                 while not answer.done():
@@ -188,13 +189,6 @@ class Pages:
                 return answer.result()
             finally:
                 answer.cancel()
-
-
-def _answer(question: Callable[[], T], future: "Future[T]") -> None:
-    try:
-        future.set_result(question())
-    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
-        future.set_exception(error)
 
 
 def _file(name: str) -> Callable[[Request], Awaitable[Response]]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from inspection.health.findings import Check, Finding, counted
+from inspection.health.findings import Check, Finding
 from inspection.health.limits import EXECUTE_SHARE, OFTEN, PAUSED_SECONDS, RETRY_SECONDS
 from inspection.health.observation import Observation
+from inspection.notation import counted
 
 
 def check_executes(observed: Observation) -> Iterator[Finding]:

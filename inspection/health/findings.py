@@ -40,11 +40,6 @@ class Check:
     note = partialmethod(finding, Severity.NOTE)
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and a noun, such as `1 message` and `1,200 messages`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:
     """2 if there is a problem, 1 if `strict` and there is a warning, else 0."""
     severities = {finding.severity for finding in findings}

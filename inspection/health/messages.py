@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Set
 
-from inspection.health.findings import Check, Finding, counted
+from inspection.health.findings import Check, Finding
 from inspection.health.limits import (
     DEAD_LETTERS,
     FAILED_SHARE,
@@ -13,6 +13,7 @@ from inspection.health.limits import (
     UNDELIVERED,
 )
 from inspection.health.observation import Observation, OpenMessage
+from inspection.notation import counted
 from tuple_tree.messages import FailReason
 from tuple_tree.names import component_group
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from inspection.health.findings import Check, Finding, counted
+from inspection.health.findings import Check, Finding
 from inspection.health.limits import CLOCK_LAG_SECONDS, CLOCK_SECONDS, STALLED_SECONDS, STARTING_SECONDS
 from inspection.health.observation import Observation
+from inspection.notation import counted
 from tuple_tree.components import Component
 from tuple_tree.names import acker_group, component_group
 

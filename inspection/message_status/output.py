@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from inspection.message_status.verdict import ACKED, DEAD_LETTER, LastFailure, MessageStatus, SourceMessage, State
-from inspection.notation import show_root, show_time
+from inspection.notation import counted, show_root, show_time
 
 _HOUR_S: Final = 3_600
 _MINUTE_S: Final = 60
@@ -44,7 +44,7 @@ def _state(status: MessageStatus, now_ms: int) -> str:
     ahead = status.ahead or 0
     if not ahead:
         return "not read yet: it is the next message of its partition"
-    return f"not read yet: {_count(ahead, 'message')} of its partition before it"
+    return f"not read yet: {counted(ahead, 'message')} of its partition before it"
 
 
 def _outcome(status: MessageStatus) -> str:
@@ -56,13 +56,9 @@ def _outcome(status: MessageStatus) -> str:
         letter = status.dead_letter
         shown = "" if letter is None else f"; acker dead-letters show {status.topology} {letter}"
         why = "" if status.failure is None else f": {_failure(status.failure, with_time=False)}"
-        attempts = "" if status.attempt is None else f" after {_count(status.attempt, 'attempt')}"
+        attempts = "" if status.attempt is None else f" after {counted(status.attempt, 'attempt')}"
         return f": it became a dead letter{at}{attempts}{why}{shown}"
     return f": {status.outcome} by translate{at}" if status.outcome else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _where(status: MessageStatus) -> str:

@@ -6,7 +6,7 @@ In JSON, ids are 16 hexadecimal digits, times milliseconds since the epoch.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from inspection.notation import show_root
+from inspection.notation import counted, show_root
 from inspection.trace.ack_matching import checksum
 from inspection.trace.records import LogEntry, Node, Origin, State
 from inspection.trace.tree import Status, Tree
@@ -22,8 +22,8 @@ def verdict(tree: Tree) -> str:
         return f"failed, {_why(tree)}: {_what_is_open(tree)}"
     if tree.status is Status.NO_INIT:
         return (
-            f"no init: {_count(len(tree.nodes))} and {len(tree.entries)} entries of the ack log are of this root, but "
-            "not its init, so no spout gets its outcome"
+            f"no init: {counted(len(tree.nodes), 'tuple')} and {len(tree.entries)} entries of the ack log are of this "
+            "root, but not its init, so no spout gets its outcome"
         )
     return f"open: {_what_is_open(tree)}"
 
@@ -63,7 +63,7 @@ def _acked(tree: Tree) -> str:
             return f"acked{took}: none of its tuples has left the chain of `{tree.spout}`"
         return f"acked{took}: its tuples are not in the inboxes"
     strays = tree.having(State.OPEN, State.FAILED)
-    acked = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
+    acked = f"acked{took}: all of {counted(len(tree.nodes) - len(strays), 'tuple')}"
     if not strays:
         return acked
     return f"{acked}; {len(strays):,} more of an interrupted execution are open, and the spout does not wait for them"
@@ -81,7 +81,7 @@ def _why(tree: Tree) -> str:
 
 def _what_is_open(tree: Tree) -> str:
     open_, unclear = tree.having(State.OPEN, State.FAILED), tree.having(State.UNCLEAR)
-    total = _count(len(tree.nodes))
+    total = counted(len(tree.nodes), "tuple")
     if tree.is_in_chain:
         held = f"it is in the chain of `{tree.spout}` with {_names(tree.chains[tree.spout or ''])}"
         if not tree.nodes:
@@ -124,10 +124,6 @@ def _standings(tree: Tree, nodes: list[Node]) -> str:
 
 def _names(components: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in components)
-
-
-def _count(tuples: int) -> str:
-    return f"{tuples:,} tuple" if tuples == 1 else f"{tuples:,} tuples"
 
 
 def tree_as_json(tree: Tree) -> dict[str, Any]:
