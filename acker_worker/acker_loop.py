@@ -110,7 +110,7 @@ class AckerLoop(Loop):
 
     def break_off(self) -> None:
         # Notices of what was folded may not be sent: it must not be committed when the partitions are revoked.
-        self._disown(list(self._owned))
+        self._release_partitions(list(self._owned))
 
     def close(self) -> None:
         """Leaves the group, unless a successor takes its place in it.
@@ -305,13 +305,13 @@ class AckerLoop(Loop):
         self._commit([partition.partition for partition in partitions], _LAST_DRAIN_SECONDS)
         self._on_lost(partitions)
 
-    def _disown(self, numbers: Iterable[int]) -> None:
+    def _release_partitions(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             owned = self._owned.pop(number, None)
             if owned is not None:
                 self._past = summed([self._past, owned.fold.counters])
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
-        self._disown(partition.partition for partition in partitions)
+        self._release_partitions(partition.partition for partition in partitions)
         self._consumer.client.incremental_unassign(partitions)
         logger.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)

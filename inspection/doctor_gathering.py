@@ -115,7 +115,7 @@ class _Gathering:
                     {name: each for name, each in topics.items() if _belongs(name, status.manifest)},
                     configs,
                     frozenset(name for name, code in errors.items() if code in REFUSED),
-                    (abouts := self._abouts(status)),
+                    (abouts := self._descriptions(status)),
                     self._source_ids(abouts.values()),
                     declared if status.manifest.topology == wanted else None,
                 )
@@ -153,7 +153,7 @@ class _Gathering:
         """The open messages at committed offsets of sources that have failed often, or are some of very many."""
         return OpenMessages(self._kafka).of(self._status.sources(manifest))
 
-    def _abouts(self, status: TopologyStatus) -> dict[Place, bytes]:
+    def _descriptions(self, status: TopologyStatus) -> dict[Place, bytes]:
         """The records that describe changelogs; see `TopologyFacts.abouts`."""
         name, found = status.manifest.topology, dict[Place, bytes]()
         states = [bolt.name for bolt in status.manifest.bolts if bolt.state is not None]

@@ -19,13 +19,13 @@ def verdict(tree: Tree) -> str:
     if tree.status is Status.ACKED:
         return _acked(tree)
     if tree.status is Status.FAILED:
-        return f"failed, {_why(tree)}: {_what_is_open(tree)}"
+        return f"failed, {_why(tree)}: {_open_parts(tree)}"
     if tree.status is Status.NO_INIT:
         return (
             f"no init: {counted(len(tree.nodes), 'tuple')} and {len(tree.entries)} entries of the ack log are of this "
             "root, but not its init, so no spout gets its outcome"
         )
-    return f"open: {_what_is_open(tree)}"
+    return f"open: {_open_parts(tree)}"
 
 
 def _standing(tree: Tree, node: Node) -> str:
@@ -79,7 +79,7 @@ def _why(tree: Tree) -> str:
     return f"{by} ({message})" if message else by
 
 
-def _what_is_open(tree: Tree) -> str:
+def _open_parts(tree: Tree) -> str:
     open_, unclear = tree.having(State.OPEN, State.FAILED), tree.having(State.UNCLEAR)
     total = counted(len(tree.nodes), "tuple")
     if tree.is_in_chain:

@@ -117,7 +117,7 @@ def build_tree(
     unclear = Counter((entry.component, entry.task) for entry in unexplained if entry.kind == "ack")
     for node in nodes:
         node.committed = (committed or {}).get((node.bolt, node.task))
-        node.state = State.ACKED if node.acks else State.UNCLEAR if _acks_that_may_be_of(node, unclear) else State.OPEN
+        node.state = State.ACKED if node.acks else State.UNCLEAR if _candidate_acks(node, unclear) else State.OPEN
     if status is Status.ACKED:
         _decide_by_outcome(tree, applied[:counted])
     elif init is not None:
@@ -145,7 +145,7 @@ def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
     return Status.OPEN, len(applied)
 
 
-def _acks_that_may_be_of(node: Node, unclear: _Unclear) -> int:
+def _candidate_acks(node: Node, unclear: _Unclear) -> int:
     return unclear[node.bolt, node.task] + unclear[node.bolt, None]
 
 
@@ -175,7 +175,7 @@ def _decide_by_checksum(nodes: Sequence[Node], sum_: int, unclear: _Unclear) -> 
         if node.state is State.UNCLEAR and not is_held:
             node.state = State.ACKED
         # If two acks may be of the tuple, its edge can be in the checksum although it was acked.
-        elif node.state is State.UNCLEAR and _acks_that_may_be_of(node, unclear) < _TWICE:
+        elif node.state is State.UNCLEAR and _candidate_acks(node, unclear) < _TWICE:
             node.state = State.OPEN
 
 

@@ -21,7 +21,7 @@ def check_signatures(owner: str, made: Any) -> None:
     own = {} if made is cls else getattr(made, "__dict__", {})
     for name, called in _called_by_the_sdk(cls):
         given = own[name] if name in own else inspect.getattr_static(cls, name)
-        if given is not called and (flaw := _flaw(given, called, has_self=name not in own)):
+        if given is not called and (flaw := _signature_error(given, called, has_self=name not in own)):
             raise TopologyError(f"{owner}: {cls.__name__}.{name} {flaw}: write {_written(called)}")
 
 
@@ -37,7 +37,7 @@ def _called_by_the_sdk(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield name, method
 
 
-def _flaw(given: Any, called: Callable[..., Any], *, has_self: bool) -> str:
+def _signature_error(given: Any, called: Callable[..., Any], *, has_self: bool) -> str:
     """Why a method cannot take the place of one of the SDK; empty if it can, or if that is not known."""
     if isinstance(given, staticmethod):
         given, has_self = given.__func__, False

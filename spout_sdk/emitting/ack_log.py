@@ -78,13 +78,13 @@ class AckLog:
         if not shares:
             self._cover(covered)
             return
-        self._turn_sticky(len(entries.init_roots))
+        self._choose_next_partition(len(entries.init_roots))
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
             self._send(sent, partition, share, self.spout if "init_roots" in share else None)
 
-    def _turn_sticky(self, trees: int) -> None:
+    def _choose_next_partition(self, trees: int) -> None:
         """Moves to the next partition after 2,048 trees or 50 ms."""
         self._sticky_trees += trees
         now = self.clock()

@@ -217,8 +217,8 @@ class ProcessStates(NoStates):
         self._restorer.close()
 
 
-class DoneOfReplays(NoStates):
-    """Of a process whose tasks recognise replays without a state: these learn what the spouts have committed."""
+class ReplayDonePositions(NoStates):
+    """The done positions for tasks that recognise replays without a state: the commits of the spouts."""
 
     def __init__(self, process: Process) -> None:
         self._arguments = process.topology, process.component, process.state_kafka or process.kafka
@@ -249,4 +249,4 @@ def process_states(process: Process) -> NoStates:
     component: Any = process.topology.manifest.component(process.component)
     if getattr(component, "state", None) is not None:
         return ProcessStates(process)
-    return DoneOfReplays(process) if getattr(component, "recognises_replays", False) else NoStates()
+    return ReplayDonePositions(process) if getattr(component, "recognises_replays", False) else NoStates()

@@ -186,7 +186,7 @@ def run(
             )
             for target in targets
         }
-        excused = {target.topology.name: target.excused_losses for target in targets if not target.tracked}
+        excused = {target.topology.name: target.allowed_losses for target in targets if not target.tracked}
         missing = {target.topology.name: found for target in targets if (found := target.missing(began))}
         messages = {target.topology.name: target.arena.emitted for target in targets}
         again = {target.topology.name: target.arena.executed_again for target in targets}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spout_sdk import Topology
 from tests.chaos.arena import PARTS, Arena
-from tests.chaos.stateful import steps_back, wrong_keys
+from tests.chaos.stateful import decreases, wrong_keys
 from tests.chaos.topologies import number_of, outcomes_of, results_of
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
@@ -67,7 +67,7 @@ def findings(
             "false_acks": int(false_acks.sum()),
             "lost": int(lost.sum()),
             "wrong_keys": wrong_keys(topology, cluster, there),
-            "repeats": steps_back(topology, cluster) if guarantee == "exactly_once" else 0,
+            "repeats": decreases(topology, cluster) if guarantee == "exactly_once" else 0,
         }
     counted = Counter((each["number"], each["part"]) for each in results) if publishes else None
     if counted is not None and all(bolt.is_chained for bolt in topology.manifest.bolts):

@@ -82,7 +82,7 @@ def wrong_keys(topology: Topology, cluster: Cluster, messages: int) -> int:
     return sum(found.get(each) != wanted.get(each) for each in {*wanted, *found})
 
 
-def steps_back(topology: Topology, cluster: Cluster) -> int:
+def decreases(topology: Topology, cluster: Cluster) -> int:
     """How often a count of a key was emitted after a greater one."""
     stream = topology.manifest.stream("totals", "default")
     latest: dict[str, int] = {}

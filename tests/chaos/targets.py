@@ -214,7 +214,7 @@ class Target:
         return {int(number): round(float(self.arena.emitted_at[number]) - began, 1) for number in numbers}
 
     @property
-    def excused_losses(self) -> int:
+    def allowed_losses(self) -> int:
         """How many messages were lost, and may have been lost by a crash."""
         missing = self.arena.incomplete
         return int((missing & self.excused[: len(missing)]).sum())

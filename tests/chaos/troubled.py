@@ -24,13 +24,13 @@ SMALL: Final = 1_000
 """`max.message.bytes` of the topic that is too small."""
 
 
-class NowAndThenError(Exception):
+class InjectedError(Exception):
     pass
 
 
 def raise_rarely() -> None:
     if random.random() < RARELY:
-        raise NowAndThenError("now and then")
+        raise InjectedError("now and then")
 
 
 def wait_rarely() -> None:
@@ -86,7 +86,7 @@ class Gather(Bolt):
             return
         # A replay has another root.
         if any(root % _BAD == 0 for root in tuple_.roots):
-            raise NowAndThenError("a bad tuple")
+            raise InjectedError("a bad tuple")
         self.since = self.since if self.held else time.monotonic()
         self.held.append(tuple_)
 

@@ -47,7 +47,7 @@ class Outcomes:
     def test_a_failed_message_has_its_reason_and_its_replay_is_a_new_tree(self, world: World) -> None:
         attempts: list[int] = []
 
-        def third_time_lucky(tuple_: Tuple, collector: OutputCollector) -> None:
+        def succeeds_at_third_attempt(tuple_: Tuple, collector: OutputCollector) -> None:
             attempts.append(*tuple_.roots)
             if len(attempts) == 1:
                 raise FailTupleError("not yet")
@@ -56,7 +56,7 @@ class Outcomes:
             collector.ack(tuple_)
 
         builder = world.builder()
-        messages, *_ = line(builder, pass_on, third_time_lucky)
+        messages, *_ = line(builder, pass_on, succeeds_at_third_attempt)
         messages.replays = True
         messages.add("again")
         with world.run(builder.build()) as running:

@@ -51,7 +51,7 @@ class Forget(Bolt):
         pass
 
 
-class HandOn(BasicBolt):
+class PassThrough(BasicBolt):
     """Emits two tuples for each input."""
 
     streams = (declare({"value": str}),)
@@ -77,7 +77,7 @@ def _topology(tasks: int = 1, **settings: Any) -> Topology:
 def three_steps() -> Topology:
     """Lines, two copies of each, and a count."""
     builder = _builder()
-    builder.set_bolt("hand-on", HandOn).shuffle_grouping("lines")
+    builder.set_bolt("hand-on", PassThrough).shuffle_grouping("lines")
     builder.set_bolt("see", See).shuffle_grouping("hand-on")
     return builder.build()
 

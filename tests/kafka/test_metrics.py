@@ -81,14 +81,14 @@ class Endpoint:
             with error:
                 return error.code, error.read().decode()
 
-    def loses_health(self, loop: str) -> None:
+    def becomes_unhealthy(self, loop: str) -> None:
         def is_lost() -> bool:
             status, body = self.health()
             return status == 503 and f"the loop of {loop} has not turned for" in json.loads(body)["why"]
 
         eventually(is_lost, f"{loop} to be stuck")
 
-    def regains_health(self) -> None:
+    def becomes_healthy(self) -> None:
         eventually(lambda: self.health()[0] == 200, "health to come back")
 
 
@@ -158,17 +158,17 @@ def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers:
     arguments = ("run", TOPOLOGY, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
     with running_acker(*arguments, cwd=ROOT, environment={**PATIENT, HOLD: str(hold)}) as command:
         endpoint = Endpoint(command)
-        endpoint.loses_health("split")
+        endpoint.becomes_unhealthy("split")
         hold.unlink()
         endpoint.shows(DONE)
-        endpoint.regains_health()
+        endpoint.becomes_healthy()
         lines = {pid: command_line(pid) for pid in descendants(command.process.pid)}
         (child,) = [pid for pid, line in lines.items() if "acker_cli.processes.acker_pool" in line]
         os.kill(child, signal.SIGSTOP)
         try:
-            endpoint.loses_health("acker")
+            endpoint.becomes_unhealthy("acker")
         finally:
             os.kill(child, signal.SIGCONT)
-        endpoint.regains_health()
+        endpoint.becomes_healthy()
         assert command.end(signal.SIGTERM) == 0
     catalogue.withdraw(cluster.manifest.topology)

@@ -67,11 +67,11 @@ def _called(mutated: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     try:
         return mutated(*arguments, **named)
     except Exception as error:
-        end_if_mistaken(error)
+        exit_if_mutant_raised(error)
         raise
 
 
-def end_if_mistaken(error: BaseException) -> None:
+def exit_if_mutant_raised(error: BaseException) -> None:
     """Ends the process if a mutant itself has raised an exception: a test that fails by it has found nothing."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

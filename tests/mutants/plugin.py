@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.mutants.catalogue import MUTANTS
-from tests.mutants.patches import Patches, end_if_mistaken
+from tests.mutants.patches import Patches, exit_if_mutant_raised
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,4 +21,4 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_exception_interact(call: pytest.CallInfo[Any]) -> None:
     if call.excinfo is not None:
-        end_if_mistaken(call.excinfo.value)
+        exit_if_mutant_raised(call.excinfo.value)

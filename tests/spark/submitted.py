@@ -34,7 +34,7 @@ class Count(BasicBolt):
         self.context.count(tuple_["word"])
 
 
-def shouted(_spark: SparkSession) -> Source:
+def upper_case_source(_spark: SparkSession) -> Source:
     from pyspark.sql import functions as F  # noqa: N812
 
     from spark_jobs import Source
@@ -91,11 +91,11 @@ def topology() -> Topology:
         os.environ[NAME], ack_partitions=3, tick=0.2, message_timeout=600, max_tree_age=1200, max_spout_pending=2_000
     )
     builder.set_spout("lines", source_topic(), external=True, streams=LINE)
-    functions: dict[str, Any] = {each.__name__: each for each in (shouted, files, nonsense, two_arguments)}
+    functions: dict[str, Any] = {each.__name__: each for each in (upper_case_source, files, nonsense, two_arguments)}
     for name, function in functions.items():
         builder.set_spout(name, function, external=True, streams=LINE)
     builder.set_spout("other", Other)
     bolt = builder.set_bolt("count", Count, tasks=2)
-    for name in ("lines", "shouted", "files"):
+    for name in ("lines", "upper_case_source", "files"):
         bolt.shuffle_grouping(name)
     return builder.build()

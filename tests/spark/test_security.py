@@ -49,7 +49,7 @@ def topology(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Topology
     return built
 
 
-def let_in(secured: SecuredKafka, topology: Topology, role: str, way_in: str) -> dict[str, Any]:
+def grant_access(secured: SecuredKafka, topology: Topology, role: str, way_in: str) -> dict[str, Any]:
     """A user with just the ACLs of a role."""
     user = f"{topology.name}.{role}"
     manifest = topology.manifest
@@ -67,10 +67,10 @@ def secrets_of(kafka: dict[str, Any]) -> list[str]:
 
 
 def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path: Path) -> None:
-    spout = let_in(secured, topology, "lines", "with_password")
-    bolt = let_in(secured, topology, "split", "with_certificate")
-    worker = AckerWorker(topology.name, let_in(secured, topology, "acker", "with_certificate"))
-    count = ComponentRunner(topology, "count", let_in(secured, topology, "count", "with_certificate"))
+    spout = grant_access(secured, topology, "lines", "with_password")
+    bolt = grant_access(secured, topology, "split", "with_certificate")
+    worker = AckerWorker(topology.name, grant_access(secured, topology, "acker", "with_certificate"))
+    count = ComponentRunner(topology, "count", grant_access(secured, topology, "count", "with_certificate"))
     with ExitStack() as stack:
         for service in (worker, count):
             thread = threading.Thread(target=service.run)
@@ -124,7 +124,7 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
 def test_query_plans_contain_no_secrets(secured: SecuredKafka, topology: Topology, spark: Any, capfd: Any) -> None:
     """The output of `explain` is in the UI as well."""
     for way_in in ("with_password", "with_certificate"):
-        kafka = let_in(secured, topology, "lines", way_in)
+        kafka = grant_access(secured, topology, "lines", way_in)
         read = {**source_options(kafka), "subscribe": submitted.source_topic()}
         rows = spark.read.format("kafka").options(**read).load()
         assert rows.count() == MESSAGES

@@ -124,7 +124,7 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
 def test_ctrl_c_ends_a_spout_that_waits_for_room(stage: SpoutStage) -> None:
     stage.feed(lines(3_000))
     # Nothing is acked: two micro-batches are all that may be open, and the third one has begun.
-    with spout_of(stage, component="shouted") as command:
+    with spout_of(stage, component="upper_case_source") as command:
         await_while_it_runs(command, lambda: (stage.checkpoint / "offsets" / "2").exists(), "three micro-batches")
         assert command.end(signal.SIGINT) == 130, command.output
     assert not re.search("Traceback|\tat |ERROR", command.output), command.output

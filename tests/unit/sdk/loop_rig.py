@@ -149,7 +149,7 @@ class Unanswered(Consumer):
             raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
 
 
-class TakenAway(Consumer):
+class RevokedConsumer(Consumer):
     """Loses its partition in the third read, and is fenced in the fourth."""
 
     def consume(self, limit: int, timeout: float) -> list[Message]:

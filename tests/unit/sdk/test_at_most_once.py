@@ -12,8 +12,8 @@ from spout_sdk.errors import BrokerError, ComponentError
 from tests.unit.sdk.loop_rig import (
     Emits,
     Regrouping,
+    RevokedConsumer,
     Rig,
-    TakenAway,
     Unanswered,
     Works,
     WorksInBatches,
@@ -141,7 +141,7 @@ def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch:
 def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it_has_emitted_is_sent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rig = Rig(monkeypatch, [1, 4] + [0] * 9, bolt=Emits, consumer=TakenAway)
+    rig = Rig(monkeypatch, [1, 4] + [0] * 9, bolt=Emits, consumer=RevokedConsumer)
     # The group is polled between two tuples.
     rig.seconds = lambda offset: 1.1 if offset == 1 else 0.0
     with pytest.raises(BrokerError, match="cannot continue"):

@@ -87,7 +87,7 @@ def test_sources_replace_a_spout_and_are_not_replayed() -> None:
         assert sorted(map(str, cluster.acked("lines"))) == ["0", "mine"]
 
 
-class KeepTheFirst(Bolt):
+class HoldFirst(Bolt):
     streams = Split.streams
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
@@ -100,9 +100,9 @@ class KeepTheFirst(Bolt):
 
 
 def test_a_tree_has_a_largest_age_and_complete_topology_waits_for_timeouts() -> None:
-    done = complete_topology(words(split=KeepTheFirst), sources={"lines": [("a",)]})
+    done = complete_topology(words(split=HoldFirst), sources={"lines": [("a",)]})
     assert done.failed("lines") == [(0, Failure(FailReason.TIMEOUT))]
-    topology = words(split=KeepTheFirst, message_timeout=5, max_tree_age=20)
+    topology = words(split=HoldFirst, message_timeout=5, max_tree_age=20)
     with SimulatedCluster(topology, sources={"lines": []}) as cluster:
         cluster.feed("lines", ("a",))
         for _ in range(12):

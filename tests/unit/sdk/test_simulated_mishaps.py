@@ -39,7 +39,7 @@ TIMEOUTS: dict[Guarantee, float] = {"at_least_once": 5, "exactly_once": 25}
 STREAM = declare({"number": int, "part": int})
 
 
-class NowAndThenError(Exception):
+class InjectedError(Exception):
     pass
 
 
@@ -52,7 +52,7 @@ class Chance:
 
     def raise_rarely(self) -> None:
         if self.random.random() < 0.015:
-            raise NowAndThenError
+            raise InjectedError
 
 
 class Split(AsyncBolt):
@@ -83,7 +83,7 @@ class Gather(Bolt):
     def execute(self, tuple_: Tuple) -> None:
         if not tuple_.is_tick:
             if tuple_.roots[0] % 50 == 0:
-                raise NowAndThenError
+                raise InjectedError
             self.held.append(tuple_)
         if not (tuple_.is_tick or len(self.held) >= self.most):
             return
@@ -133,12 +133,12 @@ def numbered(record: Record) -> tuple[int]:
 
 
 def builder(guarantee: Guarantee, **settings: Any) -> TopologyBuilder:
-    made = TopologyBuilder("mishaps", guarantee=guarantee, ack_partitions=2, **settings)
+    made = TopologyBuilder("faulty_topology", guarantee=guarantee, ack_partitions=2, **settings)
     made.set_spout("numbers", KafkaSpout("source", translate=numbered, streams=(declare({"number": int}),)))
     return made
 
 
-def mishaps(guarantee: Guarantee, chance: Chance) -> Topology:
+def faulty_topology(guarantee: Guarantee, chance: Chance) -> Topology:
     timeout = TIMEOUTS[guarantee]
     made = builder(
         guarantee,
@@ -170,7 +170,7 @@ def stir(cluster: SimulatedCluster, chance: random.Random, tasks: Sequence[tuple
 
 def deliveries(cluster: SimulatedCluster, source: str, bolt: str) -> Deliveries:
     stream = cluster.topology.manifest.stream(source, "default")
-    records = cluster.broker.records(tuples_topic("mishaps", bolt))
+    records = cluster.broker.records(tuples_topic("faulty_topology", bolt))
     return Deliveries(
         (next(iter(each.edges)), each.values[0], -1 if source == "numbers" else each.values[1])
         for each in tuples_in(records, stream)
@@ -192,7 +192,7 @@ def check_mishaps(guarantee: Guarantee, seed: int) -> None:
     ]
     topics = {"source": 1, "results": 1}
     with SimulatedCluster(
-        mishaps(guarantee, chance), seed=seed, topics=topics, step=TIMEOUTS[guarantee] / 25
+        faulty_topology(guarantee, chance), seed=seed, topics=topics, step=TIMEOUTS[guarantee] / 25
     ) as cluster:
         for _ in range(MESSAGES):
             cluster.produce("source", b"")

@@ -135,7 +135,7 @@ def topology(story: Story, guarantee: Guarantee) -> Topology:
     return builder.build()
 
 
-def misfortunes(cluster: SimulatedCluster, chance: random.Random, timeout: float) -> list[Callable[[], None]]:
+def random_faults(cluster: SimulatedCluster, chance: random.Random, timeout: float) -> list[Callable[[], None]]:
     def pause() -> None:
         component = chance.choice(["numbers", "branch", "pair", "leaf", "acker"])
         cluster.pause(component)
@@ -166,7 +166,7 @@ def check_run(guarantee: Guarantee, seed: int) -> None:
             end = broker.appended + chance.randrange(60)
             with suppress(NotIdleError):
                 cluster.run_until(lambda end=end: broker.appended >= end)  # type: ignore[misc]
-            chance.choice(misfortunes(cluster, chance, TIMEOUTS[guarantee]))()
+            chance.choice(random_faults(cluster, chance, TIMEOUTS[guarantee]))()
         for _ in range(200):
             if len(story.acked) == MESSAGES:
                 break

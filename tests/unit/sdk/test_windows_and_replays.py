@@ -209,7 +209,7 @@ def test_commits_of_a_topic_that_was_created_again_are_read_anew(monkeypatch: py
     task: Any = SimpleNamespace(adapter=SimpleNamespace(state=SimpleNamespace(learn=lambda done: learnt.append(done))))
     monkeypatch.setattr(process_states, "DonePositions", Commits)
     process: Any = SimpleNamespace(topology=None, component="windows", state_kafka=None, kafka={})
-    done = process_states.DoneOfReplays(process)
+    done = process_states.ReplayDonePositions(process)
     done.begin({0: task, 1: task})
     done.end([1])
     for _ in range(4):
