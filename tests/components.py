@@ -1,6 +1,6 @@
 """Spouts and bolts for tests that need only their streams."""
 
-from spout_sdk import BasicBolt, BasicCollector, Spout, Stream, Tuple
+from spout_sdk import BasicBolt, BasicCollector, Spout, Stream, Tuple, declare
 
 
 def source(*streams: Stream) -> type[Spout]:
@@ -23,6 +23,16 @@ def passing(*streams: Stream) -> type[BasicBolt]:
 
     Pass.streams = streams
     return Pass
+
+
+class Split(BasicBolt):
+    """Emits each word of the first field."""
+
+    streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_.values[0].split():
+            collector.emit((word,))
 
 
 class Sink(BasicBolt):

@@ -26,7 +26,7 @@ from spout_sdk import (
 )
 from spout_sdk.bolts import retries
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Sink, source
+from tests.components import Sink, Split, source
 from tests.unit.sdk.bolt_rig import Manual
 from tests.unit.sdk.windowed_bolt_rig import Total
 
@@ -236,19 +236,11 @@ class Batches(BatchBolt):
         self.collector.ack_all(tuples)
 
 
-class SplitWords(BasicBolt):
-    streams = (declare({"word": str}),)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for word in tuple_["word"].split():
-            collector.emit((word,))
-
-
 def in_a_record(bolt: Any, words: str, **options: Any) -> SimulatedCluster:
     """A bolt that receives words together."""
     builder = TopologyBuilder("retries")
     builder.set_spout("words", Words)
-    builder.set_bolt("split", SplitWords).shuffle_grouping("words")
+    builder.set_bolt("split", Split).shuffle_grouping("words")
     builder.set_bolt("flaky", bolt, on_exception="retry", retry=SECONDS, **options).shuffle_grouping("split")
     # The first batches are small.
     running = SimulatedCluster(builder.build(), sources={"words": [("w w w w w w w",)]})

@@ -17,19 +17,11 @@ from spout_sdk import (
     StatefulBolt,
     TopologyBuilder,
     Tuple,
-    declare,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import Split
 
 Identities = list[tuple[str, str | None]]
-
-
-class Split(BasicBolt):
-    streams = (declare({"word": str}),)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for word in tuple_["value"].split():
-            collector.emit((word,))
 
 
 class Seen(StatefulBolt):

@@ -8,8 +8,6 @@ import pytest
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
-    BasicBolt,
-    BasicCollector,
     BatchBolt,
     Bolt,
     BoltDeclarer,
@@ -28,21 +26,13 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.components import source
+from tests.components import Split, source
 from tests.seeds import each_seed
 
 WORD = declare({"word": str})
 
 
 Lines = source(declare({"line": str}))
-
-
-class Split(BasicBolt):
-    streams = (WORD,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for word in tuple_.values[0].split():
-            collector.emit((word,))
 
 
 class Count(StatefulBolt):
