@@ -8,11 +8,11 @@ from prometheus_client.registry import Collector
 
 from acker_worker.stats import PartitionStats, WorkerStats
 from kafka_clients.metrics import families
-from tuple_tree.process_stats import shown_fields
+from tuple_tree.process_stats import metric_fields
 
 SERVING: Final = "acker_serving"
 """1 while the worker of a topology runs or starts, 0 while it waits for a retry; only where a process serves all."""
-METRIC_NAMES: Final = {each.name for kind in (WorkerStats, PartitionStats) for each in shown_fields(kind).values()} | {
+METRIC_NAMES: Final = {each.name for kind in (WorkerStats, PartitionStats) for each in metric_fields(kind).values()} | {
     SERVING
 }
 """Of all metrics of acker workers."""

@@ -9,40 +9,40 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tuple_tree.messages import WIRE_REASONS, FailReason
-from tuple_tree.process_stats import METRIC, filter_known_fields, shown
+from tuple_tree.process_stats import METRIC, filter_known_fields, metric_field
 
 
 @dataclass(slots=True)
 class Counters:
     """Counters of a fold since it began."""
 
-    records: int = shown("acker_records_total", "Records of the ack log that were read.")
+    records: int = metric_field("acker_records_total", "Records of the ack log that were read.")
     # What spouts and bolts sent; repeats that were dropped are not among them.
-    inits: int = shown(
+    inits: int = metric_field(
         "acker_entries_total", "Inits, acks, fails and resets that were applied.", label=("rule", "init")
     )
-    acks: int = shown("acker_entries_total", "", label=("rule", "ack"))
-    fails: int = shown("acker_entries_total", "", label=("rule", "fail"))
-    resets: int = shown("acker_entries_total", "", label=("rule", "reset"))
+    acks: int = metric_field("acker_entries_total", "", label=("rule", "ack"))
+    fails: int = metric_field("acker_entries_total", "", label=("rule", "fail"))
+    resets: int = metric_field("acker_entries_total", "", label=("rule", "reset"))
     # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
-    trees_acked: int = shown(
+    trees_acked: int = metric_field(
         "acker_trees_total",
         "Trees that ended: acked, failed by a bolt, without progress, or older than the largest tree age.",
         label=("outcome", "acked"),
     )
-    trees_failed: int = shown("acker_trees_total", "", label=("outcome", FailReason.FAILED.word))
-    timeouts: int = shown("acker_trees_total", "", label=("outcome", FailReason.TIMEOUT.word))
-    too_old: int = shown("acker_trees_total", "", label=("outcome", FailReason.TOO_OLD.word))
-    orphans_expired: int = shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
+    trees_failed: int = metric_field("acker_trees_total", "", label=("outcome", FailReason.FAILED.word))
+    timeouts: int = metric_field("acker_trees_total", "", label=("outcome", FailReason.TIMEOUT.word))
+    too_old: int = metric_field("acker_trees_total", "", label=("outcome", FailReason.TOO_OLD.word))
+    orphans_expired: int = metric_field("acker_orphans_expired_total", "Records that left by rotation without an init.")
     # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
-    duplicate_inits: int = shown("acker_inits_ignored_total", "Second inits of open trees; harmless.")
+    duplicate_inits: int = metric_field("acker_inits_ignored_total", "Second inits of open trees; harmless.")
     # Retries of producers and of Spark tasks, and late batches of zombies. A few are normal.
-    repeated_batches: int = shown(
+    repeated_batches: int = metric_field(
         "acker_batches_dropped_total",
         "Batches that were dropped: applied already, or of a writer that has a later session; harmless.",
         label=("reason", "repeated"),
     )
-    superseded_batches: int = shown("acker_batches_dropped_total", "", label=("reason", "superseded"))
+    superseded_batches: int = metric_field("acker_batches_dropped_total", "", label=("reason", "superseded"))
 
 
 FAILS: Final[dict[FailReason, str]] = {
@@ -65,34 +65,36 @@ class PartitionStats:
 
     partition: int
     # The work that is open, and where it lies: trees are spread by their roots, so partitions differ little.
-    pending: int = shown("acker_pending_trees", "Open trees whose init was seen.")
+    pending: int = metric_field("acker_pending_trees", "Open trees whose init was seen.")
     # Acks overtake inits for moments; orphans that stay come from writers whose spout is gone, or of old windows.
-    orphans: int = shown("acker_orphans", "Open records whose init has not been seen.")
+    orphans: int = metric_field("acker_orphans", "Open records whose init has not been seen.")
     # The table grows at 0.66 and shrinks at 0.2.
-    table_load: float = shown(
+    table_load: float = metric_field(
         "acker_table_load_ratio", "How full the table is: 0.2 to 0.66 once it is larger than 200 KB."
     )
-    table_bytes: int = shown("acker_table_bytes", "Size of the ledger's table.")
+    table_bytes: int = metric_field("acker_table_bytes", "Size of the ledger's table.")
     # How late outcomes are. A ledger that lags does not fail trees whose acks lie unread.
-    clock_lag_ms: int = shown(
+    clock_lag_ms: int = metric_field(
         "acker_clock_lag_seconds",
         "How far the ledger's clock is behind the wall; 0 where the partition is read to its end.",
         divisor=1000,
     )
-    rebuilding: bool = shown(
+    rebuilding: bool = metric_field(
         "acker_rebuilding", "1 while a new owner reads again what an earlier one had committed.", default=False
     )
     # Position minus committed is what is folded again after a crash; position minus rebuild_from is what it reads.
-    position: int = shown("acker_position_offset", "Offset of the next record to be folded.")
-    committed: int = shown("acker_committed_offset", "Committed offset; absent before the first commit.", default=-1)
-    rebuild_from: int = shown(
+    position: int = metric_field("acker_position_offset", "Offset of the next record to be folded.")
+    committed: int = metric_field(
+        "acker_committed_offset", "Committed offset; absent before the first commit.", default=-1
+    )
+    rebuild_from: int = metric_field(
         "acker_rebuild_from_offset",
         "Offset at which a new owner would begin to read; absent before the first commit.",
         default=-1,
     )
     # By the ledger's clock and to within a tick. A tree that is older than others was reset, or waits; one that makes
     # no progress fails after its time-out.
-    oldest_ms: int = shown(
+    oldest_ms: int = metric_field(
         "acker_oldest_tree_seconds",
         "Age of the oldest open record; absent where there is none.",
         default=-1,
@@ -104,24 +106,24 @@ class PartitionStats:
 class WorkerStats(Counters):
     """A snapshot of a worker, which is not changed any more."""
 
-    partitions: int = shown("acker_partitions_owned", "Partitions of the ack log that it owns.")
+    partitions: int = metric_field("acker_partitions_owned", "Partitions of the ack log that it owns.")
     pending: int = 0
     orphans: int = 0
     entries: int = 0  # the sum of inits, acks, fails and resets
-    dead_letters: int = shown("acker_dead_letters_total", "Records that went to the dead letters.")
+    dead_letters: int = metric_field("acker_dead_letters_total", "Records that went to the dead letters.")
     # Outcomes, not batches of them; acknowledged by the broker.
-    notices: int = shown("acker_notices_total", "Outcomes that were delivered to spouts.")
-    undeliverable: int = shown(
+    notices: int = metric_field("acker_notices_total", "Outcomes that were delivered to spouts.")
+    undeliverable: int = metric_field(
         "acker_notices_undeliverable_total", "Outcomes whose spout task has no topic and partition."
     )
-    rebuilds: int = shown("acker_rebuilds_total", "Partitions that were rebuilt.")
-    rebuild_seconds: float = shown("acker_rebuild_seconds", "How long the last rebuild took.", default=0.0)
+    rebuilds: int = metric_field("acker_rebuilds_total", "Partitions that were rebuilt.")
+    rebuild_seconds: float = metric_field("acker_rebuild_seconds", "How long the last rebuild took.", default=0.0)
     # The largest of its partitions.
     clock_lag_ms: int = 0
     # Of all owners, 0 if unknown; the sum of acker_partitions_owned has to equal it.
-    ack_partitions: int = shown("acker_ack_partitions", "Partitions that the ack log has.")
+    ack_partitions: int = metric_field("acker_ack_partitions", "Partitions that the ack log has.")
     # A loop that turns and does nothing; /health judges by it.
-    stalled_ms: int = shown(
+    stalled_ms: int = metric_field(
         "acker_stalled_seconds",
         "Seconds for which there has been work and no progress; 0 if all is done.",
         divisor=1000,

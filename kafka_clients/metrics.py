@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from tuple_tree.process_stats import shown_fields
+from tuple_tree.process_stats import metric_fields
 
 Families = dict[str, CounterMetricFamily | GaugeMetricFamily]
 
@@ -16,7 +16,7 @@ def families(kind: type[Any], labels: Sequence[str], snapshots: Iterable[tuple[S
     A negative number is not known, and not shown.
     """
     known, found = list(snapshots), Families()
-    for name, metric in shown_fields(kind).items():
+    for name, metric in metric_fields(kind).items():
         make = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
         key, value = metric.label or (None, None)
         if metric.name not in found:

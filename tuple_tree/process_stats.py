@@ -30,7 +30,7 @@ class Metric:
     divisor: float
 
 
-def shown(
+def metric_field(
     name: str,
     help_: str,
     *,
@@ -44,7 +44,7 @@ def shown(
     return field(default_factory=dict, metadata=metadata) if of_tasks else field(default=default, metadata=metadata)
 
 
-def shown_fields(kind: type[Any]) -> dict[str, Metric]:
+def metric_fields(kind: type[Any]) -> dict[str, Metric]:
     """Field → metric."""
     return {each.name: each.metadata[METRIC] for each in fields(kind) if METRIC in each.metadata}
 

@@ -88,13 +88,13 @@ class ValueField:
                 JSON.encode(value)
         except Exception as error:  # fastavro raises many
             raise TypeError(
-                f"field {self._name!r} of the state is declared as {type_name(self._kind)}, and {shown(value)} "
+                f"field {self._name!r} of the state is declared as {type_name(self._kind)}, and {as_text(value)} "
                 f"({type(value).__name__}) does not fit: {error}"
             ) from error
         return value
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value or bytes for an error, shortened."""
     text = repr(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text):,} characters)"

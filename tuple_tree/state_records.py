@@ -16,7 +16,7 @@ from tuple_tree.fields import Column, all_fit
 from tuple_tree.manifest import Manifest
 from tuple_tree.routing import SEPARATOR, fields_task, grouping_key
 from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
-from tuple_tree.state_fields import shown as shown
+from tuple_tree.state_fields import as_text as as_text
 from tuple_tree.state_zeros import zero_of
 from tuple_tree.streams import Field, Stream, Values, explain
 
@@ -53,10 +53,10 @@ class KeyCodec:
         checked = [self._checked(column, value) for column, value in zip(self._columns, values, strict=True)]
         key = grouping_key(checked)
         if key.startswith(SYSTEM_PREFIX):
-            raise TypeError(f"the key {shown(key)} begins as the keys of the SDK's own records: use another one")
+            raise TypeError(f"the key {as_text(key)} begins as the keys of the SDK's own records: use another one")
         if len(checked) > 1 and key.count(SEPARATOR) != len(checked) - 1:
             raise TypeError(
-                f"the key {shown(key)} has the byte 0x1f within a value, which separates the values of several fields: "
+                f"the key {as_text(key)} has the byte 0x1f within a value, which separates the values of fields: "
                 "remove it, or group by one field"
             )
         return key
@@ -66,7 +66,7 @@ class KeyCodec:
         parts = key.split(SEPARATOR) if len(self._types) > 1 else [key]
         if len(parts) != len(self._types):
             raise StateRecordError(
-                f"the key {shown(key)} has {len(parts)} values, and the state has {', '.join(self.names)}"
+                f"the key {as_text(key)} has {len(parts)} values, and the state has {', '.join(self.names)}"
             )
         try:
             return tuple(
@@ -75,7 +75,7 @@ class KeyCodec:
             )
         except (ValueError, KeyError) as error:
             declared = ", ".join(f"{name}: {kind}" for name, kind, _ in self._types)
-            raise StateRecordError(f"the key {shown(key)} is not of the fields {declared}") from error
+            raise StateRecordError(f"the key {as_text(key)} is not of the fields {declared}") from error
 
     def parse(self, texts: Sequence[str]) -> bytes:
         """The key of values that are written as text, a text for each field; bytes as text, or as 0x and hexadecimal.
@@ -170,7 +170,7 @@ class ValueCodec:
         except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
             codec = "JSON" if self._is_json else "Avro"
             raise StateRecordError(
-                f"the value {shown(payload)} is not {codec} with the fields {self._declared}: {error!r}"
+                f"the value {as_text(payload)} is not {codec} with the fields {self._declared}: {error!r}"
             ) from error
 
     def decode_all(self, payloads: Sequence[bytes]) -> list[Any]:
@@ -282,7 +282,7 @@ class About:
         except ValidationError as error:
             raise StateRecordError(explain(error)) from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise StateRecordError(f"{shown(value or b'')} describes no changelog: {error!r}") from error
+            raise StateRecordError(f"{as_text(value or b'')} describes no changelog: {error!r}") from error
         return cls(**{name: getattr(read, name) for name in cls.__slots__})
 
     def difference(self, wanted: "About") -> str:

@@ -22,7 +22,7 @@ from spout_sdk.state.task_state import TaskState
 from spout_sdk.state.watermarks import SourceOffsets
 from spout_sdk.statistics.state_stats import StateStats
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.state_records import shown
+from tuple_tree.state_records import as_text
 
 logger = get_logger("spout_sdk.state")
 
@@ -193,11 +193,11 @@ class ProcessStates(NoStates):
         for task, state in self._states.items():
             for key, value in state.changes():
                 if (refused := sink.produce(state.topic, task, key, value, [])) is not None:
-                    what = f"the state of key {shown(key)}"
+                    what = f"the state of key {as_text(key)}"
                     raise DeliveryError(what, state.topic, task, refused)
             for topic, key, value in state.messages():
                 if (refused := sink.produce(topic, task, key, value, [])) is not None:
-                    raise DeliveryError(f"the result of a window of key {shown(key)}", topic, task, refused)
+                    raise DeliveryError(f"the result of a window of key {as_text(key)}", topic, task, refused)
 
     def committed(self) -> None:
         ends, self._ends = self._ends, {}

@@ -8,7 +8,7 @@ from spout_sdk.errors import StateError
 from spout_sdk.state.stores import Changes, Store
 from tuple_tree.components import StateManifest
 from tuple_tree.state_fields import number_check
-from tuple_tree.state_records import ValueCodec, shown
+from tuple_tree.state_records import ValueCodec, as_text
 
 LARGEST_VALUE: Final = 900_000
 """Bytes of a key and its encoded value at most: a client takes a record of a megabyte unless it is set otherwise."""
@@ -73,11 +73,11 @@ class StateTable:
         try:
             payload = self._encode(value)
         except TypeError as error:
-            raise StateError(f"the new value of key {shown(key)} is not of the state: {error}") from None
+            raise StateError(f"the new value of key {as_text(key)} is not of the state: {error}") from None
         if len(payload) + len(key) > LARGEST_VALUE:
             with_key = f", and the key {len(key):,}" if len(key) > _SHORT_KEY else ""
             raise StateError(
-                f"the value of key {shown(key)} has {len(payload):,} bytes{with_key}, and both may have "
+                f"the value of key {as_text(key)} has {len(payload):,} bytes{with_key}, and both may have "
                 f"{LARGEST_VALUE:,}, to fit into a record of the changelog: keep less for a key, or spread it over "
                 "several keys"
             )

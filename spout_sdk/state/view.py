@@ -13,7 +13,7 @@ from spout_sdk.state.stores import MemoryStore
 from tuple_tree.errors import StateRecordError, WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import state_topic
-from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown, state_of, task_of
+from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec, ValueCodec, as_text, state_of, task_of
 
 _BATCH: Final = 10_000
 
@@ -197,6 +197,6 @@ class StateView:
             return StateEntry(self.keys.decode(key), self.values.decode(value), task, changed_ms)
         except StateRecordError as error:
             raise StateError(
-                f"{self.topic}[{task}], key {shown(key)}: {error.detail}. Another program or version has written it: "
+                f"{self.topic}[{task}], key {as_text(key)}: {error.detail}. Another program or version has written it: "
                 f"stop the bolt, and delete the key with acker state reset {self.manifest.topology} {self.bolt} KEY"
             ) from error

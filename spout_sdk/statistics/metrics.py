@@ -20,7 +20,7 @@ from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import PREFIX, Counts, Stats
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
-from tuple_tree.process_stats import shown_fields
+from tuple_tree.process_stats import metric_fields
 
 _HISTOGRAMS: Final = {f"{PREFIX}{each.name}_seconds": each for each in fields(Counts) if "powers" in each.metadata}
 _FAILED: Final = f"{PREFIX}failed_total"
@@ -28,7 +28,7 @@ _USER: Final = f"{PREFIX}user_total"
 # max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
 _MAX_PENDING: Final = f"{PREFIX}max_pending"
 METRIC_NAMES: Final = (
-    *(each.name for kind in (Stats, StateStats) for each in shown_fields(kind).values()),
+    *(each.name for kind in (Stats, StateStats) for each in metric_fields(kind).values()),
     *_HISTOGRAMS,
     *(_FAILED, _USER, _MAX_PENDING),
 )

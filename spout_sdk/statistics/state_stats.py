@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from tuple_tree.process_stats import filter_known_fields, shown
+from tuple_tree.process_stats import filter_known_fields, metric_field
 
 _PREFIX: Final = "acker_component_"
 
@@ -27,22 +27,26 @@ class StateStats:
     """
 
     guarantee: str = ""
-    task_keys: Mapping[str, int] = shown(
+    task_keys: Mapping[str, int] = metric_field(
         f"{_PREFIX}state_keys", "Keys of the states of these processes.", of_tasks=True
     )
-    task_bytes: Mapping[str, int] = shown(
+    task_bytes: Mapping[str, int] = metric_field(
         f"{_PREFIX}state_bytes", "Bytes of the stores of these states, in memory or on disk.", of_tasks=True
     )
     # As many as spouts have open messages, and those of about two seconds; it grows if commits of spouts stand still.
-    task_identities: Mapping[str, int] = shown(
+    task_identities: Mapping[str, int] = metric_field(
         f"{_PREFIX}state_identities", "Identities of tuples that these states keep.", of_tasks=True
     )
-    restoring: tuple[int, ...] = shown(f"{_PREFIX}restoring_tasks", "Tasks whose states are restored now.", default=())
+    restoring: tuple[int, ...] = metric_field(
+        f"{_PREFIX}restoring_tasks", "Tasks whose states are restored now.", default=()
+    )
     restore_records: int = 0
     restore_records_per_second: float = 0.0
-    restore_left: int = shown(f"{_PREFIX}restore_left", "Offsets of the changelog that the restore has not read.")
+    restore_left: int = metric_field(
+        f"{_PREFIX}restore_left", "Offsets of the changelog that the restore has not read."
+    )
     restore_total: int = 0
-    restore_seconds: float = shown(
+    restore_seconds: float = metric_field(
         f"{_PREFIX}restore_seconds", "Seconds for which a restore has been running; 0 if none is.", default=0.0
     )
 

@@ -9,7 +9,7 @@ from spout_sdk.errors import SpoutSdkError
 from spout_sdk.statistics.state_stats import StateStats, merged_states
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
-from tuple_tree.process_stats import LARGEST_ERROR, filter_known_fields, shown
+from tuple_tree.process_stats import LARGEST_ERROR, filter_known_fields, metric_field
 
 SAMPLE: Final = 20  # one in 20 executions is timed, as in Storm, because a clock costs as much as a small bolt
 NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input where none is open
@@ -30,27 +30,29 @@ _SHORT: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
 class Counts:
     """Everything that a process counts: the one list from which `Stats` and the metrics are made."""
 
-    emitted: int = shown(f"{PREFIX}emitted_total", "Calls of emit.")
+    emitted: int = metric_field(f"{PREFIX}emitted_total", "Calls of emit.")
     # One a recipient, so a stream with two subscribers transfers twice what it emits.
-    transferred: int = shown(f"{PREFIX}transferred_total", "Tuples that were sent.")
-    executed: int = shown(f"{PREFIX}executed_total", "Tuples that a bolt executed.")
-    acked: int = shown(f"{PREFIX}acked_total", "Trees of a spout, inputs of a bolt that were acked.")
+    transferred: int = metric_field(f"{PREFIX}transferred_total", "Tuples that were sent.")
+    executed: int = metric_field(f"{PREFIX}executed_total", "Tuples that a bolt executed.")
+    acked: int = metric_field(f"{PREFIX}acked_total", "Trees of a spout, inputs of a bolt that were acked.")
     # Late outcomes: of a tree that was lost, or of a task that has moved since.
-    ignored_notices: int = shown(
+    ignored_notices: int = metric_field(
         f"{PREFIX}ignored_notices_total", "Outcomes of trees that the spout no longer holds; harmless."
     )
-    errors: int = shown(f"{PREFIX}errors_total", "Exceptions of execute, and errors that were reported.")
+    errors: int = metric_field(f"{PREFIX}errors_total", "Exceptions of execute, and errors that were reported.")
     # A spout that waits for its bolts nearly all of the time is not what limits the topology.
-    throttled_seconds: float = shown(
+    throttled_seconds: float = metric_field(
         f"{PREFIX}throttled_seconds_total", "How long spout tasks waited because max_spout_pending trees were open."
     )
-    dead_letters: int = shown(f"{PREFIX}dead_letters_total", "Records and tuples that could not be used.")
-    retried: int = shown(f"{PREFIX}retried_total", "Executions of tuples that a bolt executed before.")
+    dead_letters: int = metric_field(f"{PREFIX}dead_letters_total", "Records and tuples that could not be used.")
+    retried: int = metric_field(f"{PREFIX}retried_total", "Executions of tuples that a bolt executed before.")
     # Their trees fail at once, so these are replays, not losses.
-    undelivered: int = shown(f"{PREFIX}undelivered_total", "Tuples that Kafka rejected; their trees fail at once.")
-    transactions: int = shown(f"{PREFIX}transactions_total", "Transactions that were committed.")
+    undelivered: int = metric_field(
+        f"{PREFIX}undelivered_total", "Tuples that Kafka rejected; their trees fail at once."
+    )
+    transactions: int = metric_field(f"{PREFIX}transactions_total", "Transactions that were committed.")
     # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
-    rollbacks: int = shown(
+    rollbacks: int = metric_field(
         f"{PREFIX}rollbacks_total", "Transactions that were aborted and repeated; a few when processes join or leave."
     )
     failed: dict[str, int] = field(default_factory=dict)  # trees or inputs, by `FailReason.word`
@@ -151,25 +153,25 @@ class Stats(Counts):
 
     component: str
     # Fewer than were started: some are down, or have just started.
-    pids: tuple[int, ...] = shown(f"{PREFIX}processes", "Processes that it runs in here.", default=())
+    pids: tuple[int, ...] = metric_field(f"{PREFIX}processes", "Processes that it runs in here.", default=())
     # Over all processes, the sum has to be the component's number of tasks.
-    tasks: tuple[int, ...] = shown(f"{PREFIX}tasks_owned", "Tasks that these processes own.", default=())
+    tasks: tuple[int, ...] = metric_field(f"{PREFIX}tasks_owned", "Tasks that these processes own.", default=())
     task_executed: Mapping[str, int] = field(default_factory=dict)
     task_busy_ms: Mapping[str, int] = field(default_factory=dict)
     task_waiting: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    pending: int = shown(
+    pending: int = metric_field(
         f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
     )
     in_windows: int = 0
-    retrying: int = shown(
+    retrying: int = metric_field(
         f"{PREFIX}retrying",
         "Tuples of a bolt that wait to be executed again; failed messages of a spout.",
         default=0,
     )
     control: tuple[str, ...] = ()
     # Its calls raise: what waits for it is kept, and nothing of it is executed but one call now and then.
-    paused_seconds: float = shown(
+    paused_seconds: float = metric_field(
         f"{PREFIX}paused_seconds",
         "Seconds for which a task of a bolt has paused, because its calls raise; 0 if none has.",
         default=0.0,
@@ -178,19 +180,19 @@ class Stats(Counts):
     unread: int = 0
     oldest_input: str = ""
     # It holds the committed offset: what lies behind it is executed again after a restart.
-    oldest_input_seconds: float = shown(
+    oldest_input_seconds: float = metric_field(
         f"{PREFIX}oldest_input_seconds",
         "How long the oldest input of a bolt that is neither acked nor failed is open.",
         default=0.0,
     )
     # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
-    stalled_seconds: float = shown(
+    stalled_seconds: float = metric_field(
         f"{PREFIX}stalled_seconds",
         "Seconds for which there has been work and no progress; 0 if all is done.",
         default=0.0,
     )
     stalled_by: str = ""
-    execute_seconds: float = shown(
+    execute_seconds: float = metric_field(
         f"{PREFIX}execute_running_seconds",
         "For how long a call of execute has been running; 0 if that is not long.",
         default=0.0,

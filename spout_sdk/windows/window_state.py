@@ -24,7 +24,7 @@ from tuple_tree.ids import IdColumn
 from tuple_tree.names import results_topic
 from tuple_tree.positions import OFFSET_BITS, PARTITION_BITS
 from tuple_tree.routing import SEPARATOR
-from tuple_tree.state_records import SYSTEM_PREFIX, About, KeyCodec, ValueCodec, shown
+from tuple_tree.state_records import SYSTEM_PREFIX, About, KeyCodec, ValueCodec, as_text
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = get_logger("spout_sdk.windows")
@@ -122,7 +122,7 @@ class WindowState(TaskState):
         """The key of tuples, if windows can have it. Raises `TypeError` otherwise."""
         if key.count(SEPARATOR) != self._separators:
             raise TypeError(
-                f"the key {shown(key)} has the byte 0x1f within a value, which separates it from the start of a "
+                f"the key {as_text(key)} has the byte 0x1f within a value, which separates it from the start of a "
                 "window: remove it"
             )
         return key
@@ -294,7 +294,7 @@ class WindowState(TaskState):
                 payload = None if result is None else self._results.encode_row(tuple(result))
             except Exception as error:
                 why = StateError(
-                    f"{type(error).__name__}: {error}; for key {shown(of_tuples)} and the window from {start} to "
+                    f"{type(error).__name__}: {error}; for key {as_text(of_tuples)} and the window from {start} to "
                     f"{end}, which stays in the state until result() returns values for it"
                 )
                 raise ComponentError(self._component, self._task, "result", why) from error

@@ -12,7 +12,7 @@ from acker_worker.progress import Progress
 from acker_worker.stats import FAILS, PartitionStats, WorkerStats
 from tests.unit.acker_worker.folding import START_MS, Log, new_fold
 from tuple_tree.messages import WIRE_REASONS
-from tuple_tree.process_stats import shown_fields
+from tuple_tree.process_stats import metric_fields
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -34,7 +34,7 @@ def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 def test_every_number_of_a_snapshot_is_shown() -> None:
-    of_worker, of_partition = shown_fields(WorkerStats), shown_fields(PartitionStats)
+    of_worker, of_partition = metric_fields(WorkerStats), metric_fields(PartitionStats)
     # A field that is added to the stats has to be shown, or be the sum of what is shown, or words.
     sums = {"pending", "orphans", "entries", "clock_lag_ms", "by_partition", "stalled_by"}
     assert {field.name for field in dataclasses.fields(WorkerStats)} == {*of_worker} | sums
