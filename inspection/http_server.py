@@ -176,8 +176,9 @@ def listening_at(host: str, port: int, name: str) -> socket.socket:
         return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as error:
         why = (error.strerror or str(error)).partition(" (while")[0]
+        option = "--metrics-port" if name == "metrics" else f"acker {name} --port"
         raise ServingError(
             f"the {name} cannot be served at {host}, port {port}: {why}. Each command needs a port of its own: set it "
-            f"with --set {name}.port=0 (0 takes a free one), ACKER_{name.upper()}__PORT, or port under [{name}] in "
-            f"acker.toml, and the address with {name}.host"
+            f"with {option}, --set {name}.port=0 (0 takes a free one), ACKER_{name.upper()}__PORT, or port under "
+            f"[{name}] in acker.toml, and the address with {name}.host"
         ) from error
