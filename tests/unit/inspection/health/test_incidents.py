@@ -124,31 +124,27 @@ def test_the_service_of_a_bolt_is_slow(service: Service) -> None:
     assert_found(watched, "slow", "price", "price is busy for", "See what execute waits for, such as a slow service")
 
 
-def test_a_poison_message(service: Service) -> None:
-    watched = shop()
+def run_with_poison(watched: Watched, service: Service) -> None:
+    """Runs with a message, two seconds after the healthy work, that no call can process."""
     watched.run(BEFORE)
-    poison = {str(5 * (BEFORE + 2))}
 
     def parse(order: str) -> None:
-        if order in poison:
+        if order == str(5 * (BEFORE + 2)):
             raise ValueError("no price in it")
 
     service(parse)
     watched.run(35)
+
+
+def test_a_poison_message(service: Service) -> None:
+    watched = shop()
+    run_with_poison(watched, service)
     assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 52", "no price in it", "max_retries")
 
 
 def test_a_poison_message_that_its_task_retries(service: Service) -> None:
     watched = shop(on_exception="retry", retry=RetryPolicy(max_delay=1.0))
-    watched.run(BEFORE)
-    poison = {str(5 * (BEFORE + 2))}
-
-    def parse(order: str) -> None:
-        if order in poison:
-            raise ValueError("no price in it")
-
-    service(parse)
-    watched.run(35)
+    run_with_poison(watched, service)
     assert_found(watched, "retries", "price", "executes 1 tuple again and again", "no price in it")
 
 
