@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_STORED, Producer
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import BasicCollector, Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
@@ -301,3 +302,16 @@ def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_l
     watched.look_after(TIMEOUT)
     assert inbox.assigned[-1] == {}
     assert (watched.reports, watched.ends) == ([], [])
+
+
+def test_why_a_process_ends_is_not_reported_amid_its_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop may continue at that moment, and both write to one pipe."""
+    ends, held = list[str](), list[bool]()
+    monkeypatch.setattr("spout_sdk.runtime.component_runner.end_process", ends.append)
+    topology = rig()[0].topology
+    kafka = {"bootstrap.servers": "unused:1"}
+    runner = ComponentRunner(
+        topology, "split", kafka, on_hanging=lambda _why: held.append(runner._runner.reporting.locked())
+    )
+    runner._end_hanging("execute takes too long")
+    assert (ends, held) == (["execute takes too long"], [True])
