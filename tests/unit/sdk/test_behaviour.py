@@ -45,6 +45,17 @@ class Ticking(Bolt):
         self.held.clear()
 
 
+def test_ticks_come_at_their_interval_and_missed_ones_are_left_out() -> None:
+    bench, task, bolt = rig(Ticking)
+    began = bench.clock.now
+    for _ in range(1_200):
+        task.tick(bench.clock.advance(0.01))
+    assert [tick - began for tick in bolt.ticks] == pytest.approx([5.0, 10.0], abs=0.02)
+    task.tick(bench.clock.advance(60))
+    task.tick(bench.clock.advance(0.01))
+    assert len(bolt.ticks) == 3
+
+
 @pytest.mark.parametrize("interval", [0.1, 0.5])
 def test_ticks_do_not_drift(interval: float) -> None:
     """A loop is late by some milliseconds each time."""
