@@ -229,27 +229,9 @@ class _Gathering:
         lagging = {key[1]: second[key][0] for key in both if second[key][1]}
         if lagging:
             self._report("reading where there is lag …")
-        empty = self._without_records(lagging)
-        return lag_changes_between(seconds, first, second, empty)
-
-    def _without_records(self, positions: dict[Place, int]) -> set[Place]:
-        """The partitions with no record from these offsets on, only markers of transactions.
-
-        One that has no answer in time is not among them: its records may be in a transaction that is open.
-        """
-        waiting, empty = set(positions), set[Place]()
-        if not waiting:
-            return empty
         with LogReader(self._kafka) as reader:
-            reader.assign(positions)
-            deadline = time.monotonic() + _PEEK_SECONDS
-            while waiting and time.monotonic() < deadline:
-                # A source may belong to another application, and not be readable.
-                for message in reader.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
-                    waiting.discard(place_of(message))
-                empty |= waiting & reader.ended.keys()
-                waiting -= reader.ended.keys()
-        return empty
+            empty = reader.without_records(lagging, _PEEK_SECONDS)
+        return lag_changes_between(seconds, first, second, empty)
 
 
 def _belongs(name: str, manifest: Manifest) -> bool:

@@ -7,9 +7,9 @@ commands that run once.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -19,7 +19,7 @@ from inspection.health.lags import Lags
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.group_commits import Commits, GroupCommits, by_place
-from kafka_clients.log_reader import LEADERLESS, Place, unanswered
+from kafka_clients.log_reader import LEADERLESS, LogReader, Place, unanswered
 from tuple_tree.commit_metadata import DONE, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
@@ -167,7 +167,7 @@ class ClusterStatus:
     """Requests the state of topics and groups from a cluster, many at a time."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        self.catalogue = Catalogue(kafka)
+        self._kafka, self.catalogue = kafka, Catalogue(kafka)
         self._admin = self.catalogue.admin
         self.commits = GroupCommits(kafka)
 
@@ -264,11 +264,18 @@ class ClusterStatus:
                 found[group] = 0 if code in _NO_GROUP else None
         return found
 
-    def lags(self, manifest: Manifest, sources: Mapping[str, Iterable[str]]) -> TopologyLags:
-        """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
+    def lags(
+        self, manifest: Manifest, sources: Mapping[str, Iterable[str]], *, counts_markers: bool = True
+    ) -> TopologyLags:
+        """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`.
+
+        Markers of transactions at the end of an inbox count as lag; without `counts_markers` it reads there.
+        """
         existing, topology = self.catalogue.topics(), manifest.topology
         (status,) = self.of([manifest], existing, with_members=False)
         inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.inboxes}
+        if not counts_markers:
+            status = replace(status, topics=tuple(self._without_markers(topic, inboxes) for topic in status.topics))
         lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.inboxes}
         done = {inboxes[topic.name]: topic.done_behind for topic in status.topics if topic.name in inboxes}
         all_sources: list[TopicStatus] = []
@@ -284,6 +291,15 @@ class ClusterStatus:
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
         of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
         return TopologyLags(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
+
+    def _without_markers(self, topic: TopicStatus, inboxes: Collection[str]) -> TopicStatus:
+        ends = {(topic.name, each.partition): each.end - each.lag for each in topic.partitions if each.lag}
+        if topic.name not in inboxes or not ends:
+            return topic
+        with LogReader(self._kafka) as reader:
+            empty = reader.without_records(ends, CONTACT_SECONDS)
+        kept = (replace(each, lag=0) if (topic.name, each.partition) in empty else each for each in topic.partitions)
+        return replace(topic, partitions=tuple(kept))
 
     def _offset_ranges(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.

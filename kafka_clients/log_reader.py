@@ -196,6 +196,22 @@ class LogReader:
         finally:
             self._consumer.unassign()
 
+    def without_records(self, positions: Mapping[Place, int], seconds: float) -> set[Place]:
+        """The partitions with no record from these offsets on, only markers of transactions.
+
+        One that has no answer in time is not among them: its records may be in a transaction that is open.
+        """
+        waiting, empty = set(positions), set[Place]()
+        self.assign(positions)
+        deadline = time.monotonic() + seconds
+        while waiting and time.monotonic() < deadline:
+            # A source may belong to another application, and not be readable.
+            for message in self.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
+                waiting.discard(place_of(message))
+            empty |= waiting & self.ended.keys()
+            waiting -= self.ended.keys()
+        return empty
+
     def pause(self, place: Place) -> None:
         self._consumer.pause([TopicPartition(*place)])
 

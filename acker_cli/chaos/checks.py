@@ -12,8 +12,8 @@ import numpy as np
 from confluent_kafka import Message
 from numpy.typing import NDArray
 
-from acker_cli.chaos.sources import Done, Offsets, is_done
-from acker_cli.chaos.tree_log import Trees
+from acker_cli.chaos.sources import Done, Offsets, SourceOffsets, is_done, not_done
+from acker_cli.chaos.tree_log import TreeLog, Trees
 from inspection.dead_letters import DeadLetter, parse
 from inspection.errors import StatusError
 from inspection.message_status import StatusReader
@@ -25,7 +25,7 @@ from kafka_clients.errors import BrokerError
 from kafka_clients.log_reader import LogReader, Place
 from spout_sdk import Topology
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.names import dead_letters_topic
+from tuple_tree.names import acks_topic, dead_letters_topic
 from tuple_tree.positions import MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word, topic_key, words_of_roots
 
 MOST: Final = 10
@@ -96,6 +96,56 @@ class Facts:
         if self.is_acked is None:
             return "", ""
         return ("skipped", "") if self.is_skipped() else ("", LOST)
+
+
+class RunCheck:
+    """The check of a run of a topology: made before it starts, `begin` when it runs, `end` after the faults.
+
+    For one thread. Raises `BrokerError`.
+
+    Attributes:
+        messages: those to check, from `end` on.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], topology: Topology) -> None:
+        self._kafka, self._topology, self._manifest = kafka, topology, topology.manifest
+        self._sources = SourceOffsets(kafka, topology)
+        self._begun: dict[str, dict[Place, int]] = {}
+        self.messages: Offsets = {}
+        counts, name = Catalogue(kafka).topics(), topology.name
+        topics = [acks_topic(name), dead_letters_topic(name), *self._manifest.outcome_topics.values()]
+        places = [(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
+        with LogReader(kafka) as reader:
+            self._ends = {place: kept.stop for place, kept in reader.offset_ranges(places).items()}
+
+    def begin(self) -> bool:
+        """Notes where the spouts begin; False as long as one has not committed that."""
+        if has_begun := self._sources.has_begun():
+            self._begun = self._sources.begun()
+        return has_begun
+
+    def end(self) -> None:
+        """Takes the messages that are in the sources now."""
+        self.messages = self._sources.since(self._begun)
+
+    def not_done(self) -> list[str]:
+        """The source partitions with messages that are not done yet, a line each."""
+        done = self._sources.done()
+        counts = {
+            place: not_done(offsets, done[spout].get(place, DoneSet(offsets.start)))
+            for spout, ranges in self.messages.items()
+            for place, offsets in ranges.items()
+        }
+        return [f"{topic}[{number}]: {count:,} messages not done" for (topic, number), count in counts.items() if count]
+
+    def verdict(self) -> Verdict:
+        """Compares all that is in Kafka."""
+        # Before the logs are read: what is done by now has left its traces in them.
+        done = self._sources.done()
+        trees = TreeLog(self._manifest, self._ends).read(self._kafka) if self._manifest.acking else Trees()
+        with LogReader(self._kafka) as reader:
+            checker = Checker(self._kafka, self._topology, trees, self._ends, reader)
+            return checker.check(self.messages, self._sources.before, done)
 
 
 class Checker:

@@ -12,20 +12,15 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from acker_cli.chaos.checks import Checker, Verdict
+from acker_cli.chaos.checks import RunCheck, Verdict
 from acker_cli.chaos.faults import FaultKind, Faults, broker_faults, process_faults
 from acker_cli.chaos.feeder import fed
-from acker_cli.chaos.settling import await_drained, await_sources, draining, settle_seconds
-from acker_cli.chaos.sources import Offsets, SourceOffsets
-from acker_cli.chaos.tree_log import TreeLog, Trees
+from acker_cli.chaos.settling import await_done, await_drained, draining, settle_seconds
 from acker_cli.cluster.local import Feed
 from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.processes.running import LOOK_SECONDS, RunPlan, TopologyProcesses
 from acker_cli.settings.sections import Settings
-from kafka_clients.catalogue import Catalogue
-from kafka_clients.log_reader import LogReader, Place
 from local_kafka import LocalKafka
-from tuple_tree.names import acks_topic, dead_letters_topic
 
 ACKER: Final = "acker"
 BROKER: Final = "broker"
@@ -120,20 +115,15 @@ class ChaosRun:
         """Runs to the end. Raises `ProcessError` if the topology cannot run, and `BrokerError`."""
         chaos, report = self._chaos, self._report
         with ExitStack() as stack:
-            sources, began = SourceOffsets(self._kafka, self._topology), self._ends()
+            check = RunCheck(self._kafka, self._topology)
             stack.enter_context(self._processes)
-            self._await_ready(sources)
-            begun = sources.begun()
+            self._await_ready(check)
             with fed(self._kafka, chaos.feeds, chaos.rate) if chaos.feeds else nullcontext():
                 self._inject(time.monotonic() + chaos.seconds)
-            messages = sources.since(begun)
-            stuck, done = self._settle(sources, messages), sources.done()
-            # Before the logs are read: what is done by now has left its traces in them.
-            trees = TreeLog(self._manifest, began).read(self._kafka) if self._manifest.acking else Trees()
-            with LogReader(self._kafka) as reader:
-                checker = Checker(self._kafka, self._topology, trees, began, reader)
-                report.verdict = checker.check(messages, sources.before, done)
-            report.verdict.add(f"not at rest {self._seconds:g} s after the faults", stuck)
+            check.end()
+            left = self._settle(check)
+            report.verdict = check.verdict()
+            report.verdict.add(f"not at rest {self._seconds:g} s after the faults", left)
         return report
 
     @property
@@ -156,22 +146,12 @@ class ChaosRun:
                 raise SettingsError(f"--target {name}: there is no such target; there are {', '.join(targets)}")
         return (kinds() for name, kinds in targets.items() if name in (self._chaos.targets or targets))
 
-    def _ends(self) -> dict[Place, int]:
-        """The ends of the topics whose new records are checked."""
-        name, counts = self._topology.name, Catalogue(self._kafka).topics()
-        topics = [acks_topic(name), dead_letters_topic(name), *self._manifest.outcome_topics.values()]
-        places = [(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
-        with LogReader(self._kafka) as reader:
-            return {place: kept.stop for place, kept in reader.offset_ranges(places).items()}
-
-    def _await_ready(self, sources: SourceOffsets) -> None:
+    def _await_ready(self, check: RunCheck) -> None:
         """Waits until all tasks and ack partitions have an owner, and spouts have committed where they begin."""
         ackers, deadline = self._processes.ackers, time.monotonic() + _READY_SECONDS
         self._console.print(f"starting {self._topology.name} on {self._kafka['bootstrap.servers']}")
         while not (
-            self._processes.components.is_ready
-            and len(ackers.pids(owners=True)) == ackers.count
-            and sources.has_begun()
+            self._processes.components.is_ready and len(ackers.pids(owners=True)) == ackers.count and check.begin()
         ):
             if time.monotonic() > deadline:
                 raise ProcessError(f"after {_READY_SECONDS:g} s not all tasks have a process: see the log")
@@ -193,11 +173,11 @@ class ChaosRun:
             self._report.faults.append({"at": at, "kind": kind, "seconds": fault.seconds})
             fault.happen(lambda seconds: self._wait(min(seconds, deadline - time.monotonic())))
 
-    def _settle(self, sources: SourceOffsets, messages: Offsets) -> list[str]:
+    def _settle(self, check: RunCheck) -> list[str]:
         """Waits until nothing is open; returns what is open in the end."""
         began = time.monotonic()
         self._console.print(f"waiting until nothing is open, {self._seconds:g} s at most")
-        left = await_sources(sources, messages, began + self._seconds, self._wait)
+        left = await_done(check.not_done, began + self._seconds, self._wait)
         if not left:
             with draining(self._kafka, self._topology.name):
                 left = await_drained(self._kafka, self._manifest, began + self._seconds, self._wait)

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
-from acker_cli.chaos.sources import Offsets, SourceOffsets, not_done
 from inspection.drain import holding_up, left_in_bolts, left_in_spouts
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue
 from tuple_tree.control import Control
-from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Manifest
 
 SETTLE_SECONDS: Final = 60.0
@@ -39,19 +37,11 @@ def draining(kafka: Mapping[str, Any], topology: str) -> Iterator[None]:
         catalogue.set_control(topology, Control("running", by))
 
 
-def await_sources(sources: SourceOffsets, messages: Offsets, deadline: float, wait: Wait) -> list[str]:
-    """Waits until all messages of sources are done; returns what is not at the deadline, a line each."""
-    while True:
-        done = sources.done()
-        left = {
-            place: count
-            for spout, ranges in messages.items()
-            for place, offsets in ranges.items()
-            if (count := not_done(offsets, done[spout].get(place, DoneSet(offsets.start))))
-        }
-        if not left or time.monotonic() > deadline:
-            return [f"{topic}[{number}]: {count:,} messages not done" for (topic, number), count in left.items()]
+def await_done(not_done: Callable[[], list[str]], deadline: float, wait: Wait) -> list[str]:
+    """Waits until all messages are done; returns what is not at the deadline, a line each."""
+    while (left := not_done()) and time.monotonic() < deadline:
         wait(_LOOK_SECONDS)
+    return left
 
 
 def await_drained(kafka: Mapping[str, Any], manifest: Manifest, deadline: float, wait: Wait) -> list[str]:
@@ -70,5 +60,5 @@ def _left(seen: Observer) -> list[str]:
         return left + holding_up(snapshot)
     if trees := sum(each["pending"] or 0 for each in snapshot["acker"]):
         return [f"ackers: {trees:,} trees open", *holding_up(snapshot)]
-    seen.read_lags()  # those from before may be older than the last tree
+    seen.read_lags(counts_markers=False)  # those from before may be older than the last tree
     return [seen.problem] if seen.problem else left_in_bolts(seen.snapshot())

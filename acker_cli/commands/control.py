@@ -165,5 +165,5 @@ def _left(seen: "Observer", state: "ControlState") -> list[str]:
         return running(snapshot)
     if left := left_in_spouts(snapshot, state):
         return left + holding_up(snapshot)
-    seen.read_lags()  # those from before may be older than the last tree
+    seen.read_lags(counts_markers=False)  # those from before may be older than the last tree
     return [seen.problem] if seen.problem else left_in_bolts(seen.snapshot())

@@ -11,15 +11,17 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
+from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
-from tests.kafka.sdk_rig import progress
+from tests.kafka.sdk_rig import progress, write_in_transactions
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import MODULE, Source
 from tests.kafka.source_topologies import SOURCE
 from tests.unit.cli.running import RunningAcker, call_acker, command_line, descendants, is_alive, json_of, running_acker
 from tests.waiting import eventually
-from tuple_tree.names import tuples_topic
+from tuple_tree.names import component_group, tuples_topic
 
 
 @pytest.fixture
@@ -112,3 +114,22 @@ def kill_spout(command: RunningAcker, source: Source) -> None:
     (pid,) = (pid for pid in descendants(command.process.pid) if command_line(pid).endswith(" lines"))
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not is_alive(pid), "the spout's process to be gone")
+
+
+def test_markers_of_transactions_are_no_unread_records_of_a_drained_topology(source: Source) -> None:
+    name, bolt = source.manifest.topology, source.manifest.inboxes[0].name
+    inbox, group = tuples_topic(name, bolt), component_group(name, bolt)
+    write_in_transactions(source.bootstrap, inbox, [(b"x", True), (b"x", True)])
+    status = ClusterStatus(source.bootstrap)
+
+    def lags(offset: int) -> tuple[int | None, int | None]:
+        consumer = Consumer({**source.bootstrap, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(inbox, 0, offset)], asynchronous=False)
+        consumer.close()
+        with_markers, without = (
+            status.lags(source.manifest, {}, counts_markers=counts).lags[bolt] for counts in (True, False)
+        )
+        return with_markers, without
+
+    assert lags(3) == (1, 0), "record, marker, record, and a marker that no reader gets"
+    assert lags(2) == (2, 2)
