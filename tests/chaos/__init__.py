@@ -7,7 +7,7 @@
   `stateful`: those with a state
 - `targets`: a topology with everything that runs for it
 - `brokers`: one broker, or three in containers, and their faults
-- `faults`: draws kills, stops and pauses of processes and of brokers
-- `checks`: compares the arena and the topics with what was promised
+- `faults`: those of `acker chaos`, of all processes and brokers, and more
+- `checks`: compares the arena and the topics with what was promised, besides the check of `acker chaos`
 - `__main__`: the run, and its report as JSON
 """

@@ -22,12 +22,14 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
+from acker_cli.chaos.faults import Faults
+from acker_cli.errors import CliError
 from acker_cli.processes.running import LOOK_SECONDS
 from kafka_clients.client_settings import for_producer
 from tests.chaos import stateful, topologies
-from tests.chaos.brokers import Brokers, LocalBroker, ThreeBrokers, local_broker, three_brokers
+from tests.chaos.brokers import Brokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary
-from tests.chaos.faults import PROCESS_FAULTS, Faults
+from tests.chaos.faults import OwnKind, all_kinds
 from tests.chaos.targets import Target
 from tests.waiting import eventually
 from tuple_tree.anchors import SOURCE_HEADER
@@ -43,8 +45,6 @@ TOPOLOGIES: Final = {
     "state": stateful.state,
     "state-exactly": stateful.state_exactly_once,
 }
-BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
-KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
 STEADY_SECONDS: Final = 15.0
 REJECTED_EACH: Final = 500
 """After this number of messages, each bolt with exactly once gets a record that it rejects."""
@@ -122,7 +122,7 @@ def run(
 ) -> dict[str, Any]:
     """Runs faults for some minutes, and reports their effects."""
     makes = [TOPOLOGIES[name] for name in chosen or TOPOLOGIES]
-    rng, errors, faults = random.Random(seed), list[str](), list[dict[str, Any]]()
+    errors, faults = list[str](), list[dict[str, Any]]()
     recoveries: defaultdict[str, list[float]] = defaultdict(list)
     gaps: defaultdict[str, list[float]] = defaultdict(list)
     stuck: list[str] = []
@@ -136,27 +136,31 @@ def run(
         tracked = [target for target in targets if target.tracked]
         for target in targets:
             stack.enter_context(target)
-            stack.enter_context(looped(target.check, LOOK_SECONDS, errors))
+            stack.enter_context(looped(target.check_processes, LOOK_SECONDS, errors))
         stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
         working = "all topologies at work"
         eventually(lambda: errors or all(target.is_at_work for target in targets), working, 400)
         steady = "acks within seconds: Spark compiles its code for minutes"
         eventually(lambda: errors or is_steady(tracked), steady, 600)
-        began = time.time()
-        draw = Faults(rng, kafka, targets, only)
+        for target in targets:
+            assert target.check.begin(), f"{target.topology.name}: a spout has not committed where it begins"
+        began, pause = time.time(), threading.Event()
+        draw = Faults(seed, all_kinds(kafka, targets, only), 0.0)
         while time.time() - began < 60 * minutes and not stuck and not errors:
             try:
                 kafka.await_whole()
                 fault = draw.next()
-                print_line(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
+                kind = fault.kind
+                assert isinstance(kind, OwnKind)
+                print_line(f"{time.time() - began:6.1f} s  {kind.name}, {fault.seconds:g} s")
                 start = time.time()
-                lossy = [target for target in fault.crashes if not target.tracked]
+                lossy = [target for target in kind.crashes if not target.tracked]
                 for target in lossy:
                     # What is under way then is not older: it cannot be overtaken on its path.
                     await_execution(target, start, stuck)
                     target.crash_begins(start)
-                fault.happen()
-            except AssertionError as error:
+                fault.happen(pause.wait)
+            except (AssertionError, CliError) as error:
                 errors.append(str(error))
                 break
             end = time.time()
@@ -165,9 +169,9 @@ def run(
                 await_execution(target, end, stuck)
                 target.crash_ends()
             without = [target.arena.longest_gap(start) for target in tracked]
-            faults.append({"kind": fault.kind, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
-            recoveries[fault.kind].extend(seconds.values())
-            gaps[fault.kind] += without
+            faults.append({"kind": kind.name, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
+            recoveries[kind.name].extend(seconds.values())
+            gaps[kind.name] += without
         (directory / "over").touch()
         for target in targets:
             try:
@@ -178,6 +182,7 @@ def run(
             with suppress(AssertionError):
                 eventually(lambda target=target: target.source_error() is None, "all messages in the source", 10)  # type: ignore[misc]
         errors += [wrong for target in targets if (wrong := target.source_error())]
+        violations = {each.topology.name: lines for each in targets if (lines := each.violations())}
         broken = {
             target.topology.name: findings(
                 *(target.topology, target.arena, target.cluster, target.excused),
@@ -199,6 +204,7 @@ def run(
         "executed_again": again,
         "excused": excused,
         "broken": broken,
+        "violations": violations,
         "missing": missing,
         "stuck": stuck,
         "errors": errors,
@@ -266,10 +272,8 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="3 are containers (default: 1)")
     parser.add_argument("--spark", action="store_true", help="a topology with a spout and a bolt in Spark as well")
     parser.add_argument("--topologies", nargs="+", choices=TOPOLOGIES, default=(), help="these (default: all)")
-    parser.add_argument("--only", choices=KINDS, help="one kind of faults (default: all)")
+    parser.add_argument("--only", help="faults whose names have this text, as 'kill leader' or 'end' (default: all)")
     given = parser.parse_args()
-    if given.only is not None and given.only not in (*PROCESS_FAULTS, *BROKERS[given.brokers].faults):
-        parser.error(f"with --brokers {given.brokers} there is no fault {given.only!r}")
     # As Ctrl-C, so that all that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     log_to(given.log)
@@ -282,7 +286,7 @@ def main() -> int:
         print_line(f"{type(error).__name__}: {error}; {given.log} has the traceback")
         return 1
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
-    is_fine = not report["stuck"] and not report["errors"]
+    is_fine = not (report["stuck"] or report["errors"] or report["violations"])
     return 0 if is_fine and not any(count for each in report["broken"].values() for count in each.values()) else 1
 
 

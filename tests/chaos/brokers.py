@@ -1,10 +1,8 @@
 """The brokers under faults: one on this machine, or the three of the compose file in containers."""
 
-import os
 import random
 import re
-import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -12,6 +10,7 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+from acker_cli.chaos.faults import End, FaultKind, broker_faults
 from local_kafka import LocalKafka
 from local_kafka.properties import free_port
 from spout_sdk import Topology
@@ -28,20 +27,15 @@ _SLOW: Final = 20_000
 _HERE: Final = Path(__file__).parent
 _PROJECT: Final = f"{NAME}-chaos"
 
-Actions = tuple[Callable[[], object], Callable[[], object]]
-"""The functions that begin and end a fault."""
-
 
 class Brokers(Protocol):
     """The brokers' interface for faults."""
 
     bootstrap_servers: str
     replication: int
-    faults: Mapping[str, tuple[float, ...]]
-    """Kind of fault → how long it may last, in seconds."""
 
-    def fault(self, kind: str, rng: random.Random, topology: Topology) -> Actions:
-        """A fault of a kind; for some kinds, of a broker that this topology needs."""
+    def kinds(self, topologies: Sequence[Topology]) -> list[FaultKind]:
+        """The faults; some are of a broker that one of these topologies needs."""
         ...
 
     def await_whole(self) -> None:
@@ -53,34 +47,27 @@ class LocalBroker:
     """One broker in a process of this machine."""
 
     replication = 1
-    faults: Mapping[str, tuple[float, ...]] = {
-        "kill broker": (0.0, 2.0, 10.0),
-        "stop broker": (0.0, 2.0, 10.0),
-        "pause broker": (1.0, 5.0, 15.0),
-    }
 
     def __init__(self, kafka: LocalKafka) -> None:
         self.bootstrap_servers = kafka.bootstrap_servers
         self._kafka = kafka
 
-    def fault(self, kind: str, _rng: random.Random, _topology: Topology) -> Actions:
-        if kind == "pause broker":
-            return lambda: self._signal(signal.SIGSTOP), lambda: self._signal(signal.SIGCONT)
-        return self._kafka.kill if kind == "kill broker" else self._kafka.stop, self._kafka.start
+    def kinds(self, _topologies: Sequence[Topology]) -> list[FaultKind]:
+        def stop(_rng: random.Random) -> End:
+            self._kafka.stop()
+            return self._kafka.start
+
+        return [*broker_faults(self._kafka), FaultKind("stop broker", (0.0, 2.0, 10.0), stop)]
 
     def await_whole(self) -> None:
         """It is complete as soon as it has started."""
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._kafka.pid is not None
-        os.kill(self._kafka.pid, number)
 
 
 class ThreeBrokers:
     """The brokers of the compose file: three replicas, and at least two in sync to write."""
 
     replication = 3
-    faults: Mapping[str, tuple[float, ...]] = {
+    _faults: Final[Mapping[str, tuple[float, ...]]] = {
         "kill controller": (2.0, 30.0),
         "kill coordinator": (2.0, 30.0),
         "kill leader": (2.0, 30.0),
@@ -98,12 +85,20 @@ class ThreeBrokers:
         found = {container.service: container.id for container in project.containers()}
         self._ids = {number: found[f"kafka-{number}"] for number in (1, 2, 3)}
 
-    def fault(self, kind: str, rng: random.Random, topology: Topology) -> Actions:
+    def kinds(self, topologies: Sequence[Topology]) -> list[FaultKind]:
+        def kind(name: str, seconds: tuple[float, ...]) -> FaultKind:
+            return FaultKind(name, seconds, lambda rng: self._begin(name, rng, rng.choice(topologies)))
+
+        return [kind(*each) for each in self._faults.items()]
+
+    def _begin(self, kind: str, rng: random.Random, topology: Topology) -> End:
         if kind == "quota":
             value = f"producer_byte_rate={_SLOW}"
-            return lambda: self._quota("--add-config", value), lambda: self._quota("--delete-config", value[:18])
+            self._quota("--add-config", value)
+            return lambda: self._quota("--delete-config", value[:18])
         if kind == "fill a disk":
-            return self._fill, self._empty
+            self._fill()
+            return self._empty
         if kind == "kill two brokers":
             victims = rng.sample([1, 2, 3], 2)
         elif kind.endswith("controller"):
@@ -115,7 +110,8 @@ class ThreeBrokers:
         begin, end = {"kill": ("kill", "start"), "stop": ("stop", "start"), "pause": ("pause", "unpause")}[
             kind.partition(" ")[0]
         ]
-        return lambda: self._each(begin, victims), lambda: self._back(end, victims)
+        self._each(begin, victims)
+        return lambda: self._back(end, victims)
 
     def await_whole(self) -> None:
         def is_whole() -> bool:

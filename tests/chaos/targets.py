@@ -14,6 +14,8 @@ from typing import Final, Self
 import numpy as np
 from confluent_kafka.admin import NewTopic
 
+from acker_cli.chaos.checks import OPEN, RunCheck
+from acker_cli.chaos.settling import await_drained, draining, settle_seconds
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import KafkaBolt, Topology
@@ -87,6 +89,7 @@ class Target:
         publishes: whether it has results in a topic.
         writes: whether its sink writes several records for each input.
         has_windows: which hold the last messages until closing ones come.
+        check: that of `acker chaos`.
         rejecting: the inboxes that also get records which their bolts reject.
         excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, messages that a crash may have lost.
     """
@@ -127,6 +130,7 @@ class Target:
         catalogue.publish(manifest)
         self._notices = NoticesRead(kafka, manifest, self.source, self.arena) if "numbers" in self.in_spark else None
         self._reference, self._servers = reference, brokers.bootstrap_servers
+        self.check = RunCheck(kafka, self.topology)
         plan = RunPlan(self.topology, reference, ackers=int(self.tracked))
         self._processes = TopologyProcesses(plan, kafka, log_level="info")
         self._drivers = {
@@ -138,7 +142,7 @@ class Target:
 
     def __enter__(self) -> Self:
         self._processes.__enter__()
-        self.check()
+        self.check_processes()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,8 +153,8 @@ class Target:
         for thread in threads:
             thread.join()
 
-    def check(self) -> None:
-        """Sees to it that everything runs, and reads the notices of a spout in Spark."""
+    def check_processes(self) -> None:
+        """Keeps everything running, and reads the notices of a spout in Spark."""
         self._processes.check()
         for driver in self._drivers.values():
             driver.check()
@@ -218,6 +222,20 @@ class Target:
         """How many messages were lost, and may have been lost by a crash."""
         missing = self.arena.incomplete
         return int((missing & self.excused[: len(missing)]).sum())
+
+    def violations(self) -> list[str]:
+        """The violations that `acker chaos` finds, when no more messages come."""
+        self.check.end()
+        verdict = self.check.verdict()
+        if self.has_windows:
+            # The messages that close all windows are in windows that nothing closes.
+            verdict.violations = [each for each in verdict.violations if each.problem != OPEN]
+        elif not self.in_spark:
+            kafka, manifest = self.cluster.bootstrap, self.topology.manifest
+            deadline = time.monotonic() + settle_seconds(manifest)
+            with draining(kafka, manifest.topology):
+                verdict.add("not at rest", await_drained(kafka, manifest, deadline, lambda _seconds: None))
+        return [f"{each.problem}: {each.count}, {each.examples}" for each in verdict.violations]
 
     def source_error(self) -> str | None:
         """An error if the source has other records than were written: then numbers are not those of the messages."""
