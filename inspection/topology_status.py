@@ -76,6 +76,11 @@ class PartitionStatus:
             done.failures.get(commit.offset, 0),
         )
 
+    @property
+    def undone_from(self) -> int | None:
+        """The offset from which on nothing is done; None without a lag, or if offsets behind an open one are done."""
+        return self.end - self.lag if self.lag and not self.done_behind else None
+
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
@@ -293,11 +298,13 @@ class ClusterStatus:
         return TopologyLags(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
 
     def _without_markers(self, topic: TopicStatus, inboxes: Collection[str]) -> TopicStatus:
-        ends = {(topic.name, each.partition): each.end - each.lag for each in topic.partitions if each.lag}
-        if topic.name not in inboxes or not ends:
+        begins = {
+            (topic.name, each.partition): begin for each in topic.partitions if (begin := each.undone_from) is not None
+        }
+        if topic.name not in inboxes or not begins:
             return topic
         with LogReader(self._kafka) as reader:
-            empty = reader.without_records(ends, CONTACT_SECONDS)
+            empty = reader.without_records(begins, CONTACT_SECONDS)
         kept = (replace(each, lag=0) if (topic.name, each.partition) in empty else each for each in topic.partitions)
         return replace(topic, partitions=tuple(kept))
 

@@ -74,7 +74,7 @@ class GroupConsumer:
         # A dynamic member leaves when it is closed; a user who has set another instance wants its place to be kept.
         self._joins_twice = INSTANCE in settings and not (is_new_instance and settings[INSTANCE] == instance)
         self._leaves = instance is not None and settings[INSTANCE] == instance
-        self._is_unheard = False  # whether it leaves with a join unanswered, so that it holds no partition
+        self._ignores_rebalances = False  # whether it leaves before its first join is answered: it holds no partition
         self.client = new_client(Consumer, {**settings, **self._monitor.settings, "on_commit": self._answered})
 
     metadata_room = LARGEST_METADATA
@@ -181,7 +181,7 @@ class GroupConsumer:
         with suppress(KafkaException), bounded(HANG_SECONDS, f"unsubscribe() of the consumer of {self._name}"):
             # The client has no member id until its join is answered. It would not send a request to leave, and the
             # broker would make it a member, for as long as a session lasts.
-            self._is_unheard = not self.client.memberid()
+            self._ignores_rebalances = not self.client.memberid()
             while not self.client.memberid() and time.monotonic() < deadline:
                 self.client.poll(_PAUSE_SECONDS)
             self.client.unsubscribe()
@@ -212,7 +212,7 @@ class GroupConsumer:
 
     def _guarded(self, callback: Rebalance) -> Callable[[Consumer, list[TopicPartition]], None]:
         def guarded(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if self._is_unheard:
+            if self._ignores_rebalances:
                 return
             try:
                 callback(partitions)

@@ -43,7 +43,7 @@ _NEVER: Final = DoneSet(0)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must not be."""
+    """A broken promise, and examples of it."""
 
     problem: str
     count: int  # of messages, trees or components
@@ -68,14 +68,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """About a message.
+    """The facts about a message.
 
     Attributes:
         is_done: in the commits of its spout.
         is_acked: of an attempt, by the fold; None where the trees are not in the ack log.
-        is_dead_letter: whether there is one of it.
+        is_dead_letter: whether it has a dead letter.
         outcomes: the records of its outcomes; None where its spout writes none.
-        is_skipped: asks `translate`.
+        is_skipped: calls `translate` of its spout, and returns whether that skips it.
     """
 
     is_done: bool

@@ -33,7 +33,7 @@ class FaultKind:
     Attributes:
         name: such as `kill split`.
         seconds: for how long it lasts; one of these is drawn.
-        begin: begins it, and returns the function that ends it. It may draw what it hits.
+        begin: begins it, and returns the function that ends it. It may draw the processes.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Faults:
 def process_faults(target: str, pids: Callable[[], list[int]], *, together: bool = False) -> list[FaultKind]:
     """The faults of one of the processes with these ids, or of all of them `together`.
 
-    SIGKILL, SIGSTOP for some seconds, and SIGTERM, as in a rolling update. Who starts the processes has to start them
-    again.
+    SIGKILL, SIGSTOP for some seconds, and SIGTERM, as in a rolling update. The supervisor of the processes has to start
+    them again.
     """
 
     def victims(rng: random.Random) -> list[int]:

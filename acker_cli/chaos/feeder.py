@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from acker_cli.cluster.local import Feed
-from acker_cli.errors import SettingsError
+from acker_cli.errors import ProcessError, SettingsError
 from kafka_clients.client_settings import for_producer
 from kafka_clients.repeated_lines import client_logger
 
@@ -22,7 +22,11 @@ _PATIENT: Final = {"enable.idempotence": True, "message.timeout.ms": 0}
 
 @contextmanager
 def fed(kafka: Mapping[str, Any], feeds: Sequence[Feed], rate: float) -> Iterator[None]:
-    """Writes `rate` messages a second to the topic of each feed, until the end of the block; all are delivered then."""
+    """Writes `rate` messages a second to the topic of each feed, until the end of the block; all are delivered then.
+
+    Raises:
+        ProcessError: if a message is not delivered within a minute after the block.
+    """
     lines = {feed.topic: Path(feed.path).read_bytes().splitlines() for feed in feeds}
     for topic, of_topic in lines.items():
         if not of_topic:
@@ -41,7 +45,8 @@ def fed(kafka: Mapping[str, Any], feeds: Sequence[Feed], rate: float) -> Iterato
         ending.set()
         for thread in threads:
             thread.join()
-        producer.flush(_LAST_SECONDS)
+    if left := producer.flush(_LAST_SECONDS):
+        raise ProcessError(f"{left:,} messages of --feed were not delivered within {_LAST_SECONDS:g} s: see the log")
 
 
 def _feed(producer: Producer, topic: str, lines: Sequence[bytes], rate: float, ending: threading.Event) -> None:

@@ -287,7 +287,7 @@ def _position(text: str, spouts: Iterable[SourceSpout]) -> tuple[str, int, int]:
 
 
 def _near(offsets: range, middle: int) -> range:
-    """The part of a offsets that is not far from an offset."""
+    """The part of a range of offsets that is near an offset."""
     return range(max(offsets.start, middle - _NEAR), max(offsets.start, min(offsets.stop, middle + _NEAR)))
 
 

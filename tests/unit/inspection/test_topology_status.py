@@ -20,6 +20,13 @@ def test_what_is_done_behind_the_committed_offset_is_no_lag() -> None:
     assert (found.done_behind, found.open_behind, found.open_runs, found.failures) == (297, 3, 2, 7)
 
 
+def test_with_done_offsets_behind_an_open_one_it_is_unknown_where_the_lag_is() -> None:
+    """A transaction marker may follow them: a read from the end of the lag on would not find the open record."""
+    assert PartitionStatus.of(0, 0, 15, committed(DoneSet(10, [(11, 14)])), 10).undone_from is None
+    assert PartitionStatus.of(0, 0, 15, committed(DoneSet(10)), 10).undone_from == 10
+    assert PartitionStatus.of(0, 0, 10, committed(DoneSet(10)), 10).undone_from is None, "no lag"
+
+
 @pytest.mark.parametrize("metadata", ["", "by hand", "1:attempt=3", "2:attempt=3;done=AQ"])
 def test_metadata_of_others_and_of_other_versions_has_nothing_behind_the_offset(metadata: str) -> None:
     found = PartitionStatus.of(0, 0, 320, committed(DoneSet(10), metadata), 10)

@@ -215,8 +215,7 @@ class Coroutines(AsyncBolt):
             return
         future, coroutine = self.waiting.pop(chance.choice(list(self.waiting)))
         future.set_result(chance.random() >= raises)
-        while not coroutine.done():
-            await asyncio.sleep(0)
+        await asyncio.wait([coroutine])
 
     def end_one(self, chance: random.Random, raises: float) -> None:
         asyncio.run_coroutine_threadsafe(self._end(chance, raises), self.events).result(30)

@@ -31,11 +31,6 @@ from tuple_tree.positions import MAX_OFFSET, Position
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def writing(clock: Clock) -> Outcomes:
     """Whose outcomes are written."""
     return Outcomes(SourceRoots(3, KEY, 8), LIMIT, RETRIES, 10.0, clock, writes_outcomes=True)

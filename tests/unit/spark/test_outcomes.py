@@ -32,11 +32,6 @@ from tuple_tree.positions import MAX_OFFSET, Position
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def outcomes(clock: Clock) -> Outcomes:
     return Outcomes(SourceRoots(3, KEY, 8), LIMIT, RETRIES, 10.0, clock)
 
