@@ -1,225 +1,150 @@
 """A producer that can neither commit nor abort its transaction is replaced, in the same process."""
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk.delivery import transactional_sink
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import BrokerError, RolledBackError
+from tests.unit.sdk.fake_producer import FakeProducers
 
-FENCED = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
-TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=False)
-ABORTABLE = KafkaError(KafkaError.ILLEGAL_GENERATION, "another generation", txn_requires_abort=True)
+FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=False))
+ABORTABLE = KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "another generation", txn_requires_abort=True))
+INVALID = KafkaException(KafkaError(KafkaError.INVALID_TXN_STATE, "invalid state"))
 ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "all are down")
-INVALID = KafkaError(KafkaError.INVALID_TXN_STATE, "invalid state")
-OFFSETS = [TopicPartition("t.tuples.b", 0, 7)]
+OFFSETS, COMMIT, ABORT = "send_offsets_to_transaction", "commit_transaction", "abort_transaction"
+WHOLE = ["send_offsets_to", "commit", "begin"]
 
 
-class Record:
-    """The messages that librdkafka reports as undelivered."""
+class Rig:
+    """A sink that has sent a record, and the producers that it makes."""
 
-    def topic(self) -> str:
-        return "t.acks"
+    def __init__(self) -> None:
+        self.producers = FakeProducers()
+        self.made = self.producers.made
+        self.sink = TransactionalSink(self.producers.settings, "t", "b", "0")
+        self.produce()
 
-    def partition(self) -> int:
-        return 3
+    def produce(self) -> None:
+        assert self.sink.produce("t.acks", 3, None, b"x", []) is None
 
+    def commit(self) -> None:
+        self.sink.commit([TopicPartition("t.tuples.b", 0, 7)], "group")
 
-class Fake:
-    """librdkafka's producer; `fails` has what its methods raise, by their names."""
+    def fail(self, match: str = ".", fails: dict[str, Exception] | None = None) -> None:
+        """A commit that fails; until it has returned, methods raise these errors."""
+        self.producers.fails = fails or {}
+        with pytest.raises(RolledBackError, match=match):
+            self.commit()
+        self.producers.fails = {}
 
-    made: ClassVar[list["Fake"]] = []
-    fails: ClassVar[dict[str, KafkaError]] = {}
-    gate: ClassVar[threading.Event] = threading.Event()
-    hangs: ClassVar[bool] = False
+    def report_error(self) -> None:
+        """All brokers are down, as the next poll reports."""
+        self.made[0].reports = [lambda: self.made[0].settings["error_cb"](ALL_DOWN)]
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.id = settings["transactional.id"]
-        self.on_error, self.on_undelivered = settings["error_cb"], settings["on_delivery"]
-        self.reports: list[Callable[[], None]] = []
-        self.calls: list[str] = []
-        self.made.append(self)
-
-    def _call(self, name: str) -> None:
-        self.calls.append(name)
-        if name in self.fails:
-            raise KafkaException(self.fails[name])
-
-    def produce(self, *_: Any) -> None:
-        self._call("produce")
-
-    def list_topics(self, _topic: str, timeout: float) -> None: ...
-
-    def poll(self, _seconds: float) -> int:
-        while self.reports:
-            self.reports.pop()()
-        return 0
-
-    def flush(self, _seconds: float) -> int:
-        return self.poll(0)
-
-    def init_transactions(self, _seconds: float) -> None:
-        self._call("init")
-
-    def begin_transaction(self) -> None:
-        self._call("begin")
-
-    def send_offsets_to_transaction(self, _offsets: Any, _group: Any, _seconds: float) -> None:
-        self._call("offsets")
-        if self.hangs:
-            self.gate.wait()
-
-    def commit_transaction(self, _seconds: float) -> None:
-        self._call("commit")
-
-    def abort_transaction(self, _seconds: float) -> None:
-        self._call("abort")
+    def report_undelivered(self, code: int, text: str) -> None:
+        """The record is not delivered, as the next poll reports."""
+        record = SimpleNamespace(topic=lambda: "t.acks", partition=lambda: 3)
+        self.made[0].reports = [lambda: self.made[0].settings["on_delivery"](KafkaError(code, text), record)]
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Fake]]:
-    gate = threading.Event()
-    for name, value in {"made": [], "fails": {}, "gate": gate, "hangs": False}.items():
-        monkeypatch.setattr(Fake, name, value)
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     monkeypatch.setattr(transactional_sink, "_OFFSETS_SECONDS", 0.0)
     monkeypatch.setattr(transactional_sink, "_FLUSH_SECONDS", 0.01)
-    yield Fake
-    gate.set()
+    return Rig()
 
 
-def new_sink() -> TransactionalSink:
-    sink = TransactionalSink({CLIENT_CLASSES: {Producer: Fake}}, "t", "b", "0")
-    produce(sink)
-    return sink
+def test_a_transaction_that_is_aborted_keeps_its_producer(rig: Rig) -> None:
+    rig.fail("another generation", {OFFSETS: ABORTABLE})
+    rig.sink.abort()
+    rig.commit()
+    (producer,) = rig.made
+    assert producer.calls == ["init", "begin", "produce", "send_offsets_to", "abort", "begin", *WHOLE]
 
 
-def produce(sink: TransactionalSink) -> None:
-    assert sink.produce("t.acks", 3, None, b"x", []) is None
-
-
-def test_a_transaction_that_is_aborted_keeps_its_producer(fake: type[Fake]) -> None:
-    sink = new_sink()
-    fake.fails = {"offsets": ABORTABLE}
-    with pytest.raises(RolledBackError, match="another generation"):
-        sink.commit(OFFSETS, "group")
-    fake.fails = {}
-    sink.abort()
-    sink.commit(OFFSETS, "group")
-    (producer,) = fake.made
-    assert producer.calls[2:] == ["produce", "offsets", "abort", "begin", "offsets", "commit", "begin"]
-
-
-@pytest.mark.parametrize(
-    "fails", [{"offsets": FENCED}, {"offsets": TIMED_OUT}, {"commit": INVALID}, {"commit": TIMED_OUT}]
-)
-def test_a_commit_without_a_known_outcome_replaces_the_producer(fake: type[Fake], fails: dict[str, KafkaError]) -> None:
+@pytest.mark.parametrize("fails", [{OFFSETS: FENCED}, {OFFSETS: TIMED_OUT}, {COMMIT: INVALID}, {COMMIT: TIMED_OUT}])
+def test_a_commit_without_a_known_outcome_replaces_the_producer(rig: Rig, fails: dict[str, Exception]) -> None:
     """`init_transactions` of the new one ends the transaction, before anything is read again."""
-    sink = new_sink()
-    fake.fails = fails
-    with pytest.raises(RolledBackError):
-        sink.commit(OFFSETS, "group")
-    fake.fails = {}
-    sink.abort()
-    old, new = fake.made
+    rig.fail(fails=fails)
+    rig.sink.abort()
+    old, new = rig.made
     assert "abort" not in old.calls
     assert new.calls == ["init", "begin"]
-    assert old.id == new.id
-    produce(sink)
-    sink.commit(OFFSETS, "group")
-    assert new.calls[2:] == ["produce", "offsets", "commit", "begin"]
+    assert old.settings["transactional.id"] == new.settings["transactional.id"]
+    rig.produce()
+    rig.commit()
+    assert new.calls[2:] == ["produce", *WHOLE]
 
 
-def test_an_abort_that_is_refused_replaces_the_producer(fake: type[Fake]) -> None:
-    sink = new_sink()
-    fake.fails = {"offsets": ABORTABLE, "abort": INVALID}
-    with pytest.raises(RolledBackError):
-        sink.commit(OFFSETS, "group")
-    sink.abort()
-    assert [producer.calls[-1] for producer in fake.made] == ["abort", "begin"]
+def test_an_abort_that_is_refused_replaces_the_producer(rig: Rig) -> None:
+    rig.fail(fails={OFFSETS: ABORTABLE})
+    rig.producers.fails = {ABORT: INVALID}
+    rig.sink.abort()
+    assert [producer.calls[-1] for producer in rig.made] == ["abort", "begin"]
 
 
-def test_offsets_that_hang_replace_the_producer_and_are_never_committed(fake: type[Fake]) -> None:
-    sink = new_sink()
-    fake.hangs = True
-    with pytest.raises(RolledBackError, match="the offsets of its inputs were not taken"):
-        sink.commit(OFFSETS, "group")
-    sink.abort()
-    fake.hangs = False
-    fake.gate.set()
-    produce(sink)
-    sink.commit(OFFSETS, "group")
-    old, new = fake.made
-    assert "commit" not in old.calls
-    assert new.calls == ["init", "begin", "produce", "offsets", "commit", "begin"]
-
-
-def test_many_producers_that_hang_end_the_process(fake: type[Fake], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_that_hang_replace_the_producer_and_are_never_committed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transactional_sink, "_MOST_HANGING", 2)
-    sink = new_sink()
-    fake.hangs = True
-
-    def hang() -> None:
-        with pytest.raises(RolledBackError):
-            sink.commit(OFFSETS, "group")
-        sink.abort()
-
-    hang()
+    rig.producers.gate = gate = threading.Event()
+    rig.fail("the offsets of its inputs were not taken")
+    rig.sink.abort()
+    rig.producers.gate = None
+    rig.produce()
+    rig.commit()
+    rig.producers.gate = gate
+    rig.fail()
     with pytest.raises(BrokerError, match="2 producers of b hang"):
-        hang()
+        rig.sink.abort()
+    gate.set()
+    old, new = rig.made
+    assert "commit" not in old.calls
+    assert new.calls == ["init", "begin", "produce", *WHOLE, "send_offsets_to"]
 
 
-def test_a_transaction_ends_when_all_brokers_are_gone(fake: type[Fake]) -> None:
+def test_a_transaction_ends_when_all_brokers_are_gone(rig: Rig) -> None:
     """To flush it, or to abort it, would wait for what the broker aborts by itself."""
-    sink = new_sink()
-    fake.made[0].reports = [lambda: fake.made[0].on_error(ALL_DOWN)]
-    with pytest.raises(RolledBackError, match="no broker could be reached"):
-        sink.commit(OFFSETS, "group")
-    sink.abort()
-    assert fake.made[0].calls[-1] == "produce"
-    assert fake.made[1].calls == ["init", "begin"]
+    rig.report_error()
+    rig.fail("no broker could be reached")
+    rig.sink.abort()
+    assert [producer.calls for producer in rig.made] == [["init", "begin", "produce"], ["init", "begin"]]
 
 
-def test_an_unused_producer_is_replaced_before_the_next_records(fake: type[Fake]) -> None:
-    sink = new_sink()
-    sink.commit(OFFSETS, "group")
-    fake.made[0].reports = [lambda: fake.made[0].on_error(ALL_DOWN)]
-    sink.poll()
-    sink.refresh()
-    sink.refresh()
-    assert [producer.calls[:2] for producer in fake.made] == [["init", "begin"]] * 2
+def test_an_unused_producer_is_replaced_before_the_next_records(rig: Rig) -> None:
+    rig.commit()
+    rig.report_error()
+    rig.sink.poll()
+    rig.sink.refresh()
+    rig.sink.refresh()
+    assert [producer.calls[:2] for producer in rig.made] == [["init", "begin"]] * 2
 
 
-def test_a_record_that_times_out_replaces_the_producer(fake: type[Fake]) -> None:
+def test_a_record_that_times_out_replaces_the_producer(rig: Rig) -> None:
     """Its transaction has timed out as well: to abort it would be refused."""
-    sink = new_sink()
-    late = KafkaError(KafkaError._MSG_TIMED_OUT, "message timed out")
-    fake.made[0].reports = [lambda: fake.made[0].on_undelivered(late, Record())]
+    rig.report_undelivered(KafkaError._MSG_TIMED_OUT, "message timed out")
     with pytest.raises(RolledBackError, match=r"t\.acks\[3\] was not delivered: message timed out"):
-        sink.poll()
-    sink.abort()
-    assert "abort" not in fake.made[0].calls
-    assert len(fake.made) == 2
+        rig.sink.poll()
+    rig.sink.abort()
+    assert "abort" not in rig.made[0].calls
+    assert len(rig.made) == 2
 
 
-def test_a_topic_that_may_not_be_written_ends_the_process(fake: type[Fake]) -> None:
-    sink = new_sink()
-    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied")
-    fake.made[0].reports = [lambda: fake.made[0].on_undelivered(denied, Record())]
-    for step in (sink.poll, sink.abort):
+def test_a_topic_that_may_not_be_written_ends_the_process(rig: Rig) -> None:
+    rig.report_undelivered(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied")
+    for step in (rig.sink.poll, rig.sink.abort):
         with pytest.raises(BrokerError, match=r"topic t\.acks may not be written by this user"):
             step()
-    assert len(fake.made) == 1
+    assert len(rig.made) == 1
 
 
-def test_brokers_that_do_not_come_back_end_the_process(fake: type[Fake]) -> None:
-    sink = new_sink()
-    fake.fails = {"commit": FENCED, "init": TIMED_OUT}
-    with pytest.raises(RolledBackError, match="b was fenced"):
-        sink.commit(OFFSETS, "group")
+def test_brokers_that_do_not_come_back_end_the_process(rig: Rig) -> None:
+    rig.fail("b was fenced", {COMMIT: FENCED})
+    rig.producers.fails = {"init_transactions": TIMED_OUT}
     with pytest.raises(BrokerError, match=r"does not know how its transaction went .* restart the process"):
-        sink.abort()
+        rig.sink.abort()
