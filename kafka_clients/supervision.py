@@ -25,12 +25,14 @@ from kafka_clients.repeated_lines import get_logger
 
 logger = get_logger(__name__)
 
+_STDIN: Final = 0
+
 
 def read_launch() -> dict[str, Any] | None:
     """Reads the launch line that the supervisor writes first; None if the supervisor is gone."""
-    # Byte by byte, because nothing may be buffered of what `stop_with_supervisor` watches.
+    # Byte by byte, because nothing may be buffered of what `stop_at_end_of` reads.
     line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+    while not line.endswith(b"\n") and (byte := os.read(_STDIN, 1)):
         line += byte
     return json.loads(line) if line.endswith(b"\n") else None
 
@@ -67,16 +69,26 @@ def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
+    stop_at_end_of(_STDIN, stop, orphan_s)
+
+
+def stop_at_end_of(
+    pipe: int, stop: Callable[[], object], orphan_s: float, end: Callable[[int], object] = os._exit
+) -> None:
+    """Calls `stop`, in a thread, at the first byte or the end of a pipe that the parent process holds open.
+
+    The operating system ends the pipe even if the parent is killed. `end` is called if the process still runs
+    `orphan_s` later: its main thread may be blocked, and the parent that would kill it is gone.
+    """
 
     def watch() -> None:
-        while os.read(0, 4096):
-            pass
+        if not os.read(pipe, 1):
+            logger.warning("the process that started this one has ended: stopping")
         stop()
-        # The main thread may be blocked, and the supervisor that would kill this process is gone.
         threading.Event().wait(orphan_s)
-        os._exit(1)
+        end(1)
 
-    threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 _POLL_SECONDS: Final = 0.2

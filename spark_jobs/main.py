@@ -1,6 +1,6 @@
 """The driver of a job that `acker spark submit` starts: one component of a topology, until it is stopped.
 
-SIGTERM, Ctrl-C or the end of its lifeline stop it: it finishes its micro-batch and ends with code 0.
+SIGTERM, Ctrl-C or the end of its submitter stop it: it finishes its micro-batch and ends with code 0.
 Kafka's settings come as JSON, from `--kafka-file` or from the file that the variable `ACKER_SPARK_KAFKA_FILE` names,
 never on the command line, which everybody on the machine can read.
 """

@@ -1,13 +1,11 @@
-"""The spark-submit line of a component, the process that it starts, and the lock by which that process stops."""
+"""The spark-submit line of a component, the process that it starts, and the pipe by which that process stops."""
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
+from kafka_clients.supervision import stop_at_end_of
 from spark_jobs.class_archive import archive_option
 from spark_jobs.packages import DRIVER_OPTIONS, local_settings, packages, required_settings, spark_submit
 
@@ -28,12 +27,11 @@ _SERVERS: Final = f"{_SETTINGS}BOOTSTRAP_SERVERS"
 _PREFIX: Final = "acker-spark-"
 _STOP_SECONDS: Final = 120.0
 
-LIFELINE_VARIABLE: Final = "ACKER_SPARK_LIFELINE"
-"""Names the file whose lock the submitter holds, and whose release stops the driver.
+PIPE_VARIABLE: Final = "ACKER_SPARK_SUBMITTER_PIPE"
+"""Names the pipe that the submitter holds open, and whose first byte or end stops the driver.
 
-The system releases it even after SIGKILL; content means a normal stop. It has a name because the driver is a child of
-Java, which hands on no descriptors, only the environment. A driver that runs elsewhere on a cluster does not get the
-variable, and lives on."""
+It has a name because the driver is a child of Java, which hands on no descriptors, only the environment. A driver that
+runs elsewhere on a cluster does not get the variable, and lives on."""
 
 logger = get_logger("spark_jobs.submit")
 
@@ -72,9 +70,9 @@ def submission(plan: SubmitPlan, kafka: Mapping[str, Any]) -> Iterator["subproce
 
     The driver stops as well when this process is gone, however it went, unless it runs elsewhere on a cluster.
     """
-    # The driver removes the directory of the lifeline.
+    # The driver removes the directory of the pipe.
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as secret, tempfile.TemporaryDirectory(prefix=_PREFIX) as shared:
-        settings, lifeline = Path(secret, "kafka.json"), Path(shared, "lifeline")
+        settings, pipe = Path(secret, "kafka.json"), Path(shared, "pipe")
         settings.touch(mode=0o600)
         settings.write_text(json.dumps(dict(kafka)))
         # Kafka's settings may be passwords; the driver has them from the file.
@@ -84,11 +82,12 @@ def submission(plan: SubmitPlan, kafka: Mapping[str, Any]) -> Iterator["subproce
         environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable, KAFKA_VARIABLE: str(settings)}
         if plan.master.startswith("local"):
             environment["PYSPARK_PYTHON"] = sys.executable
-        with lifeline.open("wb", buffering=0) as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        os.mkfifo(pipe, 0o600)
+        # Open for reading as well: to open it for writing alone would wait for the driver.
+        with pipe.open("r+b", buffering=0) as held:
             process = subprocess.Popen(
                 plan.line(),
-                env={**environment, LIFELINE_VARIABLE: str(lifeline)},
+                env={**environment, PIPE_VARIABLE: str(pipe)},
                 stdin=subprocess.DEVNULL,
                 # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
                 start_new_session=True,
@@ -98,7 +97,7 @@ def submission(plan: SubmitPlan, kafka: Mapping[str, Any]) -> Iterator["subproce
             finally:
                 held.write(b"\n")
                 held.close()
-                if process.poll() is None and lifeline.exists():
+                if process.poll() is None and pipe.exists():
                     # The driver has not begun yet, and will stop at once; or it runs elsewhere.
                     process.terminate()
                 try:
@@ -111,27 +110,19 @@ def submission(plan: SubmitPlan, kafka: Mapping[str, Any]) -> Iterator["subproce
 def stop_with_submitter(
     stop: Callable[[], object], environment: Mapping[str, str], end: Callable[[int], object] = os._exit
 ) -> None:
-    """Calls `stop` when the submitter releases its lock, in a thread; calls `end` if the process runs 120 s later."""
-    if LIFELINE_VARIABLE not in environment:
+    """Calls `stop` when the submitter stops it or has ended; calls `end` if the process still runs 120 s later."""
+    if PIPE_VARIABLE not in environment:
         return
-    path = Path(environment[LIFELINE_VARIABLE])
+    path = Path(environment[PIPE_VARIABLE])
     try:
-        lifeline = path.open("rb")
+        # Opening it without O_NONBLOCK would wait for a submitter that has ended.
+        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         stop()
         return
+    os.set_blocking(pipe, True)
     # The name is not needed any more, and a submitter that is killed does not remove it.
     with suppress(OSError):
         path.unlink()
         path.parent.rmdir()
-
-    def watch() -> None:
-        with lifeline:
-            fcntl.flock(lifeline, fcntl.LOCK_SH)
-            if not lifeline.read():
-                logger.warning("the process that submitted this is gone: stopping")
-        stop()
-        threading.Event().wait(_STOP_SECONDS)
-        end(1)
-
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    stop_at_end_of(pipe, stop, _STOP_SECONDS, end)

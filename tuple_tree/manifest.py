@@ -237,14 +237,6 @@ class Manifest(Frozen):
         """
         return component in self._identified
 
-    def leads_to_state(self, component: str, stream: str) -> bool:
-        """Whether tuples of a stream, or tuples that are emitted for them, reach a bolt that needs their identities."""
-        return not self.component(component).external and any(
-            (each.source, each.stream) == (component, stream) and self.is_identified(bolt.name)
-            for bolt in self.bolts
-            for each in bolt.subscriptions
-        )
-
     @property
     def _identified(self) -> set[str]:
         found: set[str] = set()

@@ -185,10 +185,6 @@ class ValueCodec:
                 pass  # the one that cannot be read is found below
         return [self.decode(payload) for payload in payloads]
 
-    def encode_batch(self, batch: Any) -> list[bytes]:
-        """The payload of each row of a record batch with these `columns`; raises as `encode`."""
-        return [self.encode_row(row) for row in self.columns.rows(batch)]
-
     def decode_batch(self, payloads: Sequence[bytes]) -> Any:
         """A record batch of the values of payloads, in order. Raises as `decode`."""
         values = self.decode_all(payloads)

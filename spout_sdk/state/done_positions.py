@@ -85,11 +85,6 @@ class DonePositions:
         self.offsets: Mapping[int, SourceOffsets] = {}
         self.topics: Mapping[str, Mapping[str, str]] = {}
 
-    @property
-    def has_sources(self) -> bool:
-        """Whether any `KafkaSpout` is upstream."""
-        return bool(self._sources)
-
     def look(self, now: float) -> Mapping[int, DoneSet] | None:
         """Sends requests if they are due, and reads the answers, without waiting for these.
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -116,9 +116,6 @@ class RocksStore:
     def get(self, key: bytes) -> bytes | None:
         found = self._db.get(key)
         return None if found is None else found[_MS_BYTES:]
-
-    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return [None if each is None else each[_MS_BYTES:] for each in self._db.get([*keys])]
 
     def apply(self, changes: Changes, position: int | None) -> None:
         self._recount(changes)

@@ -1,6 +1,6 @@
 """Stores: the local copy of a partition of a changelog, in memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from tuple_tree.state_records import SYSTEM_PREFIX
@@ -26,9 +26,6 @@ class Store(Protocol):
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key; None if it has none."""
-
-    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of keys, in order."""
 
     def apply(self, changes: Changes, position: int | None) -> None:
         """Applies committed changes, and the position unless it is None, all or nothing."""
@@ -74,10 +71,6 @@ class MemoryStore:
         if found is None and key.startswith(SYSTEM_PREFIX):
             found = self._system.get(key)
         return None if found is None else found[_MS_BYTES:]
-
-    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        found = map(self._values.get, keys)
-        return [None if each is None else each[_MS_BYTES:] for each in found]
 
     def changed_ms(self, key: bytes) -> int:
         """When a key that has a value was changed last, in milliseconds since the epoch."""

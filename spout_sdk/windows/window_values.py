@@ -6,7 +6,7 @@ from typing import Any
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import TopologyError
-from spout_sdk.state.spec import VALUE, StateSpec, keyed_state, spec_of
+from spout_sdk.state.spec import VALUE, keyed_state, spec_of
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.aggregates import Aggregates
 from spout_sdk.windows.open_windows import SESSION_END
@@ -86,8 +86,3 @@ class WindowValues:
         if self._is_single:
             return stored[VALUE]
         return {name: value for name, value in stored.items() if name != SESSION_END}
-
-
-def stored_spec(bolt: AggregateBolt, types: Sequence[Mapping[str, Any]]) -> StateSpec:
-    """The state of a bolt's windows."""
-    return WindowValues(bolt, types).spec

@@ -110,7 +110,7 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
             assert len(family) > 1, "Java and the driver"
             command.process.kill()
             eventually(lambda: not any(map(is_alive, family)), "Java and the driver to end")
-        gone = "the process that submitted this is gone: stopping"
+        gone = "the process that started this one has ended: stopping"
         eventually(lambda: gone in command.output, "the driver's last line")
         assert SPOUT_LINE.search(command.output), command.output
         assert not re.search("Traceback|\tat ", command.output), command.output

@@ -35,7 +35,6 @@ def test_a_store_has_what_was_applied_with_times(store: Store) -> None:
     store.apply({b"a": (b"1", 10), b"b": (b"2", 11), ABOUT_KEY: (b"about", 12)}, 3)
     store.apply({b"b": (b"", 2**41), b"c": (None, 13), b"d": (b"4", 14)}, None)
     assert [store.get(key) for key in (b"a", b"b", b"c", ABOUT_KEY)] == [b"1", b"", None, b"about"]
-    assert store.get_all([b"d", b"c", b"a"]) == [b"4", None, b"1"]
     assert sorted(store.items()) == [(b"a", b"1", 10), (b"b", b"", 2**41), (b"d", b"4", 14)]
     assert [*store.items(SYSTEM_PREFIX)] == [(ABOUT_KEY, b"about", 12)]
     assert [*store.items(b"d")] == [(b"d", b"4", 14)]
