@@ -2,7 +2,7 @@
 
 A round is measured in its steady part, between the first and the last tenth of what is to be processed. This begins
 later where a contestant compiles while it runs, and ends earlier where much is under way at a time: at its end as much
-has to be under way as at its beginning, or work would be left out. docs/performance.md describes the contestants.
+has to be under way as at its beginning, or work would be left out. docs/benchmarks.md describes the contestants.
 """
 
 import contextlib

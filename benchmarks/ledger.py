@@ -8,7 +8,7 @@
 All get a sliding window of trees: in turn, a batch of old trees is acked, in another order, and a batch of new ones is
 initialised, so that every ack completes a tree. Our ledger takes each batch as two columns, as from the log;
 Storm's `Acker.execute`, in a JVM, takes Storm's tuples one by one; a plain dict in Python is a yardstick that needs no
-setting up. They take turns, round by round. docs/performance.md describes what is fair.
+setting up. They take turns, round by round.
 """
 
 import contextlib

@@ -74,7 +74,7 @@ class ReadmeTable:
         lines = [f"| {self.name} | {heads} |", "|---" * (1 + len(self.columns)) + "|"]
         for row in result["rows"]:
             units = {key: unit for key, (_, unit) in self.columns.items()}
-            cells = (f"{shown(row[key]['median'])}{unit}" if key in row else "" for key, unit in units.items())
+            cells = (f"{shown(row[key])}{unit}" if key in row else "" for key, unit in units.items())
             lines.append(f"| {self.words[row['contestant']]} | " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
@@ -114,8 +114,7 @@ class Plot:
 
     def rows(self, results: Mapping[str, Any]) -> list[Row]:
         rows = results.get(self.benchmark, {"rows": ()})["rows"]
-        drawn = [row for row in rows if row.get("comparison", "stage") == "stage"]
-        return [row for row in drawn if any(map(row.get, self.bars.values()))]
+        return [row for row in rows if any(map(row.get, self.bars.values()))]
 
 
 _WORDS: Final = "The words of two novels"
@@ -127,20 +126,17 @@ _P50_P99: Final = {"p50": "p50_ms", "p99": "p99_ms"}
 _WINDOW: Final = "Inits and acks of a sliding window"
 _LEDGER: Final = {"ledger": "ledger", "Storm's Acker.execute": "storm", "a plain dict in Python": "dict"}
 _WORKER: Final = {"worker: topic to delivered notices": "worker", "Storm's Acker.execute, in memory": "storm"}
-_TUPLES: Final = {"": "tuples_per_s"}
-_STAGE: Final = "One process, from topic to topic"
 _SPARK: Final = "A Spark bolt, and plain copies"
 PLOTS: Final = (
-    Plot("word_count", "word_count", _WORDS, _WORDS_RATE, _TUPLES, 1e3),
+    Plot("word_count", "word_count", _WORDS, _WORDS_RATE, {"": "tuples_per_s"}, 1e3),
     Plot("word_count", "word_count_cpu", f"{_WORDS}: CPU time", _WORDS_CPU, _CPU),
     Plot("word_count", "word_count_latency", f"{_WORDS}: from emit to ack", _LATENCY, _P50_P99, log=True),
     Plot("pipeline", "pipeline", "A JSON pipeline", "thousand clicks a second", {"": "clicks_per_s"}, 1e3),
     Plot("ledger", "ledger", _WINDOW, "million messages a second, by pending trees", _LEDGER, 1e6),
     Plot("worker", "worker", "One worker process", "million entries a second, by pending trees", _WORKER, 1e6),
-    Plot("topology", "topology_stage", _STAGE, "thousand tuples a second", _TUPLES, 1e3),
     Plot("spark", "spark", _SPARK, "thousand rows a second", {"": "rows_per_s"}, 1e3),
 )
-_LABEL: Final = ("job", "pending", "contestant", "settings")
+_LABEL: Final = ("job", "pending", "contestant")
 """The columns that name a row in a plot."""
 
 
@@ -149,8 +145,8 @@ def shown(value: Any) -> str:
     match value:
         case None:
             return ""
-        case {"median": float() | int() as median, "low": low, "high": high, **_rest}:
-            return f"{shown(median)} ({shown(low)} to {shown(high)})"
+        case {"median": float() | int() as median, **_rest}:
+            return shown(median)
         case int() | float() if abs(value) >= 1_000_000:
             return f"{value / 1e6:.4g} M"
         case int():
@@ -179,7 +175,8 @@ class Section:
         """The rows of the table, the first one with a link; those without a label are in the JSON only."""
         name, command = f"[{self.title.partition(',')[0]}](#{_anchor(self.title)})", ""
         for row in result["rows"]:
-            cells = [shown(_cell(row, column)) for column in self.columns]
+            rate, cpu, *latency = (shown(_cell(row, column)) for column in self.columns)
+            cells = rate, cpu, "; ".join(filter(None, latency))
             if self.label(row):
                 before, command = command, self.command(row)
                 yield " | ".join((f"| {name}", self.label(row), *cells, f"`{command}` |" if command != before else "|"))
@@ -221,74 +218,72 @@ def _anchor(title: str) -> str:
 _PEERS: Final = ("kafka", "storm", "java", "pystorm", "quixstreams", "bytewax", "faust-streaming", "pyspark")
 _HEAD: Final = """# Benchmarks
 
-`make bench-report` generates this page from the JSON files of `benchmarks/results/`. Each figure is the median of the
-rounds, with the lowest and the highest in brackets. The programs of a benchmark took turns on one machine: compare
-figures of one benchmark only. CPU time is that of a tuple, click or row, in the word count and the pipeline with the
-broker's. [Performance](performance.md) describes the contestants. A command, after `python -m benchmarks.`, measures
-its row, and the rows of its benchmark below it.
+`make bench-report` generates this page from the JSON files in `benchmarks/results/`. A figure is the median of the
+rounds; the plots and the JSON also have the lowest and the highest. Programs of a benchmark took turns on one idle
+machine: compare figures of one benchmark only. CPU time is that of a tuple, click or row; of the word count and the
+pipeline it includes the broker's. Each command, after `python -m benchmarks.`, measures its row and the rows below it.
 
-| benchmark | program | a second | CPU time, µs | p50, ms | p99, ms | command |
-|---|---|---|---|---|---|---|
+```
+make bench-setup     # downloads the compared systems into .bench/, with Maven and pip
+make bench           # all rows: two hours on an idle machine; --quick is a test of one benchmark, without a result
+make bench-guard     # only ratios of speeds, under a minute; CI runs it to detect regressions
+```
+
+| benchmark | program | a second | CPU time, µs | p50; p99, ms | command |
+|---|---|---|---|---|---|
 """
 _FIGURES: Final = "tuples_per_s", "cpu_us_per_tuple_with_broker", "p50_ms", "p99_ms"
 SECTIONS: Final = {
     "word_count": Section(
         "A word count, compared with others",
-        "The words of two novels; everything runs on the same two cores, the broker included. A round counts from the "
-        "first tenth of its lines to the last, and ends with a comparison with a plain count. Latency is from the "
-        "emit of a line to its ack. Storm passes tuples in memory, the others through Kafka.",
+        "The words of two novels, with two tasks of each component; broker and programs share the cores. A round "
+        "counts from the first tenth of its lines, from the half for Storm, whose JVM is new in each round. Each ends "
+        "with a comparison with a plain count. Latency is from the emit of a line to its ack. Storm passes tuples in "
+        "the memory of one worker, and counts there. Quix Streams counts in RocksDB with a changelog topic, behind a "
+        "repartition topic; Bytewax counts in memory, with a recovery store each second. Both write a record for each "
+        "word to a topic, and may repeat words after a crash. The JSON is without `ours-state` (durable counts, each "
+        "word once), `ours-sink` (the same topic to topic, in memory) and `ours-chained`: use `--only`.",
         lambda row: IN_WORDS[row["contestant"]],
         _FIGURES,
         lambda row: f"word_count --only {row['contestant']}",
     ),
     "pipeline": Section(
         "A JSON pipeline, compared with others",
-        "Clicks as JSON, from a topic with two partitions into another: parsed, filtered, enriched, formatted. "
-        "Every program has the four steps in the usual way of its framework. A round measures the growth of the "
-        "sink, in clicks read, and ends with a comparison with a plain loop.",
+        "Clicks as JSON from one topic to another, both with two partitions: parsed, filtered (one in ten is dropped), "
+        "enriched from a table in memory, formatted. Each program has these four steps in the usual way of its "
+        "framework. A round measures the growth of the sink, in clicks read, and compares it with a plain loop. Our "
+        "CPU time includes an idle acker worker. With a second process, Faust lost results in one of three rounds.",
         lambda row: STEPS[row["contestant"]],
         ("clicks_per_s", "cpu_us_per_click_with_broker", "", ""),
         lambda row: f"pipeline --only {row['contestant']}",
     ),
-    "topology": Section(
-        "One step, and the cost of a guarantee",
-        "`stage` is one process that turns 100 bytes into upper case, from a filled topic to a topic, peers with "
-        "their own settings and tuned; `pipeline` is a whole topology of source, transform and sink, with an "
-        "acker worker. CPU time is that of the process, without the broker. `pipeline` has these contestants now "
-        "(`plain`, `ours-unchained-…`); these figures are older, from four cores.",
-        lambda row: f"{row['comparison']}: {row['contestant']}, {row['settings']}",
-        ("tuples_per_s", "cpu_us_per_tuple", "", ""),
-    ),
     "latency": Section(
         "Complete latency",
-        "A timetable emits 1,000 trees a second over three hops, a process each. By the method of Storm's "
-        "`ThroughputVsLatency`, latency counts from the intended emit, so all tuples that were due during a stall "
-        "include it.",
+        "A timetable emits 1,000 trees a second over three hops, a process each. As in Storm's `ThroughputVsLatency`, "
+        "latency begins at the intended emit, so a stall counts for all tuples that were due in it.",
         lambda row: f"kafka-acker, {row['hops']} hops, at {shown(row['rate'])} trees/s",
         ("", "", "p50_ms", "p99_ms"),
         lambda _row: "latency",
     ),
     "latency_of_guarantees": Section(
         "Guarantees: latency",
-        "As complete latency, over two hops, with each guarantee; `at_most_once` has no acks, so its latency is "
-        "that until the last bolt executes the tuple.",
+        "As complete latency, over two hops; with `at_most_once`, which has no acks, until the last bolt executes.",
         lambda row: f"{row['guarantee']}, at {shown(row['rate'])} tuples/s",
         ("", "", "complete_ms.p50|delivery_ms.p50", "complete_ms.p99|delivery_ms.p99"),
         lambda _row: "latency --guarantees",
     ),
     "ledger": Section(
         "The ledger",
-        "A sliding window of trees in memory: a batch of old ones is acked, a batch of new ones is initialised. "
-        "Storm's own `Acker.execute` gets the same trees, in a JVM whose heap is three times as large as needed. "
-        "The sizes of a tree are in the JSON.",
+        "A sliding window of trees in memory: old ones are acked, new ones begin. Storm's `Acker.execute` gets the "
+        "same trees, in a JVM with three times the heap that it needs.",
         lambda row: f"{shown(row['pending'])} open trees; {_of_storm(row)}",
         ("ledger", "", "", ""),
         lambda _row: "ledger",
     ),
     "worker": Section(
         "One acker worker",
-        "The worker reads ack batches from a topic, folds them and delivers notices; Storm's `Acker.execute` has "
-        "its tuples in memory and delivers nothing.",
+        "The worker reads ack batches from a topic and delivers notices; Storm's `Acker.execute` has its tuples in "
+        "memory and delivers nothing.",
         lambda row: f"{shown(row['pending'])} open trees; {_of_storm(row)}",
         ("worker", "", "", ""),
         lambda _row: "worker",
@@ -302,17 +297,16 @@ SECTIONS: Final = {
     ),
     "sdk": Section(
         "A tuple in the SDK, by stage",
-        "The CPU time of our Python for a tracked tuple, without Kafka: prepared packs in, a sink that drops what "
-        "it is sent. Stages that cannot be timed by themselves are differences.",
+        "CPU time of the Python code for a tracked tuple, without Kafka. Stages that cannot be timed alone are "
+        "differences.",
         lambda row: row["stage"],
         ("", "tracked_us", "", ""),
         lambda _row: "sdk",
     ),
     "spark": Section(
         "A Spark bolt",
-        "`bolt` is a tracked bolt over packs, `untracked` the same job without entries in the ack log and without "
-        "the second write, `tuned_copy` copies single records, `spout` writes them as packs. CPU time is that of "
-        "the driver, of Java and of Python's workers.",
+        "`bolt` is a tracked bolt over packs, `untracked` the same job without entries in the ack log, `tuned_copy` "
+        "copies single records, `spout` writes them as packs. CPU time includes Java and Python's workers.",
         lambda row: row["job"],
         ("rows_per_s", "cpu_us_per_row", "", ""),
         lambda _row: "spark",
