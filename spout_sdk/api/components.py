@@ -1,7 +1,7 @@
 """Base classes of spouts and bolts.
 
-One instance serves one task, in one thread; collectors must not be used from other threads. For work that waits for
-others there is `AsyncBolt`.
+Each task has its own instance and its own thread; do not use a collector from another thread. Use `AsyncBolt` for work
+that waits for other services.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ class Failure:
 
     Attributes:
         reason: failed by a bolt, timed out, too old, or lost.
-        message: that of the bolt; empty for the other reasons.
+        message: the message that the bolt gave; empty for the other reasons.
         component: the bolt that failed it, or the spout whose `translate` raised; empty for the other reasons.
     """
 
@@ -43,10 +43,10 @@ class AnySpout:
 
 
 class Spout(AnySpout, ABC):
-    """Where tuples enter a topology.
+    """A source of tuples.
 
     Attributes:
-        streams: what it emits, made with `declare`.
+        streams: the streams that it emits to, made with `declare`.
     """
 
     def open(self, context: "TaskContext", collector: "SpoutCollector") -> None:
@@ -54,20 +54,20 @@ class Spout(AnySpout, ABC):
 
     @abstractmethod
     def next_tuple(self) -> None:
-        """Emit what there is to emit, soon; return without emitting if there is nothing.
+        """Emit the next tuples; return without emitting if there are none.
 
-        It is called again and again, never while `max_spout_pending` trees of the task are open. It must not block:
-        outcomes are delivered between its calls.
+        It is called repeatedly, but not while `max_spout_pending` trees of the task are open. It must not block: `ack`
+        and `fail` are called between its calls.
         """
 
     def ack(self, message_id: Any) -> None:
-        """The tree of this message was fully processed."""
+        """Called when the tree of this message was fully processed."""
 
     def fail(self, message_id: Any, reason: Failure) -> None:
-        """The tree of this message was not fully processed; emit it again if it matters.
+        """Called when the tree of this message failed; emit the message again to replay it, which starts a new tree.
 
-        Emitting again starts a new tree. What is still open when the process ends gets no outcome: a spout whose
-        messages must survive that reads them again from its source.
+        It is not called for trees that are open when the process ends: a spout that must not lose messages reads them
+        again from its source.
         """
 
     def close(self) -> None:
@@ -81,13 +81,13 @@ class AnyBolt:
 
 
 class Bolt(AnyBolt, ABC):
-    """A step of a topology that acks its inputs itself.
+    """A bolt that acks its inputs itself.
 
     Attributes:
-        streams: what it emits, made with `declare`.
-        tick_interval: seconds between tick tuples, with which `execute` is called, too; None for none. May be set by
-            the instance, and overridden in `set_bolt`.
-        answers: whether it calls `collector.answer`; then the topology has a topic of answers.
+        streams: the streams that it emits to, made with `declare`.
+        tick_interval: seconds between tick tuples, which `execute` receives like others; None for no tick tuples. The
+            instance may set it, and `set_bolt` override it.
+        answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
     tick_interval: float | None = None
@@ -100,8 +100,8 @@ class Bolt(AnyBolt, ABC):
     def execute(self, tuple_: "Tuple") -> None:
         """Process a tuple, and ack or fail it, now or later.
 
-        If it raises, the tuple is failed with the exception's type and text, unless it was acked or failed already, or
-        the bolt was set with another `on_exception`.
+        If it raises, the tuple fails with the exception's type and text, unless it was acked or failed before, or
+        `set_bolt` gave another `on_exception`.
         """
 
     def cleanup(self) -> None:
@@ -109,13 +109,13 @@ class Bolt(AnyBolt, ABC):
 
 
 class BatchBolt(AnyBolt, ABC):
-    """A step of a topology that is called once for all tuples that were read together, and acks them itself.
+    """A bolt that processes tuples in batches, and acks them itself.
 
-    Anchor an emit to one of them, or to all: `collector.emit(values, anchors=tuples)`; ack each, or all with
+    Anchor an emit to one of the tuples or to several, `collector.emit(values, anchors=tuples)`. Ack each, or all with
     `collector.ack_all(tuples)`.
 
     Attributes:
-        streams: what it emits, made with `declare`.
+        streams: the streams that it emits to, made with `declare`.
         answers: as in `Bolt`.
     """
 
@@ -128,7 +128,7 @@ class BatchBolt(AnyBolt, ABC):
     def execute_batch(self, tuples: "Sequence[Tuple]") -> None:
         """Process tuples, in the order of their offsets, and ack or fail each, now or later.
 
-        If it raises, all that are neither acked nor failed yet are failed with the exception's type and text.
+        If it raises, the open ones fail with the exception's type and text.
         """
 
     def cleanup(self) -> None:
@@ -136,12 +136,12 @@ class BatchBolt(AnyBolt, ABC):
 
 
 class ArrowBolt(AnyBolt, ABC):
-    """A step of a topology that works on columns: called with record batches of Arrow, a row a tuple.
+    """A bolt that processes Arrow record batches, one row for each tuple.
 
-    Streams that it receives and emits have the codec `arrow`, which is the default of `declare`.
+    The streams that it receives and emits to have the codec `arrow`, the default of `declare`.
 
     Attributes:
-        streams: what it emits, made with `declare`.
+        streams: the streams that it emits to, made with `declare`.
     """
 
     def prepare(self, context: "TaskContext") -> None:
@@ -149,14 +149,14 @@ class ArrowBolt(AnyBolt, ABC):
 
     @abstractmethod
     def execute_batch(self, batch: Any, collector: "ArrowCollector") -> None:
-        """Process rows that travelled together, and ack or fail each, now or later.
+        """Process rows of one record, and ack or fail each, now or later.
 
-        If it raises, all that are neither acked nor failed yet are failed with the exception's type and text.
+        If it raises, the open ones fail with the exception's type and text.
 
         Args:
             batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. A
                 field whose Avro type Arrow does not have is a column of bytes, each the value's Avro body.
-            collector: for these rows: `collector.emit(table)`, `collector.ack()`. It may be kept, to ack later.
+            collector: for these rows: `collector.emit(table)`, `collector.ack()`. Keep it to ack them later.
         """
 
     def cleanup(self) -> None:
@@ -164,10 +164,10 @@ class ArrowBolt(AnyBolt, ABC):
 
 
 class BasicBolt(AnyBolt, ABC):
-    """A step of a topology whose emits are anchored to its input, which is acked when `execute` returns.
+    """A bolt whose emits are anchored to its input, which is acked when `execute` returns.
 
     Attributes:
-        streams: what it emits, made with `declare`.
+        streams: the streams that it emits to, made with `declare`.
         tick_interval: as in `Bolt`.
         answers: as in `Bolt`.
     """
@@ -180,7 +180,7 @@ class BasicBolt(AnyBolt, ABC):
 
     @abstractmethod
     def execute(self, tuple_: "Tuple", collector: "BasicCollector") -> None:
-        """Process a tuple. If it raises, the tuple is failed with the exception's type and text."""
+        """Process a tuple. If it raises, the tuple fails with the exception's type and text."""
 
     def cleanup(self) -> None:
         """Called at a clean stop and when the task moves to another process."""
