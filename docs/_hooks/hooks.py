@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import checks
 import commands
 import docstrings
 import fields
@@ -54,6 +55,6 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Fills in the reference, and leads links out of `docs/` to the pages that were made of what they link."""
     if page.file.src_uri.startswith("reference/"):
         markdown = docstrings.filled_in(markdown, page.file.src_uri)
-        for made in (commands, fields, metrics, settings, wire):
-            markdown = made.filled_in(markdown)
+    for made in (checks, commands, fields, metrics, settings, wire):
+        markdown = made.filled_in(markdown)
     return outside.relinked(markdown, page.file.src_uri)

@@ -42,13 +42,49 @@ CAUSES: Final = (
 OF_PROCESSES: Final = (check_executes, check_paused, check_stalled)
 """Checks for which the figures of one process are enough."""
 
-ORDER: Final = (
-    *("java", "cluster", "version", "manifest", "topics", "topic-settings", "states", "copies"),
-    *("groups", "ackers", "execute", "paused", "failures", "skew", "slow", "undelivered"),
-    *("retries", "open-messages", "dead-letters", "restores", "trees", "lag", "stalled", "late-tuples"),
-    *("inputs", "identities", "clock", "retention", "leftovers"),
-)
-"""All checks. Of findings of one severity, those of earlier ones come first: a cause before its effects."""
+CHECKS: Final[Mapping[str, str]] = {
+    "java": "no Java 17, and no cluster is set; *and a topology has Spark jobs*",
+    "cluster": "no broker answers, or authentication failed",
+    "version": "brokers before 2.5, with `exactly_once`; *before 2.8*",
+    "manifest": "it is missing, cannot be read, or differs from the code",
+    "topics": "a topic is missing, or has another number of partitions than in the manifest",
+    "topic-settings": "`LogAppendTime` of the ack log, `cleanup.policy`, or `delete.retention.ms` of changelogs make "
+    "results wrong",
+    "states": "a changelog was deleted, or is of another state",
+    "copies": "no leader; fewer replicas, or in-sync replicas, than `min.insync.replicas`; *a replica is out of sync; "
+    "`min.insync.replicas` is 1 of three, or all; unclean leader elections*",
+    "groups": "a component, or a task of it, has no process while others run; *no process runs*",
+    "ackers": "no acker worker runs, or an ack partition has no owner; *a worker lags by 30 s*",
+    "execute": "a call of `execute` takes two thirds of the message timeout: its tuple and line of code",
+    "paused": "all calls of a bolt raise, so it pauses",
+    "failures": "a bolt fails all its tuples",
+    "skew": "as `slow`, and one task has twice the mean: a hot key",
+    "slow": "a bolt is busy for 90 % of the time, and its lag takes longer than the message timeout; *the same while "
+    "the lag grows*",
+    "undelivered": "Kafka has rejected tuples in the last minute",
+    "retries": "*a bolt executes a tuple again and again for more than 15 s*",
+    "open-messages": "*a message that has failed four times, or is one of hundreds that stay open, holds the committed "
+    "offset*",
+    "dead-letters": "*a component has made dead letters in the last minute*",
+    "restores": "*the restore of a state takes longer than the message timeout, or five minutes*",
+    "trees": "*more than ten and more than 1 % of the trees of the last minute failed*",
+    "lag": "for no reason above, the lag of a bolt takes longer than the message timeout; *that of the ack log, or of "
+    "a source whose lag grows: retention may delete unread records*",
+    "stalled": "a process has made no progress for 20 s though there is work",
+    "late-tuples": "*more than ten and more than 1 % of a windowed bolt's tuples came after their windows had closed*",
+    "inputs": "*an input is open for longer than the message timeout*",
+    "identities": "*a state keeps over 100,000 identities, and more than it executes in ten minutes*",
+    "clock": "*the clocks of a host and of the brokers differ by more than 2 s*",
+    "retention": "*the ack log is kept for less than three times the largest tree age, inboxes or notices for less "
+    "than once; or it has a limit in bytes*",
+    "leftovers": "*a topic of a component that is not in the manifest*",
+}
+"""All checks, and when each reports a problem, or, in italics, a warning: the site has it as a table.
+
+Of findings of one severity, those of earlier checks come first: a cause before its effects.
+"""
+
+ORDER: Final = tuple(CHECKS)
 
 EXPECTED: Final[Mapping[ControlState, frozenset[str]]] = {
     "running": frozenset(),

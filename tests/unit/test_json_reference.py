@@ -1,11 +1,10 @@
-"""The reference of JSON objects lists the members and paths of the code, and the table of checks all of them."""
+"""The reference of JSON objects lists the members and paths of the code."""
 
 import re
 import sys
 
 import pytest
 
-from inspection.health.verdict import ORDER
 from inspection.view import ComponentView, Snapshot
 from tests.pages import ROOT
 from tests.unit.dashboard.figures import DEAD_LETTERS, FAILURES
@@ -29,9 +28,3 @@ def test_the_paths_of_the_dashboard_are_listed() -> None:
     for path, example in (("/api/failures", FAILURES[0]), ("/api/dead-letters", DEAD_LETTERS[0])):
         (row,) = re.findall(rf"^\| `{path}` .*$", PAGE, re.MULTILINE)
         assert set(example) <= set(re.findall(r"`([a-z_]+)`", row))
-
-
-def test_the_checks_are_listed() -> None:
-    page = (ROOT / "docs" / "how-to" / "find-what-is-wrong.md").read_text()
-    first_cells = "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
-    assert set(re.findall("`([a-z-]+)`", first_cells)) == set(ORDER)
