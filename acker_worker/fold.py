@@ -94,7 +94,7 @@ class Step:
 class PartitionFold:
     """The state of one partition of P: ledger, writers, clock.
 
-    It begins behind the commit of an earlier owner, or at offset `start` if there is none.
+    It begins at the commit of an earlier owner, or at offset `start` if there is none.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ DUPLICATE_INITS: Final = 2
 COUNTS: Final = 3
 
 _AHEAD: Final = 12
-SPARE: Final = 512  # slots behind the last home, for the cluster that runs over the end
+SPARE: Final = 512  # slots after the last home, for the cluster that runs over the end
 
 
 @intrinsic
@@ -111,7 +111,7 @@ def _open_slot(table: np.ndarray, at: np.int64, key: np.uint64) -> bool:
 
 @njit(inline="always")
 def _close_slot(table: np.ndarray, capacity: np.uint64, at: np.int64) -> None:
-    """Deletes the entry at `at` and shifts back those behind it that are not at home."""
+    """Deletes the entry at `at` and shifts back later ones that are not at home."""
     following = at + WORDS
     while table[following + 2] != _ZERO and _home(table[following], capacity) * WORDS < following:
         table[at] = table[following]
@@ -193,11 +193,11 @@ def apply(
         multiplier: odd; a root times this is its key.
         rules: shape `(runs,)`, u1; INIT, ACK, FAIL or RESET for each run.
         spouts: shape `(runs,)`, u8; index of the owner; read by INIT only.
-        ends: shape `(runs,)`, i8, rising; index behind the last root of each run.
+        ends: shape `(runs,)`, i8, rising; index after the last root of each run.
         roots: shape `(n,)`, native u8.
         vals: shape `(n,)`, native u8; read by INIT and ACK only.
         start: index of the first root to apply.
-        stop: index behind the last; at most n and the last of `ends`.
+        stop: index after the last; at most n and the last of `ends`.
         done: how many outcomes were written before.
         tick: now, modulo TICK_SPAN.
         max_age: largest tree age in ticks, below half of TICK_SPAN.

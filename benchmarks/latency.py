@@ -69,7 +69,7 @@ class Plan(EnvironmentPlan):
 
 
 def topology() -> Topology:
-    """The source, the hops behind it, and the sink of this process's plan."""
+    """The source, the hops after it, and the sink of this process's plan."""
     plan, source = Plan.from_environment(), "source"
     builder = TopologyBuilder(
         plan.name,

@@ -51,7 +51,7 @@ class Totals(StatefulBolt):
 
 
 def topology(name: str) -> Topology:
-    """A bolt with a state behind a spout."""
+    """A bolt with a state after a spout."""
     builder = TopologyBuilder(name)
     orders = declare({"customer": str, "cents": int}, codec="json")
     builder.set_spout("orders", KafkaSpout(f"{name}.source", streams=[orders]))

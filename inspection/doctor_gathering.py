@@ -14,7 +14,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from inspection.doctor.facts import Facts, TopologyFacts
-from inspection.health.lags import Lags, lag_changes_between
+from inspection.health.lags import GroupLag, Lags, lag_changes_between
 from inspection.health.limits import RECENT_SECONDS
 from inspection.health.observation import LagChange, Observation, OpenMessage
 from inspection.observer import latest
@@ -144,7 +144,7 @@ class _Gathering:
         return found
 
     def _lags(self, statuses: Iterable[TopologyStatus]) -> Lags:
-        lags: dict[tuple[str, Place], tuple[int, int]] = {}
+        lags: dict[tuple[str, Place], GroupLag] = {}
         for status in statuses:
             lags |= lags_of(status.manifest, (*status.topics, *self._status.sources(status.manifest)))
         return lags
@@ -225,8 +225,9 @@ class _Gathering:
         return max(least for least, _ in bounds), min(most for _, most in bounds)
 
     def _lag_changes(self, seconds: float, first: Lags, second: Lags) -> tuple[LagChange, ...]:
-        both = [key for key in second if key in first]
-        lagging = {key[1]: second[key][0] for key in both if second[key][1]}
+        lagging = {
+            key[1]: begin for key, lag in second.items() if key in first and (begin := lag.undone_from) is not None
+        }
         if lagging:
             self._report("reading where there is lag …")
         with LogReader(self._kafka) as reader:

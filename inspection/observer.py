@@ -173,7 +173,7 @@ class Observer:
             lags = self._status.lags(self._manifest, self.view.sources(), counts_markers=counts_markers)
             letters = lags.dead_letters
             dead_letters = None if letters is None else self._dead_letters.between(*letters)
-            self.view.feed_lags(lags.lags, dead_letters, lags.task_lags, lags.done_behind)
+            self.view.feed_lags(lags.lags, dead_letters, lags.task_lags, lags.done_ahead)
             self._lags.add(time.monotonic(), lags_of(self._manifest, (*lags.own, *lags.sources)))
             self._open = self._messages.of(lags.sources)
             self.problem = ""

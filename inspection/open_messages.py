@@ -40,7 +40,7 @@ class OpenMessages:
         offset = one.committed or 0
         written_ms = self._written_ms[place, offset]
         age = None if written_ms is None else max(0.0, time.time() - written_ms / 1000)
-        return OpenMessage(group, *place, offset, one.failures, age, one.done_behind, one.open_behind)
+        return OpenMessage(group, *place, offset, one.failures, age, one.done_ahead, one.open_ahead)
 
     def _read(self, partitions: dict[Place, PartitionStatus]) -> None:
         """Reads the timestamps that are not known yet, as far as they can be read in time."""

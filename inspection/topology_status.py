@@ -15,7 +15,7 @@ from typing import Any, Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from inspection.health.lags import Lags
+from inspection.health.lags import GroupLag, Lags
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.group_commits import Commits, GroupCommits, by_place
@@ -48,9 +48,9 @@ class PartitionStatus:
     begin: int
     end: int
     committed: int | None  # of the group that reads it; None if there is none, or it may not be described
-    lag: int | None  # what is not done, behind the committed offset; None where no group commits
-    done_behind: int = 0  # offsets behind the committed one that are done, as the commit's metadata has them
-    open_behind: int = 0  # offsets between these that are open
+    lag: int | None  # what is not done, past the committed offset; None where no group commits
+    done_ahead: int = 0  # offsets past the committed one that are done, as the commit's metadata has them
+    open_ahead: int = 0  # offsets between these that are open
     open_runs: int = 0  # the runs of open offsets
     failures: int = 0  # of the message at the committed offset, as far as they fit into the metadata
 
@@ -78,8 +78,8 @@ class PartitionStatus:
 
     @property
     def undone_from(self) -> int | None:
-        """The offset from which on nothing is done; None without a lag, or if offsets behind an open one are done."""
-        return self.end - self.lag if self.lag and not self.done_behind else None
+        """The offset from which on nothing is done; None without a lag, or if offsets past an open one are done."""
+        return self.end - self.lag if self.lag and not self.done_ahead else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,14 @@ class TopicStatus:
         return _sum_known(one.lag for one in self.partitions)
 
     @property
-    def done_behind(self) -> int:
-        """Offsets behind the committed ones that are done."""
-        return sum(one.done_behind for one in self.partitions)
+    def done_ahead(self) -> int:
+        """Offsets past the committed ones that are done."""
+        return sum(one.done_ahead for one in self.partitions)
 
     @property
-    def open_behind(self) -> int:
+    def open_ahead(self) -> int:
         """Offsets before and between these that are open."""
-        return sum(one.open_behind for one in self.partitions)
+        return sum(one.open_ahead for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class TopologyLags:
             bolt without commits.
         dead_letters: the begin and the end of the dead letters; None without their topic.
         task_lags: bolt → task → its lag.
-        done_behind: as `lags`, how many offsets behind the committed ones are done.
+        done_ahead: as `lags`, how many offsets past the committed ones are done.
         own: the topics of the topology.
         sources: the topics that its spouts read.
     """
@@ -163,7 +163,7 @@ class TopologyLags:
     lags: dict[str, int | None]
     dead_letters: tuple[int, int] | None
     task_lags: dict[str, dict[int, int | None]]
-    done_behind: dict[str, int]
+    done_ahead: dict[str, int]
     own: tuple[TopicStatus, ...]
     sources: tuple[TopicStatus, ...]
 
@@ -282,7 +282,7 @@ class ClusterStatus:
         if not counts_markers:
             status = replace(status, topics=tuple(self._without_markers(topic, inboxes) for topic in status.topics))
         lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.inboxes}
-        done = {inboxes[topic.name]: topic.done_behind for topic in status.topics if topic.name in inboxes}
+        done = {inboxes[topic.name]: topic.done_ahead for topic in status.topics if topic.name in inboxes}
         all_sources: list[TopicStatus] = []
         for spout, topics in sources.items():
             read = [(topic, number) for topic in topics for number in range(existing.get(topic, 0))]
@@ -290,7 +290,7 @@ class ClusterStatus:
             of_spout = self.sources(manifest, commits)
             all_sources += of_spout
             lags[spout] = _sum_known(topic.lag for topic in of_spout)
-            done[spout] = sum(topic.done_behind for topic in of_spout)
+            done[spout] = sum(topic.done_ahead for topic in of_spout)
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
         dead_letters = (letters[0].begin, letters[0].end) if letters else None
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
@@ -352,7 +352,7 @@ def lags_of(manifest: Manifest, topics: Iterable[TopicStatus]) -> Lags:
     # A spout commits its offsets of the source, not of its notices.
     notices = notices_topic(manifest.topology, "")
     return {
-        (topic.group, (topic.name, one.partition)): (one.end - one.lag, one.lag)
+        (topic.group, (topic.name, one.partition)): GroupLag(one.end - one.lag, one.lag, one.undone_from)
         for topic in topics
         if topic.group is not None and not topic.name.startswith(notices)
         for one in topic.partitions
@@ -386,7 +386,7 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
 
 
 def done_of(commit: TopicPartition) -> DoneSet:
-    """The done set of a commit; nothing behind its offset if another program or version has committed."""
+    """The done set of a commit; nothing after its offset if another program or version has committed."""
     offset = commit.offset
     with suppress(CommitError):
         texts = read_commit_metadata(offset, commit.metadata) or {}

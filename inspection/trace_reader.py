@@ -84,7 +84,7 @@ class TraceReader:
             )
         settings = LedgerSettings.of(self._manifest)
         places = [(self._acks, partition) for partition in chosen]
-        # Before the end of the log, or a commit made in between would lie behind it, as if the topic were another.
+        # Before the end of the log, or a commit made in between would lie after it, as if the topic were another.
         commits = self._cluster.commits.of({acker_group(topology): places}).get(acker_group(topology), {})
         whole = self._log.offset_ranges(places)
         recent = self._log.offset_ranges(places, since_ms)

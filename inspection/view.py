@@ -74,7 +74,7 @@ class ComponentView(TypedDict):
     failing: bool  # whether a bolt fails all that it executes
     max_pending: int | None  # trees that the owned tasks of a spout may have open
     lag: int | None  # records of a bolt's inbox, or of the topics of a `KafkaSpout`, that are not done
-    done_behind: int  # offsets behind the committed ones that are done
+    done_ahead: int  # offsets past the committed ones that are done
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
     skew: float | None  # rate of a bolt's busiest task divided by the mean of its tasks
     loads: list[TaskLoad]  # of the tasks of a bolt
@@ -153,7 +153,7 @@ class TopologyView:
         self._in_windows: set[str] = set()  # spouts whose trees windows hold, so that they take as long as these
         self._lags: Lags = {}
         self._task_lags: Mapping[str, Lags] = {}
-        self._done_behind: Mapping[str, int] = {}
+        self._done_ahead: Mapping[str, int] = {}
         self._dead_letters: int | None = None
         self.newest_ms: int | None = None
         self.unreadable = 0
@@ -184,10 +184,10 @@ class TopologyView:
         lags: Lags,
         dead_letters: int | None,
         task_lags: Mapping[str, Lags] | None = None,
-        done_behind: Mapping[str, int] | None = None,
+        done_ahead: Mapping[str, int] | None = None,
     ) -> None:
         """Takes the lags of components, as `ClusterStatus.lags` returns them."""
-        self._done_behind = done_behind or {}
+        self._done_ahead = done_ahead or {}
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
         self._dead_letters = dead_letters
@@ -288,7 +288,7 @@ class TopologyView:
             "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
             "lag": self._lags.get(component.name),
-            "done_behind": self._done_behind.get(component.name, 0),
+            "done_ahead": self._done_ahead.get(component.name, 0),
             "busy": busiest(recent) if is_bolt else None,
             "skew": skew(loads, WINDOW_MS / 1000),
             "loads": loads,

@@ -7,7 +7,7 @@ AckerError                   base, also of the errors of `acker_worker` and `spo
 │   ├── AccessError              authentication failed, or this user has no ACL for something else
 │   ├── DeliveryError            a record was not delivered, so what it covers must not be committed
 │   └── UnknownTopologyError     `acker.topologies` has no manifest of that name
-└── UnsupportedVersionError  something of another version: nothing behind it may be read
+└── UnsupportedVersionError  something of another version: nothing after it may be read
 """
 
 from typing import Final, Self
@@ -104,4 +104,4 @@ class UnknownTopologyError(BrokerError):
 
 
 class UnsupportedVersionError(AckerError):
-    """A record or a commit was written by another version, and nothing behind it may be read."""
+    """A record or a commit was written by another version, and nothing after it may be read."""

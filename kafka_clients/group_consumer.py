@@ -282,7 +282,7 @@ class GroupConsumer:
             self.forget_commits()
 
     def metadata_refused(self, sizes: Iterable[int]) -> None:
-        """The broker takes less metadata: so the next commit has less of what is done behind its offset.
+        """The broker takes less metadata: so the next commit has less of what is done past its offset.
 
         `sizes` are those of the metadata that were refused.
         """

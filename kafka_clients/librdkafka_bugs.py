@@ -147,7 +147,7 @@ class BrokerMonitor:
             for part in topic["partitions"].values():
                 if part["fetch_state"] == "active":
                     place, end = (name, part["partition"]), part["ls_offset"]
-                    # By what it fetches next, not by what was read last: behind that there may be only markers.
+                    # By what it fetches next, not by what was read last: only markers may follow that.
                     unread[place] = part["fetchq_cnt"] + (max(0, end - at) if (at := part["next_offset"]) >= 0 else 0)
                     unused[place] = max(0, end - at) if (at := part["app_offset"]) >= 0 else 0
         # Another thread may read them.

@@ -83,7 +83,7 @@ def _listed(owner: Any) -> str:
 def planned_offsets(spark: SparkSession, checkpoint: str, topic: str) -> dict[int, int]:
     """The end of the last micro-batch that was planned, by partition; empty if there was none.
 
-    What lies before may have been delivered, and what lies behind was not.
+    What lies before may have been delivered, and what lies after was not.
     """
     files = _Files(spark, checkpoint)
     names = files.names("offsets") if files.exists("offsets") else []

@@ -200,7 +200,7 @@ class DriverStats(Collector):
                 ("spark_batch_id", "The last micro-batch.", progress.batchId),
                 ("spark_batch_rows", "Records of the last micro-batch.", progress.numInputRows),
                 ("spark_batch_seconds", "How long the last micro-batch took.", seconds),
-                ("spark_unread_records", "Records behind the last micro-batch.", unread_records(progress)),
+                ("spark_unread_records", "Records after the last micro-batch.", unread_records(progress)),
             ]
         shown += [(GaugeMetricFamily, f"acker_{name}", documentation, value) for name, documentation, value in gauges]
         for kind, name, documentation, value in shown:
@@ -232,7 +232,7 @@ def end_offsets(progress: StreamingQueryProgress, which: str = "endOffset") -> E
 
 
 def unread_records(progress: StreamingQueryProgress) -> int | None:
-    """Records that lay behind the end of a micro-batch when Spark planned it; None if that is not known."""
+    """Records that lay after the end of a micro-batch when Spark planned it; None if that is not known."""
     latest, ends = end_offsets(progress, "latestOffset"), end_offsets(progress)
     if latest is None or ends is None:
         return None

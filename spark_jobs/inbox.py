@@ -1,7 +1,7 @@
 """The records of a bolt's inbox: into the rows that `transform` receives or into dead letters, and their acks.
 
 `unpack` is the beginning of write 1, on executors. It reports the acks of what it has read, which the driver sends as
-write 2. What is not reported, such as records behind a `limit`, tasks read again, with `ack_unreported`. See ADR 22.
+write 2. What is not reported, such as records past a `limit`, tasks read again, with `ack_unreported`. See ADR 22.
 """
 
 from collections import Counter, defaultdict

@@ -28,9 +28,9 @@ Places = NDArray[np.intp]  # shape `(n,)`: of messages in the columns
 
 
 class Prefix(NamedTuple):
-    """Everything before `offset` is done, and what is in `runs` behind it.
+    """Everything before `offset` is done, and what is in `runs` past it.
 
-    Outcomes of the rest lie behind offset `mark` of the notices, or at it.
+    Outcomes of the rest lie after offset `mark` of the notices, or at it.
     """
 
     offset: int
@@ -59,7 +59,7 @@ class MessageTable:
         return int(self._counts[state])
 
     def open(self, positions: Positions, row: dict[str, Any]) -> None:
-        """Adds pending messages, as far as they are behind all that were opened; positions rise."""
+        """Adds pending messages, if they are past all that were opened; positions rise."""
         if len(positions) and positions[-1] >> OFFSET_BITS >= MAX_PARTITIONS:
             raise SparkJobError(
                 f"the source topic has grown beyond {MAX_PARTITIONS} partitions, the most that positional roots can "
@@ -112,7 +112,7 @@ class MessageTable:
 
 
 def _between(offsets: NDArray[np.int64], end: int) -> Runs:
-    """The runs between offsets, which rise, and behind the last one, up to an end."""
+    """The runs between offsets, which rise, and after the last one, up to an end."""
     begins, ends = offsets + 1, np.append(offsets[1:], end)
     some = begins < ends
     return tuple(zip(begins[some].tolist(), ends[some].tolist(), strict=True))

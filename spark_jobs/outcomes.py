@@ -3,7 +3,7 @@
 An open message is *pending* (delivered, without an outcome yet) or *due* (to be delivered again). An ack of any of its
 attempts ends it, because each of them carried the same message; so does its dead letter. Then it is done, or, if
 outcomes are written, *ended* until its record is delivered. All this can be rebuilt from the committed offsets and the
-notices behind a *mark*: how far they had been read when the first open message was delivered.
+notices past a *mark*: how far they had been read when the first open message was delivered.
 """
 
 import threading
@@ -297,7 +297,7 @@ class Outcomes:
             return not (self.outstanding or self.due or self.ended)
 
     def _open(self, positions: Positions, mark: int, now: float | None = None, *, is_timed: bool = True) -> None:
-        """Opens messages under attempt 0, as far as they lie behind all that were opened; positions rise."""
+        """Opens messages under attempt 0, as far as they lie after all that were opened; positions rise."""
         moment = self._clock()
         began = moment if now is None else now
         first_emit = _now_ms() - round(1000 * (moment - began))

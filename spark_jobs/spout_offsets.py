@@ -1,7 +1,7 @@
 """The offsets of a Spark spout in Kafka: how far its notices are read, and which messages of its source are done.
 
 The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic. The commit's
-metadata has what is done behind it, and the mark: the offset from which the notices have to be read to learn the
+metadata has what is done past it, and the mark: the offset from which the notices have to be read to learn the
 outcomes of the rest. An operator who resets the group's offsets removes both, and so asks for a second delivery.
 """
 
@@ -124,7 +124,7 @@ class SpoutOffsets:
         self._consumer.assign([TopicPartition(*self._notices, self.mark)])
 
     def poll(self, seconds: float) -> list[Message]:
-        """Reads notices; `mark` moves behind them."""
+        """Reads notices; `mark` moves past them."""
         notices = []
         for message in self._consumer.consume(_POLL_NOTICES, seconds):
             error = message.error()

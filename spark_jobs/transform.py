@@ -107,7 +107,7 @@ def without_state(component: str, rows: DataFrame) -> Iterator[None]:
                 return method(*given, **named)
             raise TransformRefusedError(
                 f"transform of {component!r} calls {name}: its rows are those of a micro-batch, and no state outlives "
-                "it; keep totals in a bolt behind, or aggregate in a streaming job of your own and emit its rows"
+                "it; keep totals in a later bolt, or aggregate in a streaming job of your own and emit its rows"
             )
 
         return rejected

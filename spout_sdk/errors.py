@@ -10,7 +10,7 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── ComponentError           your spout or bolt raised where its process cannot continue
 │   ├── NotPreparedError         a spout or bolt could not be made, prepared or opened
 │   └── TooManyFailuresError     `execute` raised too often in a row
-├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
+├── OpenInputsError            a bolt's inputs are open for longer than a transaction may be
 ├── StateError               a state that cannot be restored or written, or a value or key that does not fit it
 ├── RolledBackError          within the SDK: what was not committed is read again
 ├── ClientError              a client that cannot begin: no such spout, or no outcomes to wait for
@@ -120,7 +120,7 @@ class TooManyFailuresError(ComponentError):
         self.task = task
 
 
-class HeldBackError(SpoutSdkError):
+class OpenInputsError(SpoutSdkError):
     """With `exactly_once`, a bolt has emitted for an input that it neither acks nor fails.
 
     Or the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is that of the

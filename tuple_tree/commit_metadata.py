@@ -36,8 +36,8 @@ class Commit:
 
     Attributes:
         offset: everything before it is done.
-        metadata: of Kafka's commit; it has what is done behind the offset.
-        left_out: how many offsets and tuples that are done behind the offset did not fit into the metadata.
+        metadata: of Kafka's commit; it has what is done past the offset.
+        left_out: how many offsets and tuples that are done past the offset did not fit into the metadata.
     """
 
     offset: int

@@ -1,4 +1,4 @@
-"""The done set of a partition, as it is committed: an offset, and what is done behind it.
+"""The done set of a partition, as it is committed: an offset, and what is done past it.
 
 A commit of Kafka is an offset and a text of some kilobytes, the metadata. The set is in that text: runs of numbers as
 the lengths of what is open and what is done, in turn, in a variable number of bytes (LEB128), all in Base64.
@@ -24,7 +24,7 @@ class DoneSet:
 
     Attributes:
         offset: everything before it is done.
-        runs: of offsets behind it that are done.
+        runs: of offsets past it that are done.
         tuples: offset of an open record → runs of the indices of its tuples that are done.
         failures: offset of an open message → how often it has failed.
     """
@@ -58,12 +58,12 @@ class DoneSet:
 
     @property
     def size(self) -> int:
-        """How many offsets and tuples behind the offset are done."""
+        """How many offsets and tuples past the offset are done."""
         return sum(end - begin for runs in (self.runs, *self.tuples.values()) for begin, end in runs)
 
     @property
     def text(self) -> str:
-        """The set without its offset; empty if nothing behind that is done."""
+        """The set without its offset; empty if nothing after that is done."""
         if not (self.runs or self.tuples or self.failures):
             return ""
         numbers = [len(self.runs), *_gaps(self.runs, self.offset), len(self.tuples)]

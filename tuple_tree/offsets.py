@@ -1,4 +1,4 @@
-"""Which offsets of a partition are still open, what lies behind them and is done, and how far it may be committed.
+"""Which offsets of a partition are still open, what lies after them and is done, and how far it may be committed.
 
 Outcomes come in any order, but everything before a committed offset is done. Offsets need not be contiguous: compaction
 and transaction markers leave gaps.
@@ -17,10 +17,10 @@ Runs = Sequence[tuple[int, int]]
 class OffsetManager:
     """The open offsets of one partition, as intervals.
 
-    An owner of a partition continues from what another has committed: an offset, and runs behind it that are done.
+    An owner of a partition continues from what another has committed: an offset, and runs past it that are done.
     What lies between these is open until it is read again.
 
-    `start` costs amortised O(1); `done` a binary search, and the movement of what lies behind in an array of pointers.
+    `start` costs amortised O(1); `done` a binary search, and the movement of what lies after in an array of pointers.
     Memory grows with the number of intervals, not of offsets: one for each run of open offsets between two that are
     done, or between two gaps of the log.
 
@@ -28,11 +28,11 @@ class OffsetManager:
 
     Args:
         offset: the committed one; None for none.
-        runs: behind it, of offsets that are done.
+        runs: past it, of offsets that are done.
 
     Attributes:
         open_count: how many offsets are open.
-        read_to: behind the last offset that was started; None before the first.
+        read_to: after the last offset that was started; None before the first.
     """
 
     __slots__ = ("_begins", "_ends", "_first", "_known_to", "open_count", "read_to")
@@ -44,7 +44,7 @@ class OffsetManager:
         self._first = 0
         self.open_count = 0
         self.read_to: int | None = None
-        self._known_to = offset  # behind the last offset that was started, or is in the runs
+        self._known_to = offset  # after the last offset that was started, or is in the runs
         for begin, end in runs:
             if offset is None or end <= offset:
                 continue
@@ -115,13 +115,13 @@ class OffsetManager:
 
     @property
     def committable(self) -> int | None:
-        """The offset to commit: the first open one, or the one behind all that were started; None before these."""
+        """The offset to commit: the first open one, or the next one after all that were started; None before these."""
         first = self._begins[self._first : self._first + 1]
         return first[0] if first else self._known_to
 
     @property
     def runs(self) -> Runs:
-        """Runs of offsets behind `committable` that are done, or that the log does not have."""
+        """Runs of offsets past `committable` that are done, or that the log does not have."""
         begins, ends, first = self._begins, self._ends, self._first
         runs = list(zip(ends[first:-1], begins[first + 1 :], strict=True))
         if self._known_to is not None and first < len(ends) and ends[-1] < self._known_to:
@@ -151,7 +151,7 @@ class OffsetManager:
 
     @property
     def uncommitted_count(self) -> int:
-        """How many offsets lie behind `committable`, up to the last that is known, whether they are open or done."""
+        """How many offsets lie after `committable`, up to the last that is known, whether they are open or done."""
         committable = self.committable
         return 0 if committable is None or self._known_to is None else self._known_to - committable
 
@@ -162,8 +162,8 @@ class OffsetManager:
         return 0 if committable is None or self.read_to is None else max(0, self.read_to - committable)
 
     @property
-    def done_behind(self) -> int:
-        """How many offsets behind `committable` are done, or are not in the log."""
+    def done_ahead(self) -> int:
+        """How many offsets past `committable` are done, or are not in the log."""
         return self.uncommitted_count - self.open_count
 
     def _is_open(self, offset: int) -> bool:

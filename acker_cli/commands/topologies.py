@@ -261,12 +261,12 @@ def _print_status(
             f"{sum(one.end - one.begin for one in topic.partitions):,}",
             topic.group or "-",
             _known(topic.lag),
-            _known(topic.done_behind) if topic.group else "-",
-            _known(topic.open_behind) if topic.group else "-",
+            _known(topic.done_ahead) if topic.group else "-",
+            _known(topic.open_ahead) if topic.group else "-",
         )
         for topic in (*status.topics, *sources)
     ]
-    print_table(output, ("topic", "partitions", "records", "read by", "lag", "done behind offset", "open"), topics)
+    print_table(output, ("topic", "partitions", "records", "read by", "lag", "done past offset", "open"), topics)
 
 
 def _as_json(
@@ -301,8 +301,8 @@ def _as_json(
                 "problem": topic.problem or None,
                 "group": topic.group,
                 "lag": topic.lag,
-                "done_behind": topic.done_behind,
-                "open_behind": topic.open_behind,
+                "done_ahead": topic.done_ahead,
+                "open_ahead": topic.open_ahead,
                 "partitions": [dataclasses.asdict(partition) for partition in topic.partitions],
             }
             for topic in (*status.topics, *sources)

@@ -26,7 +26,7 @@ def trace(
     message: str | None = option(
         "SPOUT/PARTITION/OFFSET",
         "A message of a KafkaSpout or a spout in Spark, by its place in the source; all attempts at it, or "
-        "one with /ATTEMPT behind it. Roots of other spouts do not follow from their message ids.",
+        "one with /ATTEMPT after it. Roots of other spouts do not follow from their message ids.",
         rich_help_panel=_WHICH,
     ),
     tuple_: str | None = option(

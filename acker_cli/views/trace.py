@@ -96,11 +96,11 @@ def _state(tree: Tree, node: Node) -> str:
         return "acked " + ", ".join(f"{_at(tree, ack.at_ms)} by {ack.writer}" for ack in node.acks)
     if node.state is State.ACKED:
         return "acked"
-    behind = node.behind
     if node.state is State.FAILED:
         at = next((entry.at_ms for entry in tree.fails if entry.component == node.bolt), None)
         return "failed" if at is None else f"failed {_at(tree, at)}"
-    far = "" if behind is None else f", {behind:,} behind" if behind > 0 else f", committed {node.committed:,}"
+    lag = node.lag
+    far = "" if lag is None else f", lag {lag:,}" if lag > 0 else f", committed {node.committed:,}"
     return f"{node.state}{far}"
 
 

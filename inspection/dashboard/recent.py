@@ -140,7 +140,7 @@ class RecentDeadLetters:
 
 
 class SourceMessages:
-    """The messages of a `KafkaSpout` behind the roots of trees: a root contains its message's position."""
+    """The messages of a `KafkaSpout` that the roots of trees stand for: a root contains its message's position."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self._catalogue = Catalogue(kafka)

@@ -73,7 +73,7 @@ def check_inputs(observed: Observation) -> Iterator[Finding]:
             task = inbox.rpartition("[")[2].removesuffix("]")
             yield Check("inputs", bolt.name, component=bolt.name).warning(
                 f"{observed.with_chained(bolt)} has neither acked nor failed {place} for "
-                f"{view['oldest_input_seconds']:,.0f} s. The offset of its group stays there; what is done behind it "
+                f"{view['oldest_input_seconds']:,.0f} s. The offset of its group stays there; what is done past it "
                 "is in the metadata of the commit.",
                 "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
                 "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "

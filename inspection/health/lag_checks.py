@@ -107,7 +107,7 @@ def _source(observed: Observation, spout: str) -> Iterator[Finding]:
         )
     else:
         remedy = (
-            "See in acker top which component is behind, and start more processes or declare more tasks for it; or "
+            "See in acker top which component lags, and start more processes or declare more tasks for it; or "
             "raise max_spout_pending."
         )
     yield Check("lag", group, component=spout).warning(

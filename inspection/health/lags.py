@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from inspection.health.limits import GROWTH_SECONDS
 from inspection.health.observation import LagChange
@@ -10,8 +10,17 @@ from inspection.health.observation import LagChange
 _KEPT_SECONDS: Final = 2 * GROWTH_SECONDS
 
 Place = tuple[str, int]  # topic, partition
-Lags = Mapping[tuple[str, Place], tuple[int, int]]
-"""A group, and a partition that it reads → offsets that it has done, and its lag."""
+
+
+class GroupLag(NamedTuple):
+    """The lag of a group on a partition."""
+
+    done: int  # offsets
+    lag: int
+    undone_from: int | None  # the offset from which on nothing is done; see `PartitionStatus.undone_from`
+
+
+Lags = Mapping[tuple[str, Place], GroupLag]  # by group, and partition that it reads
 
 
 class LagReadings:
@@ -46,8 +55,7 @@ def lag_changes_between(
     for key in last:
         if key not in first:
             continue
-        group, place = key
-        (reached, before), (reached_later, after) = first[key], last[key]
-        has_records = not after or place not in empty
-        found.append(LagChange(group, *place, seconds, before, after, max(0, reached_later - reached), has_records))
+        (group, place), before, after = key, first[key], last[key]
+        done, has_records = max(0, after.done - before.done), not after.lag or place not in empty
+        found.append(LagChange(group, *place, seconds, before.lag, after.lag, done, has_records))
     return tuple(found)

@@ -18,7 +18,7 @@ RETRY_SECONDS: Final = 15.0
 OFTEN: Final = 4
 """Failures of a message, or repeated executions in a minute, from which on it is reported."""
 MANY_RUNS: Final = 500
-"""Runs of done messages, each behind an open one, from which on open messages are reported."""
+"""Runs of done messages, each after an open one, from which on open messages are reported."""
 
 FAILED_SHARE: Final = 0.01
 """Share of the trees that ended in a minute that may fail."""

@@ -36,8 +36,8 @@ def check_open_messages(observed: Observation) -> Iterator[Finding]:
         place = f"{message.topic}/{message.partition}/{message.offset}"
         yield Check("open-messages", message.group, component=bolt or spout).warning(
             f"{message.topic}[{message.partition}] offset {message.offset} {failed}{by}: the "
-            f"offset of group {message.group} stays there. Done behind it: {counted(message.done_behind, 'message')}; "
-            f"open, with it: {message.open_behind:,}.",
+            f"offset of group {message.group} stays there. Done past it: {counted(message.done_ahead, 'message')}; "
+            f"open, with it: {message.open_ahead:,}.",
             f"Its last failure: acker status {observed.topology} --offset {place}. A KafkaSpout with max_retries in "
             "its RetryPolicy makes a dead letter of it in the end.",
         )

@@ -43,8 +43,8 @@ class OpenMessage:
     offset: int
     failures: int  # 0 where they did not fit into the metadata of the commit
     age_seconds: float | None  # since it was written; None where it cannot be read
-    done_behind: int
-    open_behind: int  # itself included
+    done_ahead: int
+    open_ahead: int  # itself included
 
 
 @dataclass(frozen=True)

@@ -28,26 +28,26 @@ def verdict(tree: Tree) -> str:
     return f"open: {_open_parts(tree)}"
 
 
-def _standing(tree: Tree, node: Node) -> str:
+def _progress(tree: Tree, node: Node) -> str:
     """The progress of an open tuple's task, as a part of a sentence.
 
     A group's offset stops at the oldest input without an ack, as if all later ones were not executed either: acks of
     this tree that are later take precedence over it.
     """
-    behind, where = node.behind, f"`{node.bolt}` task {node.task}"
+    lag, where = node.lag, f"`{node.bolt}` task {node.task}"
     if chained := tree.chains.get(node.bolt):
         where += f" with {_names(chained)}, chained to it,"
     if node.state is State.FAILED:
-        behind = None  # it commits what it failed
-    if behind is not None and behind > 0:
+        lag = None  # it commits what it failed
+    if lag is not None and lag > 0:
         acked = [each.offset for each in tree.having(State.ACKED) if (each.bolt, each.task) == (node.bolt, node.task)]
         later = min((offset for offset in acked if offset > node.offset), default=None)
         if later is not None:
             return f"{where} has acked a later one, at offset {later}, but not offset {node.place}"
         if f"{node.bolt}/{node.task}" not in {entry.writer for entry in tree.fails}:
-            return f"{where} is {behind:,} behind"
-    elif behind is not None:
-        if behind == 0:
+            return f"{where} lags by {counted(lag, 'record')}"
+    elif lag is not None:
+        if lag == 0:
             return f"{where} has done all before offset {node.place}, but not that"
         return f"{where} has committed beyond offset {node.place} without an ack of it"
     done = "failed" if node.state is State.FAILED else "has not acked"
@@ -94,9 +94,9 @@ def _open_parts(tree: Tree) -> str:
         return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"
     if open_:
         more = f"; of {len(unclear):,} more it is not clear" if unclear else ""
-        return f"{len(open_):,} of {total}, {_standings(tree, open_)}{more}"
+        return f"{len(open_):,} of {total}, {_progress_of_tasks(tree, open_)}{more}"
     if unclear:
-        return f"{len(unclear):,} of {total} may be, {_standings(tree, unclear)}"
+        return f"{len(unclear):,} of {total} may be, {_progress_of_tasks(tree, unclear)}"
     again = [node for node in tree.nodes if len(node.acks) > 1 or len(node.offsets) > 1]
     unreported = [node for node in tree.nodes if node.origin is Origin.UNREPORTED]
     if again or unreported:
@@ -109,13 +109,13 @@ def _open_parts(tree: Tree) -> str:
     return f"all of {total} that were found were acked, but there are others, which are not in the inboxes"
 
 
-def _standings(tree: Tree, nodes: list[Node]) -> str:
-    """The first open tuple of each task, the tasks that are furthest behind first."""
+def _progress_of_tasks(tree: Tree, nodes: list[Node]) -> str:
+    """The first open tuple of each task, the tasks with the largest lag first."""
     first: dict[tuple[str, int], Node] = {}
     for node in sorted(nodes, key=lambda node: node.offset):
         first.setdefault((node.bolt, node.task), node)
-    ordered = sorted(first.values(), key=lambda node: -(node.behind or 0))
-    named = ", ".join(_standing(tree, node) for node in ordered[:_PLACES])
+    ordered = sorted(first.values(), key=lambda node: -(node.lag or 0))
+    named = ", ".join(_progress(tree, node) for node in ordered[:_PLACES])
     if len(nodes) == 1 and nodes[0].preview:
         named += f" ({nodes[0].preview})"
     more = len(ordered) - _PLACES
@@ -167,7 +167,7 @@ def _tuple(node: Node) -> dict[str, Any]:
         "parents": [parent.name for parent in node.parents],
         "parents_are": str(node.origin),
         "committed": node.committed,
-        "behind": node.behind,
+        "lag": node.lag,
     }
 
 

@@ -115,7 +115,7 @@ class Node:
         return f"{self.bolt}/{self.task}@{self.place}"
 
     @property
-    def behind(self) -> int | None:
+    def lag(self) -> int | None:
         """How many records before it the group has not done; negative if it has done this one too."""
         return None if self.committed is None else self.offset - self.committed
 

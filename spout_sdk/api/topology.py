@@ -1,4 +1,4 @@
-"""A topology as built: its manifest, the code behind each component, and the options of bolts."""
+"""A topology as built: its manifest, the code of each component, and the options of bolts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -172,7 +172,7 @@ class BoltTask(HeadTask):
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing behind the last record may be executed: it is not known what becomes of it."""
+        """Whether nothing after the last record may be executed: it is not known what becomes of it."""
         return self.unread.held is not None
 
     @property

@@ -31,7 +31,7 @@ class Published(Protocol):
 class UnreadRecord:
     """Decides what becomes of a record that a task cannot read, and holds it until that is known.
 
-    The task executes nothing behind it. It stays open, so the next owner of the task reads it again.
+    The task executes nothing after it. It stays open, so the next owner of the task reads it again.
 
     Args:
         published: the published manifest; None where there is none, so that all such records are dead letters.
@@ -101,7 +101,7 @@ class UnreadRecord:
             self.pause.until = now
             where = (tuple_.topic, tuple_.partition, tuple_.offset)
             logger.warning(
-                "%s/%d waits at %s[%d] offset %d, and executes nothing behind it: this process has the code of another "
+                "%s/%d waits at %s[%d] offset %d, and executes nothing after it: this process has the code of another "
                 "version, which cannot read %s (%s). Restart it with the code of the published manifest, or publish "
                 "the manifest of this code: acker topics create MODULE:TOPOLOGY",
                 *(self._bolt, self._task, *where, source, error),

@@ -58,7 +58,7 @@ class Sending:
         )
 
     def ended_by(self, reason: KafkaError) -> KafkaError | None:
-        """The fatal error of the producer behind the error of a `send`; None if it can continue."""
+        """The fatal error of the producer that caused the error of a `send`; None if it can continue."""
         return ended_by(lambda _seconds: 0, reason)
 
     def close(self) -> None:

@@ -107,5 +107,5 @@ def source_topic(topology: Topology, spout: str, topic: str | None) -> str:
 
 
 def _is_answered(manifest: Manifest, spout: SpoutManifest) -> bool:
-    """Whether the spout writes outcomes behind the answers of bolts."""
+    """Whether the spout writes outcomes after the answers of bolts."""
     return spout in manifest.answered_spouts and not spout.external

@@ -2,7 +2,7 @@
 
 At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once
 (`exactly_once`): in a transaction with all that was sent. What is committed is a set:
-an offset, and in its metadata what is done behind it, which no later owner executes again. See ADR 32.
+an offset, and in its metadata what is done past it, which no later owner executes again. See ADR 32.
 """
 
 import time
@@ -216,7 +216,7 @@ class AtMostOnce(DeliveryGuarantee):
         open_sessions(self._sink, list(tasks.values()))
 
     def admit(self, records: Sequence[Message]) -> None:
-        """Commits the offsets behind these records, and waits for that.
+        """Commits the offsets past these records, and waits for that.
 
         Raises:
             RolledBackError: if it is not known to be done; the records must not be executed then.

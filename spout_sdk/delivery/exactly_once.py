@@ -9,7 +9,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.errors import HeldBackError, RolledBackError
+from spout_sdk.errors import OpenInputsError, RolledBackError
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.manifest import Guarantee
 
@@ -101,15 +101,15 @@ class ExactlyOnce(DeliveryGuarantee):
     def _commit_if_whole(self, now: float) -> None:
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
-        self._raise_held_back()
+        self._raise_open_inputs()
 
-    def _raise_held_back(self) -> None:
-        """Raises `HeldBackError` if open inputs of a task prevent the commit."""
+    def _raise_open_inputs(self) -> None:
+        """Raises `OpenInputsError` if open inputs of a task prevent the commit."""
         for partition, task in self._tasks.items():
             fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
             if not (fits and task.is_repeatable):
                 oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
-                raise HeldBackError(self._component, partition, oldest, seconds, fits=fits)
+                raise OpenInputsError(self._component, partition, oldest, seconds, fits=fits)
 
     def _commit(self) -> bool:
         """Commits if there is anything to commit; False if it cannot be committed yet."""

@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 
 from spout_sdk.chains.head_task import open_sessions
 from spout_sdk.delivery.exactly_once import ExactlyOnce
-from spout_sdk.errors import HeldBackError
+from spout_sdk.errors import OpenInputsError
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 
@@ -59,11 +59,11 @@ class SpoutTransactions(ExactlyOnce):
         for task in list(self._tasks.values()):
             task.committed()
 
-    def _raise_held_back(self) -> None:
+    def _raise_open_inputs(self) -> None:
         for number, task in self._tasks.items():
             fits = not any(commit.left_out for commit in task.adapter.commits(self._reader.metadata_room).values())
             if not (fits and task.is_repeatable):
-                raise HeldBackError(self._component, number, None, self._sink.timeout / 2, fits=fits)
+                raise OpenInputsError(self._component, number, None, self._sink.timeout / 2, fits=fits)
 
     def _forget(self, partitions: Sequence[int]) -> None:  # noqa: ARG002 - of others
         """Makes the next transaction commit even without changes."""

@@ -144,7 +144,7 @@ class _Transactions:
         return None
 
     def _flush(self) -> int:
-        """Returns how many records are not delivered; does not wait for those behind one that was refused.
+        """Returns how many records are not delivered; does not wait for records that follow a refused one.
 
         librdkafka holds them back until the transaction is aborted, and the broker aborts it when it times out.
         """

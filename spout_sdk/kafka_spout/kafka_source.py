@@ -44,7 +44,7 @@ class KafkaSource:
             **consumer_settings(kafka, group),
             # An offset out of range is reported and counted, not skipped without a trace.
             "auto.offset.reset": "error",
-            # The end may be behind the last message, at a marker of a transaction for instance.
+            # The end may be after the last message, at a marker of a transaction for instance.
             "enable.partition.eof": True,
         }
         self._consumer = GroupConsumer(settings, f"the source of group {group}", on_error=self._on_error)

@@ -1,7 +1,7 @@
 """Outcomes of the messages of a `KafkaSpout` in a topic: what became of each, when, and after how many attempts.
 
 An offset is done when its outcome is delivered, so each message that is done has one. If a process dies in between, its
-successor writes another one. If bolts answer the messages, the outcome is also written behind the answers.
+successor writes another one. If bolts answer the messages, the outcome is also written after the answers.
 """
 
 import time

@@ -145,7 +145,7 @@ class OwnedPartition:
         # Of open messages, by offset: under all owners, as committed, and under this one, which number its attempts.
         self._failures = {at: count for at, count in committed.done.failures.items() if at >= start}
         self._own_failures: dict[int, int] = {}
-        self.read_to = start  # behind the last message that was emitted
+        self.read_to = start  # after the last message that was emitted
         self.is_paused = False
         # The done set that transactions have committed; None without transactions.
         self.committed: DoneSet | None = committed.done if is_transactional else None

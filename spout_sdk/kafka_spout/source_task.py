@@ -48,7 +48,7 @@ class SourceProgress(NamedTuple):
 
     Attributes:
         lag: messages that were not emitted yet, as far as is known without asking the broker.
-        uncommitted: offsets that were emitted and lie behind the one to be committed.
+        uncommitted: offsets that were emitted and lie after the one to be committed.
         retries: messages that wait to be delivered again.
     """
 

@@ -26,8 +26,8 @@ FirstPoll = Literal["uncommitted_earliest", "uncommitted_latest", "earliest", "l
 """Storm's strategies of the first poll.
 
 - `uncommitted_earliest`: at the committed offset; at the beginning where nothing is committed.
-- `uncommitted_latest`: at the committed offset; behind the last message where nothing is committed.
-- `earliest`, `latest`: at the beginning or behind the last message, whatever another program, an operator's tool for
+- `uncommitted_latest`: at the committed offset; after the last message where nothing is committed.
+- `earliest`, `latest`: at the beginning or after the last message, whatever another program, an operator's tool for
   instance, has committed for the group.
 
 What the spout itself has committed always counts: a process that is started again continues there.

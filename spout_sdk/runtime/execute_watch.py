@@ -21,7 +21,7 @@ from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts import adapters
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
-from spout_sdk.runtime.kept_trees import KeptTrees, Resets
+from spout_sdk.runtime.periodic_resets import PeriodicResets, Resets
 from tuple_tree.manifest import Manifest
 from tuple_tree.timing import EXECUTING
 
@@ -79,7 +79,7 @@ class ExecuteWatch:
         self._limits = limits
         self._tasks = tasks
         self._has_trees = resets is not None
-        self._kept = KeptTrees(resets, limits.timeout)
+        self._kept = PeriodicResets(resets, limits.timeout)
         self._report = report
         self._end = end
         self._clock = clock
@@ -141,7 +141,7 @@ class ExecuteWatch:
         if not self._has_trees:
             trees = ""
         elif seconds < limits.tree_age:
-            trees = f" Its trees and those behind it are kept alive until max_tree_age ({limits.tree_age:g} s)."
+            trees = f" Its trees and those of later tuples are kept alive until max_tree_age ({limits.tree_age:g} s)."
         else:
             trees = f" Its trees have failed at max_tree_age ({limits.tree_age:g} s) and are replayed: raise that."
         logger.warning(

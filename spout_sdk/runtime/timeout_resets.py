@@ -23,7 +23,7 @@ from tuple_tree.names import acks_topic, component_group, tuples_topic
 
 logger = get_logger("spout_sdk.execute_watch")
 
-_MOST_ROOTS: Final = 1_000_000  # that are kept, 8 bytes each; records behind them are read no more
+_MOST_ROOTS: Final = 1_000_000  # that are kept, 8 bytes each; later records are not read
 _POLL_SECONDS: Final = 0.1
 _MOST_POLLS: Final = 20  # of one `read`
 _SEND_SECONDS: Final = 5.0
@@ -119,7 +119,7 @@ class TimeoutResets:
         partition, offset = message.partition() or 0, message.offset() or 0
         headers: Any = message.headers() or ()
         anchors = dict(headers).get(ANCHORS_HEADER) or b""
-        # Any number of records may be done behind the first that is open.
+        # Any number of records may be done past the first that is open.
         if anchors and self._tasks[partition].is_open(offset):
             roots = readable_roots(anchors)
             self._read[partition].append((offset, roots))

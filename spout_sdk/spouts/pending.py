@@ -64,7 +64,7 @@ class PendingLimit:
     """The limit of one task: `max_spout_pending`, and less from when trees time out until that many complete again.
 
     A topology with more open trees than it completes within a message timeout does not recover by itself: every tree
-    times out before it is processed, and its replay lies behind tuples of trees that have failed. The time that a tree
+    times out before it is processed, and its replay lies after tuples of trees that have failed. The time that a tree
     takes is the number of open trees over the rate at which they complete (Little, 1961), so once trees time out there
     are no more than have completed in half a timeout.
 

@@ -313,11 +313,11 @@ def read_done(value: bytes) -> DoneSet:
     try:
         return DoneSet.read(offset, value[_OFFSET.size :].decode())
     except (UnicodeDecodeError, CommitError) as error:
-        raise _unreadable("done offsets", f"the set behind offset {offset} is damaged") from error
+        raise _unreadable("done offsets", f"the set past offset {offset} is damaged") from error
 
 
 def _head(kind: str, value: bytes, layout: Struct) -> int:
-    """The number behind the version."""
+    """The number after the version."""
     if value and value[0] != _VERSION:
         raise VersionError(
             f"a state has a record of {kind} of version {value[0]}, and this program reads version {_VERSION}: "

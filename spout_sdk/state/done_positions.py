@@ -62,7 +62,7 @@ class DonePositions:
 
     Attributes:
         done: all that was read, for a task that begins later; by partition key, the last commit of each partition.
-        offsets: partition key → the committed offset, 0 if there is none, and the offset behind the last message that
+        offsets: partition key → the committed offset, 0 if there is none, and the offset after the last message that
             can be read; of all partitions, as of one time. Empty before the first answer.
         topics: spout → topic → the topic id, in the order in which the spout names them; empty before the first answer.
     """

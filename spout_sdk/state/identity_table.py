@@ -53,7 +53,7 @@ class IdentityTable:
     Attributes:
         size: how many identities it has.
         room: how many it has room for. It must be made anew before there are more.
-        positions, paths: of all identities, and behind these what is not set yet.
+        positions, paths: of all identities, and after these what is not set yet.
     """
 
     __slots__ = ("_buckets", "_filled", "_places", "_tags", "paths", "positions", "room", "size")
@@ -141,7 +141,7 @@ class IdentityTable:
         return buckets.astype(np.intp), (hashed & _tag_mask | _used).astype(np.uint16)
 
     def _behind(self, buckets: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The next bucket of each; the first one is behind the last."""
+        """The next bucket of each; the first one is after the last."""
         behind = buckets + 1
         behind[behind == self._buckets] = 0
         return behind

@@ -152,7 +152,7 @@ class Restorer:
         run.log_end()
 
     def ends(self, tasks: Iterable[int]) -> dict[int, int]:
-        """The offsets behind the last records of partitions, also those of open transactions."""
+        """The offsets after the last records of partitions, also those of open transactions."""
         return {task: each.stop for task, each in self._watermarks(tasks).items()}
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class _Run:
     def _look(self, ended: Mapping[Place, int], left: set[int]) -> None:
         """Logs how far it is, and raises an error if it does not get further."""
         now = self._clock()
-        # Records behind an end that is reached are of an open transaction.
+        # Records past an end that is reached are of an open transaction.
         waits = all((self._topic, task) in ended for task in left)
         waited_s = now - self._active_at
         if waited_s > (_TRANSACTION_SECONDS if waits else _RECEIVE_TIMEOUT_SECONDS):

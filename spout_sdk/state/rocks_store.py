@@ -66,7 +66,7 @@ class RocksStore:
         self._quick.disable_wal = True  # what a crash loses is read again
         self._db = self._opened()
         self._count: int | None = 0  # of user keys; None while it is not known
-        self._at_ms: int | None = None  # it has all that was committed before, but for what is behind the position
+        self._at_ms: int | None = None  # it has all that was committed before, but for what is past the position
         self._loading_ms: int | None = None  # since when the changelog is read
         self._loaded = 0  # changes since then
         self.position: int | None = None

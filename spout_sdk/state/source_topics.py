@@ -31,7 +31,7 @@ def moved(topic: str, problem: str, topology: str, bolt: str, spouts: Iterable[s
     return TopicsError(
         topic,
         f"{problem}. The state of {bolt!r} has positions of earlier messages, and would skip new ones with the same. "
-        "Declare spouts and their topics in the earlier order, with new spouts behind the others. If they changed on "
+        "Declare spouts and their topics in the earlier order, with new spouts after the others. If they changed on "
         "purpose, and no tuple of the earlier topics waits in an inbox, stop the bolt, and forget the positions with "
         f"acker state reset {topology} {bolt} --keep-values. To count messages again, reset the "
         f"values too, and the offsets of {groups}",

@@ -179,7 +179,7 @@ class Stats(Counts):
     paused_by: str = ""
     unread: int = 0
     oldest_input: str = ""
-    # It holds the committed offset: what lies behind it is executed again after a restart.
+    # It holds the committed offset: what lies after it is executed again after a restart.
     oldest_input_seconds: float = metric_field(
         f"{PREFIX}oldest_input_seconds",
         "How long the oldest input of a bolt that is neither acked nor failed is open.",

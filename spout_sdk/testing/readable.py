@@ -210,7 +210,7 @@ class Readable:
         return {number: commit.offset for number, commit in commits.items() if commit is not None}
 
     def uncommitted(self, spout: str) -> dict[str, int]:
-        """Partition of a `KafkaSpout`'s source, as `topic[partition]` → messages that lie behind what is committed."""
+        """Partition of a `KafkaSpout`'s source, as `topic[partition]` → messages past what is committed."""
         self._known(spout)
         group, behind = component_group(self.topology.name, spout), {}
         for topic in self.topology.kafka_sources.get(spout, ()):

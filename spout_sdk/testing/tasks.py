@@ -14,7 +14,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.component_runner import component_loop
 from spout_sdk.runtime.execute_watch import Limits
-from spout_sdk.runtime.kept_trees import KeptTrees
+from spout_sdk.runtime.periodic_resets import PeriodicResets
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.spouts.spout_task import SpoutTask
@@ -58,7 +58,7 @@ class SimulatedProcess:
         self._linger = 1 if topology.manifest.guarantee_of(component) == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush
         self._loop.join()
-        self._kept = self._kept_trees(topology, component, broker, entropy)
+        self._kept = self._periodic_resets(topology, component, broker, entropy)
         self._task: SpoutTask | BoltTask = self._loop.tasks[task]
 
     @property
@@ -91,14 +91,14 @@ class SimulatedProcess:
         task = self.task
         return is_busy or (isinstance(task, SpoutTask) and task.is_due(self._clock()))
 
-    def _kept_trees(
+    def _periodic_resets(
         self, topology: Topology, component: str, broker: MemoryBroker, entropy: SeededEntropy
-    ) -> KeptTrees:
+    ) -> PeriodicResets:
         """Keeps the trees alive that wait for a task that pauses; a thread does that in a process."""
         manifest = topology.manifest
         clients = MemoryClients(broker, [self._number], room=LIMITLESS)
         resets = TimeoutResets(manifest, component, clients.settings, entropy) if manifest.acking else None
-        return KeptTrees(resets, Limits.of(manifest, component, {}).timeout)
+        return PeriodicResets(resets, Limits.of(manifest, component, {}).timeout)
 
     def end(self) -> None:
         self._loop.end()

@@ -117,7 +117,7 @@ def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckL
     assert set(topics) == {f"{name}.{each}" for each in ("acks", "notices.s", "tuples.b", "dead-letters", "stats")}
     acks = topics[log.topic]
     assert (acks["group"], acks["lag"], acks["problem"]) == (acker_group(name), 0, None)
-    behind = dict.fromkeys(("done_behind", "open_behind", "open_runs", "failures"), 0)
+    behind = dict.fromkeys(("done_ahead", "open_ahead", "open_runs", "failures"), 0)
     assert acks["partitions"][0] == {"partition": 0, "begin": 0, "end": 5, "committed": 5, "lag": 0, **behind}
     assert topics[f"{name}.tuples.b"]["lag"] == 1
     plain = acker("show", name).stdout

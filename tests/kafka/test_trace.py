@@ -74,7 +74,7 @@ def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acke
         (open_,) = (each for each in tree["tuples"] if each["state"] == "open")
         assert open_["tuple"] == f"count/{task}@{place}"
         assert (open_["bolt"], open_["task"], open_["offset"]) == ("count", task, offset)
-        assert (open_["preview"], open_["behind"]) == (f"word={STUCK!r}", 0)
+        assert (open_["preview"], open_["lag"]) == (f"word={STUCK!r}", 0)
         (parent,) = open_["parents"]
         assert parent.startswith("split/")
         sentence = (

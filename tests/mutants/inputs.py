@@ -14,7 +14,7 @@ from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.partitions import OwnedPartition
-from spout_sdk.runtime.kept_trees import KeptTrees
+from spout_sdk.runtime.periodic_resets import PeriodicResets
 from spout_sdk.windows.fold import WindowFold
 from tests.mutants.patches import Patches, mutant
 
@@ -76,8 +76,8 @@ def the_rest_of_a_call_is_lost_when_its_task_pauses(patches: Patches) -> None:
 
 @mutant("retries", f"{_SDK}/test_pauses.py::test_messages_of_a_topic_are_not_replayed")
 def what_waits_for_a_task_that_pauses_times_out(patches: Patches) -> None:
-    @patches.wrap(KeptTrees, "keep")
-    def keep(_original: Any, _kept: KeptTrees, _tasks: Any, _now: float) -> None:
+    @patches.wrap(PeriodicResets, "keep")
+    def keep(_original: Any, _kept: PeriodicResets, _tasks: Any, _now: float) -> None:
         """Resets nothing."""
 
 

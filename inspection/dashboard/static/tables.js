@@ -58,7 +58,7 @@ export const tables = (find) => ({
       figure("failed_per_second", "Failed/s"),
       figure("pending", "Pending", count),
       figure("lag", "Lag", count),
-      figure("done_behind", "Done behind offset", count),
+      figure("done_ahead", "Done past offset", count),
       figure("busy", "Busy", share),
       figure("skew", "Skew", times),
       {

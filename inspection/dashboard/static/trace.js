@@ -74,8 +74,8 @@ function tiles(tree) {
 
 function standing(tuple, at) {
   if (tuple.acks.length) return `acked ${tuple.acks.map((ack) => `${at(ack.at_ms)} by ${ack.writer}`).join(", ")}`;
-  if (tuple.state === "acked" || tuple.state === "failed" || tuple.behind === null) return "";
-  return tuple.behind > 0 ? `${count(tuple.behind)} behind` : `committed ${count(tuple.committed)}`;
+  if (tuple.state === "acked" || tuple.state === "failed" || tuple.lag === null) return "";
+  return tuple.lag > 0 ? `lag ${count(tuple.lag)}` : `committed ${count(tuple.committed)}`;
 }
 
 function remarks(tuple) {

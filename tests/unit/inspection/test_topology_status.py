@@ -17,7 +17,7 @@ def test_what_is_done_behind_the_committed_offset_is_no_lag() -> None:
     commit = committed(DoneSet(10, [(11, 300), (302, 310)], failures={10: 7, 300: 1}))
     found = PartitionStatus.of(0, 0, 320, commit, 10)
     assert (found.committed, found.lag) == (10, 13), "10, 300, 301, and ten that are not done behind 310"
-    assert (found.done_behind, found.open_behind, found.open_runs, found.failures) == (297, 3, 2, 7)
+    assert (found.done_ahead, found.open_ahead, found.open_runs, found.failures) == (297, 3, 2, 7)
 
 
 def test_with_done_offsets_behind_an_open_one_it_is_unknown_where_the_lag_is() -> None:
@@ -30,7 +30,7 @@ def test_with_done_offsets_behind_an_open_one_it_is_unknown_where_the_lag_is() -
 @pytest.mark.parametrize("metadata", ["", "by hand", "1:attempt=3", "2:attempt=3;done=AQ"])
 def test_metadata_of_others_and_of_other_versions_has_nothing_behind_the_offset(metadata: str) -> None:
     found = PartitionStatus.of(0, 0, 320, committed(DoneSet(10), metadata), 10)
-    assert (found.lag, found.done_behind, found.open_behind) == (310, 0, 0)
+    assert (found.lag, found.done_ahead, found.open_ahead) == (310, 0, 0)
 
 
 def test_a_group_without_commits_may_begin_at_the_beginning() -> None:

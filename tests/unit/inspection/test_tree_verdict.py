@@ -45,7 +45,7 @@ def test_how_far_a_task_is() -> None:
     forest.tuples[1].offset = 1
     for committed, message in (
         ({}, "`count` task 0 has not acked offset"),
-        ({("count", 0): 0}, "`count` task 0 is 1 behind"),
+        ({("count", 0): 0}, "`count` task 0 lags by 1 record"),
         ({("count", 0): 1}, "`count` task 0 has done all before offset 1, but not that"),
         ({("count", 0): 9}, "`count` task 0 has committed beyond offset 1 without an ack of it"),
     ):

@@ -218,7 +218,7 @@ def test_how_busy_tasks_are_and_how_evenly_the_tuples_are_spread() -> None:
         view.feed([working(n, 90 * n, 10 * n, busy_ms=(600 * n, 300 * n), tasks=(0, 1))])
         view.feed([working(n, 20 * n, busy_ms=(950 * n,), pid=2, tasks=(2,))])
     view.feed_lags({"split": 7, "lines": 17_000}, 0, {"split": {0: 3, 1: 4}}, {"lines": 299})
-    assert (component(view)["lag"], component(view)["done_behind"]) == (17_000, 299)
+    assert (component(view)["lag"], component(view)["done_ahead"]) == (17_000, 299)
     found = component(view, "split")
     assert (found["busy"], found["skew"]) == (0.95, 3.0)
     assert [tuple(load.values()) for load in found["loads"]] == [

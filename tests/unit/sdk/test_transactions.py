@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import HeldBackError
+from spout_sdk import OpenInputsError
 from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.stats import Counters
@@ -93,7 +93,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     transactions.emitted += 1
     guarantee.tick(100.0)
     guarantee.flush(103.9)
-    with pytest.raises(HeldBackError):
+    with pytest.raises(OpenInputsError):
         guarantee.flush(104.1)
 
 

@@ -131,7 +131,7 @@ def test_a_message_at_which_the_offset_of_a_source_stays_is_a_warning() -> None:
     (finding,) = check_open_messages(replace(observed(), open_messages=(held,)))
     assert summaries([finding]) == [("warning", "open-messages", "words.lines")]
     assert "text[3] offset 1000 has failed 12 times and is 61 s old: the offset of group words.lines" in finding.found
-    assert finding.found.endswith("stays there. Done behind it: 299 messages; open, with it: 2.")
+    assert finding.found.endswith("stays there. Done past it: 299 messages; open, with it: 2.")
     (finding,) = check_open_messages(replace(observed(), open_messages=(replace(held, failures=0, age_seconds=None),)))
     assert "text[3] offset 1000 is open: the offset" in finding.found
 

@@ -209,7 +209,7 @@ class Watched:
         return tuple(
             OpenMessage(
                 *(topic.group or "", topic.name, one.partition, one.committed or 0, one.failures, None),
-                *(one.done_behind, one.open_behind),
+                *(one.done_ahead, one.open_ahead),
             )
             for topic in self._topics()
             if topic.name == SOURCE

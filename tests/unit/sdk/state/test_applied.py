@@ -192,8 +192,8 @@ _VALUE = identities_value(*_columns([(1, 2), (3, 4)]))
         (APPLIED_PREFIX + bytes(7), _VALUE, WireError, "its key is"),
         (DONE_PREFIX + bytes(4), b"\3" + bytes(8), VersionError, "done offsets of version 3"),
         (DONE_PREFIX + bytes(4), b"\1", WireError, "it has 1 bytes"),
-        (DONE_PREFIX + bytes(4), b"\1" + bytes(8) + b"!", WireError, "the set behind offset 0 is damaged"),
-        (DONE_PREFIX + bytes(4), b"\1" + bytes(8) + b"\xff", WireError, "the set behind offset 0 is damaged"),
+        (DONE_PREFIX + bytes(4), b"\1" + bytes(8) + b"!", WireError, "the set past offset 0 is damaged"),
+        (DONE_PREFIX + bytes(4), b"\1" + bytes(8) + b"\xff", WireError, "the set past offset 0 is damaged"),
         (DONE_PREFIX + b"x", b"\1" + bytes(8), WireError, "its key is"),
     ],
 )

@@ -14,7 +14,7 @@ class Resets(Protocol):
     def close(self) -> None: ...
 
 
-class KeptTrees:
+class PeriodicResets:
     """Resets the trees of what waits for some tasks, every third of a message timeout.
 
     Args:
