@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
 from kafka_clients.catalogue import Catalogue
+from tests.ack_log import column
 from tests.kafka.sdk_rig import Cluster, Threaded, headers_of, progress
-from tests.unit.acker_worker.folding import column
 from tests.waiting import eventually
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest

@@ -1,11 +1,14 @@
 """Every case of the acking rules, on the pure fold."""
 
 import random
+from typing import Any
 
 import pytest
 
+from tests.ack_log import SPOUT, Log, new_fold, outcomes
 from tests.acking_cases import CASES, Case
-from tests.unit.acker_worker.folding import SPOUT, Log, new_fold, outcomes
+
+KINDS = {"I": "inits", "A": "acks", "F": "fails", "R": "resets"}
 
 
 def played(case: Case, root: int) -> list[str]:
@@ -15,21 +18,13 @@ def played(case: Case, root: int) -> list[str]:
     log, fold = Log(), new_fold()
     notified = []
     for message in case.messages():
-        val = message.val(ids)
-        match message.kind:
-            case "T":
-                log.tick()
-                notified += outcomes(fold.advance(log.now_ms))
-                continue
-            case "I":
-                record = log.send(inits=[(root, val)])
-            case "A":
-                record = log.send(acks=[(root, val)])
-            case "F":
-                record = log.send(fails=[root])
-            case _:
-                record = log.send(resets=[root])
-        notified += outcomes(fold.apply([record]))
+        if message.kind == "T":
+            log.tick()
+            notified += outcomes(fold.advance(log.now_ms))
+        else:
+            kind = KINDS[message.kind]
+            entries: Any = [root if kind in ("fails", "resets") else (root, message.val(ids))]
+            notified += outcomes(fold.apply([log.send(**{kind: entries})]))
     assert {(spout, notified_root) for spout, notified_root, _ in notified} <= {(SPOUT, root)}
     return [outcome for _, _, outcome in notified]
 
@@ -41,10 +36,10 @@ def test_cases(root: int) -> None:
 
 def test_a_fail_has_the_message_of_the_bolt_in_any_order() -> None:
     log, fold = Log(), new_fold()
-    first = fold.apply([log.send(inits=[(1, 5)]), log.send(fails=[1], message="disk full")])
-    second = fold.apply([log.send(fails=[2], message="x" * 400_000), log.send(inits=[(2, 5)])])
-    assert [failed for notified in first.outcomes.values() for failed in notified.failed] == [
-        (1, 1, "disk full", "b/0")
+    steps = [
+        fold.apply([log.send(inits=[(1, 5)]), log.send(fails=[1], message="disk full")]),
+        # Cut, so that many fit into a notice.
+        fold.apply([log.send(fails=[2], message="x" * 400_000), log.send(inits=[(2, 5)])]),
     ]
-    # Cut, so that many fit into a notice.
-    assert [failed for notified in second.outcomes.values() for failed in notified.failed] == [(2, 1, "x" * 500, "b/0")]
+    failed = [each for step in steps for notified in step.outcomes.values() for each in notified.failed]
+    assert failed == [(1, 1, "disk full", "b/0"), (2, 1, "x" * 500, "b/0")]

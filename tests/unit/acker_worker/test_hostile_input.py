@@ -4,7 +4,8 @@ import numpy as np
 
 from acker_worker.ledger import Ledger
 from acker_worker.owned import Owned
-from tests.unit.acker_worker.folding import SETTINGS, START_MS, TICK_MS, Log, RuleLedger, column, new_fold, outcomes
+from tests.ack_log import SETTINGS, START_MS, TICK_MS, Log, column, new_fold, outcomes
+from tests.unit.acker_worker.rule_ledger import RuleLedger
 from tuple_tree.messages import SpoutAddress
 
 GOLDEN = 0x9E3779B97F4A7C15

@@ -1,11 +1,12 @@
 """The table of the ledger: any number of trees, growing, shrinking, crowded."""
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from acker_worker import kernels
-from acker_worker.ledger import CHUNK, MULTIPLIER, SMALLEST, LedgerSettings
-from tests.unit.acker_worker.folding import RuleLedger
+from acker_worker.ledger import CHUNK, SMALLEST, LedgerSettings
+from tests.unit.acker_worker.rule_ledger import INVERSE, RuleLedger
 from tuple_tree.messages import SpoutAddress
 
 SETTINGS = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
@@ -17,19 +18,28 @@ def random_ids(rng: np.random.Generator, count: int) -> Ids:
     return rng.integers(0, 2**64, size=count, dtype=np.uint64)
 
 
-def test_grows_and_shrinks_and_keeps_every_record() -> None:
-    """Of roots of one residue class, as a partition of the ack log has them."""
-    rng = np.random.default_rng(7)
-    count = 100_000
-    roots = np.arange(count, dtype=np.uint64) * np.uint64(1024) + np.uint64(5)
+COUNT = 100_000
+CROWD = 3 * kernels.SPARE
+
+
+@pytest.mark.parametrize(
+    "roots",
+    [
+        pytest.param(np.arange(COUNT, dtype=np.uint64) * np.uint64(1024) + np.uint64(5), id="of one ack partition"),
+        pytest.param(np.array([(2**64 - 1 - n) * INVERSE % 2**64 for n in range(CROWD)], np.uint64), id="last home"),
+    ],
+)
+def test_grows_and_shrinks_and_keeps_every_record(roots: Ids) -> None:
+    """Roots of one residue class, or with the highest keys of all, which crowd over the end of the table."""
+    rng, count = np.random.default_rng(7), len(roots)
     vals = random_ids(rng, count)
     ledger = RuleLedger(SETTINGS)
     small = ledger.table_bytes
-    for start in range(0, count, 10_000):
-        ledger.init(roots[start : start + 10_000], vals[start : start + 10_000], SPOUT)
+    for part in np.array_split(np.arange(count), 10):
+        ledger.init(roots[part], vals[part], SPOUT)
         assert ledger.load <= 0.67
     assert len(ledger) == count
-    assert ledger.table_bytes <= 48 * count
+    assert ledger.table_bytes <= max(48 * count, 2 * small)
     assert ledger.records() == {
         root: (val, True, False) for root, val in zip(roots.tolist(), vals.tolist(), strict=True)
     }
@@ -38,23 +48,6 @@ def test_grows_and_shrinks_and_keeps_every_record() -> None:
     assert np.array_equal(np.concatenate([part.roots for part in acked]), roots[order])
     assert len(ledger) == 0
     assert ledger.table_bytes <= 2 * small
-
-
-def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
-    """Roots chosen so that their keys are the highest of all: they crowd behind the last home."""
-    inverse = pow(MULTIPLIER, -1, 2**64)
-    count = 3 * kernels.SPARE
-    roots = np.array([(2**64 - 1 - n) * inverse % 2**64 for n in range(count)], dtype=np.uint64)
-    vals = np.arange(1, count + 1, dtype=np.uint64)
-    ledger = RuleLedger(SETTINGS)
-    ledger.init(roots, vals, SPOUT)
-    assert len(ledger) == count
-    assert ledger.records() == {
-        root: (val, True, False) for root, val in zip(roots.tolist(), vals.tolist(), strict=True)
-    }
-    acked = ledger.ack(roots[::-1], vals[::-1])
-    assert np.array_equal(acked.roots, roots[::-1])
-    assert len(ledger) == 0
 
 
 def test_many_trees_expire_at_once() -> None:

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from acker_worker import kernels
 from acker_worker.ledger import LedgerSettings, Outcomes
-from tests.unit.acker_worker.folding import RuleLedger
+from tests.unit.acker_worker.rule_ledger import RuleLedger
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.rotating_map import RotatingMap
 

@@ -1,7 +1,7 @@
 """When a partition counts as read to its end, and the time of its idle clock."""
 
 from acker_worker.owned import Owned
-from tests.unit.acker_worker.folding import START_MS, Log, new_fold
+from tests.ack_log import START_MS, Log, new_fold
 
 
 def test_the_end_of_a_partition_may_arrive_with_its_last_records() -> None:

@@ -1,91 +1,98 @@
 """After a kill at any moment and a take-over at any commit, every tree has the same outcome as without kills."""
 
 import random
+from functools import partial
 
 import pytest
 
 from acker_worker.errors import UnsupportedVersionError
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.progress import METADATA_LIMIT, Progress
+from tests.ack_log import SETTINGS, START_MS, TICK_MS, Log, Outcome, new_fold, outcomes
 from tests.seeds import each_seed
-from tests.unit.acker_worker.folding import SETTINGS, START_MS, TICK_MS, Log, Outcome, new_fold, outcomes
-from tests.unit.acker_worker.random_log import Scenario, random_scenario
+from tests.unit.acker_worker.trees import Trees
 
 FAR_MS = 100 * TICK_MS
 
 
-class Spouts:
-    """The outcomes at the spouts: the first one of a root that they hold counts, others are ignored."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self.outcomes: dict[int, str] = {}
-
-    def take(self, notified: list[Outcome]) -> None:
-        for spout, root, outcome in notified:
-            assert self.scenario.owners[root] == spout
-            assert outcome != "ack" or root in self.scenario.acked, f"{root:x} was acked with open tuples"
-            self.outcomes.setdefault(root, outcome)
-
-
-def uninterrupted(scenario: Scenario) -> Spouts:
-    spouts, fold = Spouts(scenario), new_fold()
-    spouts.take(outcomes(fold.apply(scenario.log.records)))
-    spouts.take(outcomes(fold.advance(scenario.log.now_ms + FAR_MS)))
-    return spouts
-
-
-def killed(scenario: Scenario, rng: random.Random) -> tuple[Spouts, int]:
-    """Folds the log with kills at random moments; returns the outcomes at the spouts, and the number of kills."""
-    log, spouts, kills = scenario.log, Spouts(scenario), 0
+def killed(trees: Trees, rng: random.Random) -> tuple[dict[int, str], int]:
+    """Folds the log with kills at random moments; returns the first outcome of each root, and the number of kills."""
+    log, kills = trees.log, 0
+    found: dict[int, str] = {}
     committed: Progress | None = None
-    fold = new_fold()
-    done = False
-    while not done:
+    fold, is_done = new_fold(), False
+
+    def take(notified: list[Outcome]) -> None:
+        for spout, root, outcome in notified:
+            assert trees.trees[root].spout == spout
+            assert outcome != "ack" or trees.trees[root].is_complete, f"{root:x} was acked with open tuples"
+            found.setdefault(root, outcome)
+
+    while not is_done:
         records = log.records[fold.position : fold.position + rng.randint(1, 25)]
         notified = outcomes(fold.apply(records))
         next_ms = log.records[fold.position].append_ms if fold.position < len(log.records) else log.now_ms + FAR_MS
         if rng.random() < 0.3 and not fold.rebuilding:
             # The partition is read to its end as far as the broker has it: the idle clock may move up to what is next.
             notified += outcomes(fold.advance(rng.randint(fold.clock_ms, max(fold.clock_ms, next_ms))))
-        if rng.random() < 0.1:
-            # Killed with notices in its buffers: some were sent, in order, some were not.
-            spouts.take(notified[: rng.randint(0, len(notified))])
-            fold = PartitionFold(0, 1, SETTINGS, committed)
-            kills += 1
-            continue
-        spouts.take(notified)
-        if rng.random() < 0.4:
+        # Killed with notices in its buffers, of which some were sent, in order; or before or after a commit.
+        is_killed = rng.random() < 0.1
+        take(notified[: rng.randint(0, len(notified))] if is_killed else notified)
+        if not is_killed and rng.random() < 0.4:
             committed = fold.progress
-        if rng.random() < 0.15:
+        if is_killed or rng.random() < 0.15:
             fold = PartitionFold(0, 1, SETTINGS, committed)
             kills += 1
-            continue
-        done = fold.position >= len(log.records)
-    spouts.take(outcomes(fold.advance(log.now_ms + FAR_MS)))
+        else:
+            is_done = fold.position >= len(log.records)
+    take(outcomes(fold.advance(log.now_ms + FAR_MS)))
     assert len(fold.ledger) == 0
-    return spouts, kills
+    return found, kills
+
+
+def random_trees(rng: random.Random, *, faults: bool = True) -> Trees:
+    trees = Trees(rng.getrandbits(32), faults=faults)
+    trees.run(rng.randint(100, 500))
+    return trees
+
+
+def check_kills(seed: int, *, faults: bool) -> None:
+    rng, kills = random.Random(seed), 0
+    for _ in range(12):
+        trees = random_trees(rng, faults=faults)
+        trees.take(outcomes(trees.fold.advance(trees.log.now_ms + FAR_MS)))
+        assert all(tree.outcome for tree in trees.trees.values())
+        after, killed_times = killed(trees, rng)
+        for root, tree in trees.trees.items():
+            if after.get(root) != tree.outcome:
+                # An ack or fail that expired before its init came, and its repeat: an owner that reads the repeat alone
+                # takes it for new. The outcome is then that, which is true, or none, and the spout's own time-out ends
+                # it.
+                assert (tree.is_repeated, tree.outcome) == (True, "timeout")
+                assert after.get(root) in ("ack", "failed", None)
+        kills += killed_times
+    assert kills > 12
 
 
 @pytest.mark.parametrize("faults", [False, True], ids=["orderly", "zombies"])
 def test_kills_change_no_outcome(faults: bool) -> None:
-    def check(seed: int) -> None:
-        rng, kills = random.Random(seed), 0
-        for _ in range(12):
-            scenario = random_scenario(rng.getrandbits(32), faults=faults)
-            expected = uninterrupted(scenario)
-            assert set(expected.outcomes) == set(scenario.owners)
-            after, killed_times = killed(scenario, rng)
-            other = {root for root in expected.outcomes if after.outcomes.get(root) != expected.outcomes[root]}
-            # An ack or fail that expired before its init came, and its repeat: an owner that reads the repeat alone
-            # takes it for new. The outcome is then that, which is true, or none, and the spout's own time-out ends it.
-            assert other <= scenario.repeated
-            assert {expected.outcomes[root] for root in other} <= {"timeout"}
-            assert {after.outcomes.get(root) for root in other} <= {"ack", "failed", None}
-            kills += killed_times
-        assert kills > 12
+    each_seed(partial(check_kills, faults=faults))
 
-    each_seed(check)
+
+def check_clock(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(12):
+        trees, behind = random_trees(rng), 0
+        for at, record in enumerate(trees.log.records):
+            if rng.random() < 0.05:
+                behind = rng.choice([0, 3 * TICK_MS, 10 * TICK_MS])
+            trees.log.records[at] = LogRecord(record.offset, record.append_ms - behind, record.value)
+        after, _ = killed(trees, rng)
+        assert all(root in after or tree.is_repeated for root, tree in trees.trees.items()), "except as above"
+
+
+def test_a_broker_whose_clock_steps_back_leaves_no_tree_without_an_outcome() -> None:
+    each_seed(check_clock)
 
 
 def test_outcomes_of_committed_records_are_not_sent_again() -> None:
@@ -120,23 +127,6 @@ def test_a_new_owner_sends_expiries_again() -> None:
     assert [outcome for _, _, outcome in outcomes(fold.apply(log.records[-1:]))] == ["ack"]
 
 
-def test_a_broker_whose_clock_steps_back_leaves_no_tree_without_an_outcome() -> None:
-    def check(seed: int) -> None:
-        rng = random.Random(seed)
-        for _ in range(12):
-            scenario = random_scenario(rng.getrandbits(32), faults=True)
-            behind, records = 0, scenario.log.records
-            for at, record in enumerate(records):
-                if rng.random() < 0.05:
-                    behind = rng.choice([0, 3 * TICK_MS, 10 * TICK_MS])
-                records[at] = LogRecord(record.offset, record.append_ms - behind, record.value)
-            after, _ = killed(scenario, rng)
-            # As above.
-            assert scenario.owners.keys() - after.outcomes.keys() <= scenario.repeated
-
-    each_seed(check)
-
-
 def test_a_rebuild_begins_a_tick_before_the_oldest_open_tree() -> None:
     log, fold = Log(), new_fold()
     for root in range(1, 9):
@@ -166,7 +156,7 @@ def test_an_offset_without_our_metadata_is_where_the_fold_begins() -> None:
 def test_a_batch_of_another_version_stops_the_fold_and_is_no_dead_letter() -> None:
     log, fold = Log(), new_fold()
     log.send(inits=[(1, 5)])
-    log.append_bytes(b"\xc3\x01another-" + bytes(50))
+    log.append(b"\xc3\x01another-" + bytes(50))
     with pytest.raises(UnsupportedVersionError, match=r"offset 1 of ack partition 0 .* upgrade the reader"):
         fold.apply(log.records)
 

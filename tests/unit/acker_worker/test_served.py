@@ -14,21 +14,16 @@ from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
 
 
-def manifest_of(
-    ack_partitions: int = 2, tick_ms: int = 1_000, timeout_ms: int = 30_000, guarantee: str = "at_least_once"
-) -> Manifest:
-    lines = spout("lines", timeout_ms=timeout_ms)
-    count = bolt("count", "lines")
-    return manifest(lines, count, guarantee=guarantee, ack_partitions=ack_partitions, tick_ms=tick_ms)
+def manifest_of(ack_partitions: int = 2, tick_ms: int = 1_000, timeout_ms: int = 30_000) -> Manifest:
+    lines, count = spout("lines", timeout_ms=timeout_ms), bolt("count", "lines")
+    return manifest(lines, count, ack_partitions=ack_partitions, tick_ms=tick_ms)
 
 
 class PlayedWorker:
     """A worker that ends when the test ends it."""
 
     def __init__(self, manifest: Manifest, on_stats: OnStats) -> None:
-        self.manifest = manifest
-        self.on_stats = on_stats
-        self.asked_to_stop = False
+        self.manifest, self.on_stats = manifest, on_stats
         self.error: Exception | None = None
         self.end = threading.Event()
 
@@ -38,7 +33,6 @@ class PlayedWorker:
             raise self.error
 
     def stop(self) -> None:
-        self.asked_to_stop = True
         self.end.set()
 
 
@@ -86,7 +80,7 @@ def test_a_worker_begins_with_the_manifest(rig: Rig) -> None:
         rig.served.check()
     assert [worker.manifest for worker in rig.workers] == [manifest_of()]
     assert rig.served.serving
-    assert not rig.workers[0].asked_to_stop
+    assert not rig.workers[0].end.is_set()
     rig.now += 5
     assert rig.served.heartbeat_age_s == 5
     rig.workers[0].on_stats(WorkerStats(partitions=2, records=7))
@@ -99,7 +93,7 @@ def test_a_running_topology_keeps_its_ack_partitions(rig: Rig, caplog: pytest.Lo
     rig.publish(manifest_of(ack_partitions=4))
     assert "published with 4 ack partitions and has 2" in caplog.text
     assert len(rig.workers) == 1
-    assert not rig.workers[0].asked_to_stop
+    assert not rig.workers[0].end.is_set()
     # One that was deleted and published again may have others.
     rig.served.withdraw()
     rig.served.publish(manifest_of(ack_partitions=4))

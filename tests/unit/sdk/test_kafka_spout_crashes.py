@@ -8,26 +8,24 @@ process one twice.
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
 import pytest
 
-from acker_worker.fold import LogRecord, PartitionFold, Step
+from acker_worker.fold import Step
 from acker_worker.ledger import LedgerSettings
 from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.kafka_spout import source_task
 from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
 from spout_sdk.spouts.spout_task import SpoutTask
+from tests.ack_log import START_MS, FoldedLog
 from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, notice
 from tests.unit.sdk.memory import Sent
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree import commit_metadata
-from tuple_tree.messages import AckBatch, encode_ack_batch
 
-ACK_PARTITIONS = 2
 MESSAGES = 100
 KILLS = 8
 At = tuple[int, int]
@@ -70,21 +68,16 @@ class Run:
         for partition in range(2):
             topics.fill("source", partition, sorted(self.rng.sample(range(MESSAGES * 2), MESSAGES)))
         settings = LedgerSettings(tick_ms=1_000, max_age_ms=8_000, orphan_timeout_ms=2_000)
-        self.folds = [PartitionFold(partition, ACK_PARTITIONS, settings) for partition in range(ACK_PARTITIONS)]
-        self.offsets = [0] * ACK_PARTITIONS
-        self.sequence = 0
+        self.log = FoldedLog(2, settings)
         retry = RetryPolicy(initial_delay=0, delay_period=0.005, max_delay=0.05, max_retries=None)
         self.rig = Rig(topics, seed=self.rng.getrandbits(32), retry=retry, max_pending=40, max_uncommitted_offsets=50)
         self.rig.bench.sink.holds_back = True
         self.rig.bench.holds_back = True
+        self.advance(0)
         self.taken = self.reported = 0
         self.zombie: SpoutTask | None = None
         self.seen_commits: dict[SourcePartition, SourceCommit] = {}
         self.take(1.0)
-
-    @property
-    def now_ms(self) -> int:
-        return 1_700_000_000_000 + int(self.rig.clock() * 1000)
 
     def take(self, share: float) -> None:
         """Kafka appends some of the sent records, in order, ack batches as well."""
@@ -108,18 +101,13 @@ class Run:
             self.dead_letters.add((int(sent.header["dead-letter.partition"]), int(sent.header["dead-letter.offset"])))
         else:
             assert sent.value is not None
-            self.fold(sent.partition, sent.value)
+            self.check_outcomes(self.log.append(sent.partition, sent.value))
         sent.deliver()
 
     def lose(self) -> None:
         """Records in flight are lost."""
         self.taken = len(self.rig.bench.sink.tuples)
         self.reported = len(self.rig.bench.sink.reported)
-
-    def fold(self, partition: int, value: bytes) -> None:
-        record = LogRecord(self.offsets[partition], self.now_ms, value)
-        self.offsets[partition] += 1
-        self.check_outcomes(self.folds[partition].apply([record]))
 
     def check_outcomes(self, step: Step) -> None:
         for notified in step.outcomes.values():
@@ -139,7 +127,7 @@ class Run:
             return
         work = self.inbox.pop(self.rng.randrange(min(30, len(self.inbox))))
         if self.rng.random() < 0.1:
-            self.send_ack(work.root, None)
+            self.check_outcomes(self.log.send(work.root, fails=[work.root]))
             return
         val, children = work.edge, []
         for _ in range(self.rng.randrange(3) if work.depth < 2 else 0):
@@ -153,16 +141,7 @@ class Run:
             self.inbox.append(work)
         if self.trees[work.root].is_done:
             self.processed.add(self.at(work.root))
-        self.send_ack(work.root, val)
-
-    def send_ack(self, root: int, val: int | None) -> None:
-        self.sequence += 1
-        batch = AckBatch(writer="see/0", session=bytes(16), sequence=self.sequence)
-        if val is None:
-            batch = replace(batch, fail_roots=np.array([root], np.uint64), fail_messages=("no",))
-        else:
-            batch = replace(batch, ack_roots=np.array([root], np.uint64), ack_vals=np.array([val], np.uint64))
-        self.fold(root % ACK_PARTITIONS, encode_ack_batch(batch))
+        self.check_outcomes(self.log.send(work.root, acks=[(work.root, val)]))
 
     def read_notices(self, count: int) -> None:
         """The spout reads notices."""
@@ -223,8 +202,9 @@ class Run:
 
     def advance(self, seconds: float) -> None:
         self.rig.clock.advance(seconds)
-        for fold in self.folds:
-            self.check_outcomes(fold.advance(self.now_ms))
+        self.log.now_ms = START_MS + int(self.rig.clock() * 1000)
+        for fold in self.log.folds:
+            self.check_outcomes(fold.advance(self.log.now_ms))
 
     def check(self) -> None:
         self.know_done()
@@ -276,6 +256,6 @@ def check_run(faults: bool, has_room: bool, seed: int) -> None:
                 break
     assert run.is_done, run.rig.topics.commits
     assert run.dead_letters == set()
-    assert sum(fold.counters.duplicate_inits for fold in run.folds) == 0
+    assert sum(fold.counters.duplicate_inits for fold in run.log.folds) == 0
     if not faults:
         assert run.outcomes["timeout"] + run.outcomes["too_old"] == 0, "a tree could only time out"
