@@ -140,6 +140,17 @@ def test_kafka_spouts() -> None:
     assert names["patient"] is not names["spout"]
 
 
+def test_chained_bolts() -> None:
+    with SimulatedCluster(names_of("docs/chained-bolts.md")["topology"]) as cluster:
+        for ms in (20, 1_200):
+            cluster.produce("clicks", json.dumps({"user": 7, "page": "/", "ms": ms}))
+        cluster.run_until_idle()
+        assert cluster.executed("slow") == [(7, "/", 20), (7, "/", 1_200)]
+        (record,) = cluster.records("slow-clicks")
+        assert json.loads(record.value() or b"") == {"user": 7, "page": "/", "ms": 1_200}
+        assert len(cluster.acked("clicks")) == 2
+
+
 def test_guarantees() -> None:
     builder = names_of("docs/exactly-once.md")["builder"]
     builder.set_spout("orders", KafkaSpout("orders"))

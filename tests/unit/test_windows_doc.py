@@ -100,5 +100,12 @@ def test_views_by_event_time_and_the_late_ones(page: dict[str, Any]) -> None:
             ] == [7_000]
 
 
-def test_clicks_per_minute_in_the_state(page: dict[str, Any]) -> None:
-    page["test_a_minute_has_a_result_when_it_closes"]()
+def test_a_minute_has_a_result_when_it_closes(page: dict[str, Any]) -> None:
+    with SimulatedCluster(page["clicks"]()) as cluster:
+        for at, euros in ((1_000, 2.0), (59_000, 3.5), (60_000, 1.0)):
+            cluster.produce("clicks", json.dumps({"page": "a", "at": at, "euros": euros}))
+        cluster.advance(25)  # the spout commits, and partitions without messages become idle
+        (record,) = cluster.records("clicks-per-minute")
+        minute = {"page": "a", "start": 0, "end": 60_000, "clicks": 2, "spent": 5.5, "largest": 3.5}
+        assert json.loads(record.value() or b"") == minute
+        assert cluster.state("clicks") == {("a", 60_000): {"clicks": 1, "spent": 1.0, "largest": 1.0}}
