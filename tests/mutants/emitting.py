@@ -171,14 +171,14 @@ def two_attempts_have_the_same_seed(patches: Patches) -> None:
         return columns
 
 
-@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[FlakyBasic]")
+@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[basic]")
 def all_tuples_of_an_input_have_one_path(patches: Patches) -> None:
     @patches.wrap(InputBatch, "identities")
     def identities(original: Any, batch: InputBatch, places: Any, numbers: Any) -> Any:
         return original(batch, places, numbers * 0)
 
 
-@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[FlakyByHand]")
+@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[by_hand]")
 def what_a_retry_emits_is_counted_behind_what_was_emitted_before(patches: Patches) -> None:
     @patches.wrap(InputBatch, "begin_again")
     def begin_again(_original: Any, _batch: InputBatch, _places: Any) -> None:

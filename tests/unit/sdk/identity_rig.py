@@ -1,34 +1,16 @@
 """A topology from a `KafkaSpout` by two ways to a bolt with a state, and what that receives."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    AsyncBolt,
-    AsyncCollector,
-    BasicBolt,
-    BasicCollector,
-    BatchBolt,
-    Bolt,
-    KafkaSpout,
-    OutputCollector,
-    Stream,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import KafkaSpout, TaskContext, TopologyBuilder, Tuple, declare
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
-from tests.components import Sink, passing
+from tests.components import InBatches, Sink, kinds, passing
 from tests.unit.sdk.memory import Bench, Sent, execute
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.components import BoltManifest, StateManifest
@@ -38,80 +20,27 @@ from tuple_tree.streams import Field
 WORD, LENGTH = declare({"word": str}), declare({"word": str, "length": int}, name="lengths")
 
 
-def emits(tuple_: Tuple) -> list[tuple[tuple[Any, ...], str]]:
-    """Values and stream of all that is emitted for a line."""
-    words = tuple_["value"].split()
-    return [((word,), "default") for word in words] + [
-        ((word, len(word)), "lengths") for word in words if len(word) > 1
-    ]
+def emits(line: Sequence[Any], _context: TaskContext | None = None) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Each word, and then the length of each word of several letters."""
+    words = line[0].split()
+    yield from [((word,), "default") for word in words]
+    yield from [((word, len(word)), "lengths") for word in words if len(word) > 1]
 
 
-class Split(BasicBolt):
-    """Emits each word, and then the length of each word of several letters."""
-
-    streams: ClassVar[tuple[Stream, ...]] = (WORD, LENGTH)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for values, stream in emits(tuple_):
-            collector.emit(values, stream=stream)
-
-
-class SplitByHand(Bolt):
-    streams = Split.streams
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute(self, tuple_: Tuple) -> None:
-        for number, (values, stream) in enumerate(emits(tuple_)):
-            self.collector.emit(values, anchors=[tuple_] if number % 2 else tuple_, stream=stream)
-        self.collector.ack(tuple_)
-
-
-class SplitBatches(BatchBolt):
+class SplitInTurns(InBatches):
     """Emits for the last tuple first, and in turns for all of them."""
 
-    streams = Split.streams
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
+    streams = (WORD, LENGTH)
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        for each in zip_longest(*map(emits, reversed(tuples))):
+        for each in zip_longest(*(emits(tuple_.values) for tuple_ in reversed(tuples))):
             for tuple_, emit in zip(reversed(tuples), each, strict=True):
                 if emit is not None:
                     self.collector.emit(emit[0], anchors=tuple_, stream=emit[1])
         self.collector.ack_all(tuples)
 
 
-class SplitAsync(AsyncBolt):
-    streams = Split.streams
-
-    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        for values, stream in emits(tuple_):
-            collector.emit(values, stream=stream)
-
-
-class SplitColumns(ArrowBolt):
-    streams = Split.streams
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        found = [(row, word) for row, line in enumerate(batch.column(0).to_pylist()) for word in line.split()]
-        long = [(row, word) for row, word in found if len(word) > 1]
-        for stream, rows in ((WORD, found), (LENGTH, long)):
-            columns: dict[str, list[Any]] = {"word": [word for _, word in rows]}
-            if stream is LENGTH:
-                columns["length"] = [len(word) for _, word in rows]
-            if rows:
-                collector.emit(pa.table(columns), anchors=[row for row, _ in rows], stream=stream.name)
-        collector.ack()
-
-
-KINDS = (Split, SplitByHand, SplitBatches, SplitAsync, SplitColumns)
-
-
-Pass = passing(WORD)
-"""Emits each line as one word."""
+SPLIT = kinds(emits, WORD, LENGTH)._replace(batches=SplitInTurns)
 
 
 class Received(NamedTuple):
@@ -136,13 +65,13 @@ def with_state(topology: Topology, *names: str) -> Topology:
     return replace(topology, manifest=topology.manifest.model_copy(update={"components": components}))
 
 
-def diamond(split: Any = Split, *, tasks: int = 2, **options: Any) -> Topology:
+def diamond(split: Any = SPLIT.basic, *, tasks: int = 2, **options: Any) -> Topology:
     """`lines` to `split` and `pass`, and all of these to `count`, which has a state, and to `see`, which has none."""
     builder = TopologyBuilder("t", ack_partitions=2, **options)
     builder.set_spout("first", KafkaSpout("other"))
     builder.set_spout("lines", KafkaSpout("source"))
     builder.set_bolt("split", split, tasks=tasks).shuffle_grouping("lines")
-    builder.set_bolt("pass", Pass, tasks=tasks).shuffle_grouping("lines")
+    builder.set_bolt("pass", passing(WORD), tasks=tasks).shuffle_grouping("lines")
     count = builder.set_bolt("count", Sink, tasks=3).fields_grouping("split", "word").fields_grouping("pass", "word")
     count.fields_grouping("split", "word", stream="lengths")
     see = builder.set_bolt("see", Sink).shuffle_grouping("lines").shuffle_grouping("split")
@@ -175,9 +104,7 @@ class Run:
         return new
 
     def task(self, bolt: str, number: int = 0) -> BoltTask:
-        if (bolt, number) not in self.tasks:
-            self.tasks[bolt, number] = self.bench.bolt(bolt, number)
-        return self.tasks[bolt, number]
+        return self.tasks.get((bolt, number)) or self.tasks.setdefault((bolt, number), self.bench.bolt(bolt, number))
 
     def crash(self) -> None:
         """All tasks of bolts end without a commit."""
@@ -220,11 +147,9 @@ class Run:
 
 def received(task: BoltTask, record: MemoryRecord) -> list[Received]:
     """The tuples of a record, as a task reads them, and their identities there."""
-    tuples = task.read(record)
-    if not tuples:
+    if not (tuples := task.read(record)):
         return []
-    pack = tuples[0].pack
-    columns = pack.identities
+    columns = tuples[0].pack.identities
     return [
         Received(f"{each.component}/{each.stream}", tuple(each.values), position, path)
         for each, position, path in zip(tuples, columns.positions.tolist(), columns.paths.tolist(), strict=True)

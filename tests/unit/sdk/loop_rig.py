@@ -1,18 +1,19 @@
 """A bolt's loop on a consumer whose answers the test chooses."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk import OutputCollector, TopologyBuilder, Tuple, declare
 from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.testing import MemoryRecord
-from tests.components import Sink
+from tests.components import ByHand, InBatches, Sink
 from tests.packs import anchor_headers, under_seed
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
@@ -26,25 +27,28 @@ class Message(MemoryRecord):
 
 
 class Consumer:
-    """Has partition 0 from its first read on, with `there` records a read unless it is paused."""
+    """Has its partitions from the first read on, with `there` records a read of each that is not paused."""
 
-    def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = (), rows: int = 1) -> None:
-        self.there = [*there]
+    is_limited = True  # reads no more records of a partition than it is asked for
+
+    def __init__(self, there: dict[int, list[int]] | None = None, errors: Sequence[int] = (), rows: int = 1) -> None:
+        self.there = there or {0: []}
         self.payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
+        self.headers: Headers = [("source", b"lines/default")]
+        self.errors = [*errors]
         self.clock: Callable[[], float] = lambda: 0.0
         self.wait: Callable[[float], object] = lambda _: None
         self.sent: Callable[[], int] = lambda: 0
         self.waits: list[tuple[float, int]] = []
         self.read_at: list[float] = []
-        self.headers: Headers = [("source", b"lines/default")]
-        self.errors = [*errors]
-        self.position = self.refused = 0
+        self.positions: dict[int, int] = defaultdict(int)
+        self.refused = 0
         self.limits: list[int] = []
         self.commits: list[int] = []
         self.kept: dict[int, TopicPartition] = {}  # partition → its last commit, with the metadata
         self.member: str | None = "member-1"
         self.assigned: list[int] = []
-        self.is_paused = False
+        self.asleep: set[int] = set()
         self.paused: list[int] = []
         self.resumed: list[int] = []
 
@@ -52,8 +56,12 @@ class Consumer:
         self.settings = settings
         return self
 
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.there.values())
+
     def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
-        self.partitions = [TopicPartition(topics[0], 0)]
+        self.partitions = [TopicPartition(topics[0], each) for each in self.there]
         self.on_assign, self.on_revoke, self.on_lost = on_assign, on_revoke, on_lost
 
     def memberid(self) -> str | None:
@@ -68,40 +76,42 @@ class Consumer:
         return 0, 17
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        self.assigned = [partition.offset for partition in partitions]
+        self.assigned = [each.offset for each in partitions]
         if self.limits:
-            self.position = self.assigned[0] if self.assigned[0] >= 0 else [0, *self.commits][-1]
+            for each in partitions:
+                self.positions[each.partition] = each.offset if each.offset >= 0 else [0, *self.commits][-1]
 
     def consume(self, limit: int, _timeout: float) -> list[Message]:
         if not self.limits:
             self.on_assign(self, self.partitions)
         self.limits.append(limit)
         self.read_at.append(self.clock())
-        first = self.position
-        if self.there and not self.is_paused:
-            read = min(limit, self.there[0])
-            self.position += read
-            self.there[0] -= read
-            if not self.there[0]:
-                del self.there[0]
-        return [
-            Message("words.tuples.b", 0, offset, self.payload, self.headers) for offset in range(first, self.position)
-        ]
+        read: list[Message] = []
+        for partition, reads in self.there.items():
+            if reads and partition not in self.asleep:
+                first, count = self.positions[partition], min(limit, reads[0]) if self.is_limited else reads[0]
+                offsets = range(first, first + count)
+                self.positions[partition] = offsets.stop
+                reads[0] -= len(offsets)
+                if not reads[0]:
+                    del reads[0]
+                read += [Message("words.tuples.b", partition, at, self.payload, self.headers) for at in offsets]
+        return read
 
     def incremental_unassign(self, _partitions: list[TopicPartition]) -> None: ...
 
     def pause(self, partitions: list[TopicPartition]) -> None:
-        self.is_paused |= bool(partitions)
         self.paused += [each.partition for each in partitions]
+        self.asleep.update(each.partition for each in partitions)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
-        self.is_paused &= not partitions
         self.resumed += [each.partition for each in partitions]
+        self.asleep.difference_update(each.partition for each in partitions)
 
     def poll(self, seconds: float) -> None:
         """Waits, unless a record is there."""
         self.waits.append((seconds, self.sent()))
-        if not self.there[:1] or not self.there[0]:
+        if not any(reads and reads[0] for reads in self.there.values()):
             self.wait(seconds)
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
@@ -118,23 +128,46 @@ class Consumer:
         self.on_revoke(self, self.partitions)
 
 
-class Regrouping(Consumer):
-    """Revokes its partition while a read is executed, and assigns it a read later, from the committed offset."""
+class Scripted(Consumer):
+    """Does something else than to read in some of its reads, which are numbered from 1."""
 
+    script: ClassVar[dict[int, Callable[[Any], None]]]
     calls = 0
 
     def consume(self, limit: int, timeout: float) -> list[Message]:
         self.calls += 1
-        if self.calls == 3:
-            self.on_revoke(self, self.partitions)
-            committed = self.commits[-1] if self.commits else 0
-            self.there.insert(0, self.position - committed)
-            self.position = committed
-            return []
-        if self.calls == 4:
-            self.on_assign(self, self.partitions)
-            return []
-        return super().consume(limit, timeout)
+        if self.calls not in self.script:
+            return super().consume(limit, timeout)
+        self.limits.append(limit)
+        self.script[self.calls](self)
+        return []
+
+
+class Regrouping(Scripted):
+    """Revokes its partition while a read is executed, and assigns it a read later, from the committed offset."""
+
+    def revoke(self) -> None:
+        self.on_revoke(self, self.partitions)
+        committed = [0, *self.commits][-1]
+        self.there[0].insert(0, self.positions[0] - committed)
+        self.positions[0] = committed
+
+    def assign(self) -> None:
+        self.on_assign(self, self.partitions)
+
+    script = {3: revoke, 4: assign}
+
+
+class RevokedConsumer(Scripted):
+    """Loses its partition in the third read, and is fenced in the fourth."""
+
+    def lose(self) -> None:
+        self.on_lost(self, self.partitions)
+
+    def fence(self) -> None:
+        raise KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
+
+    script = {3: lose, 4: fence}
 
 
 class Unanswered(Consumer):
@@ -147,19 +180,6 @@ class Unanswered(Consumer):
         self.asked += 1
         if self.asked == 3:
             raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
-
-
-class RevokedConsumer(Consumer):
-    """Loses its partition in the third read, and is fenced in the fourth."""
-
-    def consume(self, limit: int, timeout: float) -> list[Message]:
-        if len(self.limits) == 2:
-            self.limits.append(limit)
-            self.on_lost(self, self.partitions)
-            return []
-        if len(self.limits) == 3:
-            raise KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
-        return super().consume(limit, timeout)
 
 
 class LoopSink(MemorySink):
@@ -178,9 +198,6 @@ class LoopSink(MemorySink):
         self.flushes += 1
         return 0
 
-    def flush_acks(self, _seconds: float) -> int:
-        return 0
-
 
 def rows_of(sent: Sent) -> int:
     return len(decode_tuples(payload_codec(Emits.streams[0]), sent.value or b""))
@@ -189,12 +206,9 @@ def rows_of(sent: Sent) -> int:
 Work = Callable[[Tuple, OutputCollector], None]
 
 
-class Works(Bolt):
+class Works(ByHand):
     def __init__(self, work: Work) -> None:
         self.work = work
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
 
     def execute(self, tuple_: Tuple) -> None:
         self.work(tuple_, self.collector)
@@ -211,12 +225,9 @@ class Emits(Works):
         super().execute(tuple_)
 
 
-class WorksInBatches(BatchBolt):
+class WorksInBatches(InBatches):
     def __init__(self, work: Work) -> None:
         self.work = work
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
         for tuple_ in tuples:
@@ -234,25 +245,29 @@ class Rig:
         bolt: Any = Works,
         guarantee: Guarantee = "at_most_once",
         open_offsets: Sequence[int] = (),
+        tasks: int = 1,
         rows: int = 1,
         consumer: type[Consumer] = Consumer,
         tracked: bool = False,
         published: Any = None,
+        kafka: dict[str, Any] | None = None,
     ) -> None:
-        self.consumer = consumer([*there, 0], rows=rows)
+        self.consumer = consumer({task: [*there, 0] for task in range(tasks)}, rows=rows)
         if tracked:
             self.consumer.headers += anchor_headers(under_seed(range(1, rows + 1)))
         monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)
-        builder.set_bolt("b", partial(bolt, self.work), on_exception="crash").shuffle_grouping("lines")
+        builder.set_bolt("b", partial(bolt, self.work), tasks=tasks, on_exception="crash").shuffle_grouping("lines")
         if bolt is Emits:
             builder.set_bolt("next", Sink, tasks=2).shuffle_grouping("b")
         bench = Bench(builder.build(), sink=LoopSink(), pack_tuples=100 if bolt is Emits else 1)
+        self.counters = bench.counters
         self.clock = self.consumer.clock = bench.clock
         self.consumer.wait = bench.clock.advance
         self.executed: list[int] = []
         self.committed_at: list[int] = []
+        self.ticked: list[float] = []  # when statistics may be published
         self.seconds: Callable[[int], float] = lambda _: 0.0
         self.stopping: Callable[[], bool] = lambda: False
         self.open_offsets = open_offsets
@@ -260,8 +275,8 @@ class Rig:
         self.consumer.sent = lambda: len(sink.batches)
         self.loop = BoltLoop(
             ComponentProcess(
-                *(bench.topology, "b", {}, bench.clock, bench.environment.entropy, bench.counters, lambda _: None),
-                self._is_over,
+                *(bench.topology, "b", kafka or {}, bench.clock, bench.environment.entropy, bench.counters),
+                *(self.ticked.append, self._is_over),
                 published=published,
             ),
             sink,
@@ -271,7 +286,7 @@ class Rig:
         self.loop.run(self._is_over)
 
     def _is_over(self) -> bool:
-        return self.stopping() or not self.consumer.there
+        return self.stopping() or self.consumer.is_empty
 
     def work(self, tuple_: Tuple, collector: OutputCollector) -> None:
         self.executed.append(tuple_.offset)
@@ -280,6 +295,7 @@ class Rig:
         if tuple_.offset not in self.open_offsets:
             collector.ack(tuple_)
 
-
-def has_come(rig: Rig, at: float) -> bool:
-    return rig.clock() >= at
+    def stop_at(self, seconds: float) -> None:
+        """Has the loop stop this number of seconds later."""
+        at = self.clock() + seconds
+        self.stopping = lambda: self.clock() >= at

@@ -6,44 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    Bolt,
-    KafkaSpout,
-    OutputCollector,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-)
-from spout_sdk.api.topology import BoltOptions
+from spout_sdk import ArrowBolt, ArrowCollector, KafkaSpout, OutputCollector, TopologyBuilder, Tuple
 from spout_sdk.testing import MemoryRecord
-from tests.components import Sink
+from tests.components import ByHand, Sink
 from tests.packs import anchor_headers, edges_in, packed, under_seed
 from tests.unit.sdk.identity_rig import WORD, with_state
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.components import BoltManifest
 from tuple_tree.edges import mix
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns, source_hash
-from tuple_tree.manifest import Manifest
 
 NO_IDENTITY = (NO_POSITION, 0)
 
 
-def in_the_middle(work: Any, *, pack_tuples: int = 100) -> tuple[Bench, Any]:
+def in_the_middle(work: Any, **options: Any) -> tuple[Bench, Any]:
     """The task of an Arrow bolt, or of a bolt by hand, which `work`s, in front of a state."""
 
-    class ByHand(Bolt):
+    class Tuples(ByHand):
         streams = (WORD,)
-
-        def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-            self.collector = collector
 
         def execute(self, tuple_: Tuple) -> None:
             work(tuple_, self.collector)
 
-    class ByColumns(ArrowBolt):
+    class Columns(ArrowBolt):
         streams = (WORD,)
 
         def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
@@ -52,9 +37,9 @@ def in_the_middle(work: Any, *, pack_tuples: int = 100) -> tuple[Bench, Any]:
     builder = TopologyBuilder("t")
     builder.set_spout("lines", KafkaSpout("source"))
     is_columns = "batch" in work.__code__.co_varnames
-    builder.set_bolt("split", ByColumns if is_columns else ByHand).shuffle_grouping("lines")
+    builder.set_bolt("split", Columns if is_columns else Tuples, **options).shuffle_grouping("lines")
     builder.set_bolt("count", Sink).fields_grouping("split", "word")
-    bench = Bench(with_state(builder.build(), "count"), pack_tuples=pack_tuples)
+    bench = Bench(with_state(builder.build(), "count"), pack_tuples=100)
     return bench, bench.bolt("split")
 
 
@@ -131,9 +116,7 @@ def test_the_dead_letter_of_one_tuple_has_its_identity() -> None:
         if tuple_["value"] == "1":
             raise ValueError("refused")
 
-    bench, task = in_the_middle(work)
-    bench.topology = replace(bench.topology, options={"split": BoltOptions(on_exception="dead_letter")})
-    task = bench.bolt("split")
+    bench, task = in_the_middle(work, on_exception="dead_letter")
     execute(task, fed(bench, (1,), (2,), positions=[7, 8], paths=[0, 9]))
     task.flush()
     (letter,) = bench.sink.to(".dead-letters")
@@ -157,14 +140,8 @@ def test_a_record_whose_identities_do_not_fit_is_rejected() -> None:
     assert set(bench.sink.failed()) == {1, 2}
     # A bolt that needs no identities does not read the header.
     bench, _ = in_the_middle(work)
-    bench.topology = replace(bench.topology, manifest=without_state(bench.topology.manifest))
+    components = (each.model_copy(update={"state": None}) for each in bench.topology.manifest.components)
+    manifest = bench.topology.manifest.model_copy(update={"components": tuple(components)})
+    bench.topology = replace(bench.topology, manifest=manifest)
     (tuple_, _) = bench.bolt("split").read(bench.raw("split", record.value(), headers))
     assert not tuple_.pack.batch.is_identified
-
-
-def without_state(manifest: Manifest) -> Manifest:
-    components = tuple(
-        each.model_copy(update={"state": None}) if isinstance(each, BoltManifest) else each
-        for each in manifest.components
-    )
-    return manifest.model_copy(update={"components": components})

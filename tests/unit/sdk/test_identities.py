@@ -9,34 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spout_sdk import (
-    ArrowCollector,
-    AsyncCollector,
-    BasicCollector,
-    KafkaSpout,
-    Spout,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-    WindowedBolt,
-    declare,
-    tumbling,
-)
+from spout_sdk import AsyncCollector, KafkaSpout, Spout, TaskContext, TopologyBuilder, Tuple, WindowedBolt, tumbling
 from spout_sdk.api.topology import BoltOptions
-from tests.components import Sink
-from tests.unit.sdk.identity_rig import (
-    KINDS,
-    Received,
-    Run,
-    Split,
-    SplitAsync,
-    SplitBatches,
-    SplitByHand,
-    SplitColumns,
-    diamond,
-    emits,
-    with_state,
-)
+from tests.components import ByHand, Sink, kinds
+from tests.unit.sdk.identity_rig import LENGTH, SPLIT, WORD, Received, Run, diamond, emits, with_state
 from tests.unit.sdk.memory import made
 from tests.unit.sdk.memory_source import MemoryTopics
 from tests.waiting import eventually
@@ -55,7 +31,7 @@ def topics(*lines: str) -> MemoryTopics:
     return filled
 
 
-def attempt(lines: list[str], split: Any = Split, **options: Any) -> list[Received]:
+def attempt(lines: list[str], split: Any = SPLIT.basic, **options: Any) -> list[Received]:
     run = Run(diamond(split), topics(*lines), **options)
     found = run.attempt()
     run.crash()
@@ -63,7 +39,7 @@ def attempt(lines: list[str], split: Any = Split, **options: Any) -> list[Receiv
 
 
 @settings(max_examples=20)
-@given(_LINES, st.sampled_from(KINDS), st.integers(2, 9), st.integers(1, 9), st.data())
+@given(_LINES, st.sampled_from(SPLIT), st.integers(2, 9), st.integers(1, 9), st.data())
 def test_each_attempt_has_the_same_identities(
     lines: list[str], kind: Any, seed: int, pack_tuples: int, data: st.DataObject
 ) -> None:
@@ -92,7 +68,7 @@ def test_each_attempt_has_the_same_identities(
     assert {*before} <= {*first}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SPLIT)
 def test_all_kinds_of_bolts_number_what_they_emit_alike(kind: Any) -> None:
     lines = ["to be or not to be", "a", "that is", ""]
     assert attempt(lines, kind) == attempt(lines)
@@ -103,89 +79,66 @@ def test_all_kinds_of_bolts_number_what_they_emit_alike(kind: Any) -> None:
 )
 def test_nothing_has_identities_that_is_not_replayed_by_position(guarantee: Guarantee, mode: Any) -> None:
     class Own(Spout):
-        streams = (declare({"value": str}),)
+        streams = (WORD,)
 
         def open(self, context: TaskContext, collector: Any) -> None:
             collector.emit(("a",), message_id=1)
 
-        def next_tuple(self) -> None:
-            """Has emitted all."""
+        def next_tuple(self) -> None: ...
 
     builder = TopologyBuilder("t", guarantee=guarantee)
     builder.set_spout("lines", Own if mode == "own" else KafkaSpout("source", mode=mode))
-    builder.set_bolt("count", Sink).fields_grouping("lines", "value")
+    builder.set_bolt("count", Sink).fields_grouping("lines", "word" if mode == "own" else "value")
     run = Run(with_state(builder.build(), "count"), topics("a"))
     assert [(each.values, each.position) for each in run.attempt()] == [(("a",), NO_POSITION)]
     assert run.identified() == set()
 
 
-class Flaky:
-    """Raises, at the first execution of an input, when it has emitted for it."""
+class FlakyByHand(ByHand):
+    """Asks for a retry itself, emits after that, and raises."""
 
-    seen: set[str]
+    streams = (WORD, LENGTH)
 
-    def raises(self, line: str) -> None:
-        self.seen = getattr(self, "seen", set())
-        if line not in self.seen:
-            self.seen.add(line)
-            raise ConnectionError("no answer")
-
-
-class FlakyBasic(Flaky, Split):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        super().execute(tuple_, collector)
-        self.raises(tuple_["value"])
-
-
-class FlakyByHand(Flaky, SplitByHand):
     def execute(self, tuple_: Tuple) -> None:
-        if tuple_["value"] not in getattr(self, "seen", ()):
-            self.collector.emit(("early",), anchors=tuple_)
-            # It may ask for a retry itself, and emit after that.
+        self.collector.emit(("early",), anchors=tuple_)
+        if is_first(tuple_["value"]):
             self.collector.retry(tuple_)
             self.collector.emit(("late",), anchors=tuple_)
-            self.raises(tuple_["value"])
-        self.collector.emit(("early",), anchors=tuple_)
+            raise ConnectionError("no answer")
         self.collector.emit(("late",), anchors=tuple_)
         self.collector.ack(tuple_)
 
 
-class FlakyBatches(Flaky, SplitBatches):
-    def execute_batch(self, tuples: Any) -> None:
-        if (lines := str([tuple_["value"] for tuple_ in tuples])) not in getattr(self, "seen", ()):
-            for number in range(2):
-                for tuple_ in tuples:
-                    self.collector.emit(*emits(tuple_)[number][:1], anchors=tuple_)
-            self.raises(lines)
-        super().execute_batch(tuples)
-
-
-class FlakyAsync(Flaky, SplitAsync):
+class FlakyAsync(SPLIT.coroutines):  # type: ignore[name-defined, misc]
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
         await super().execute_async(tuple_, collector)
-        if tuple_["value"] not in getattr(self, "seen", ()):
+        if is_first(tuple_["value"]):
             collector.emit((1, 2, 3))  # refused, after the others are emitted
-        self.seen = {*getattr(self, "seen", ()), tuple_["value"]}
 
 
-class FlakyColumns(Flaky, SplitColumns):
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        if (lines := str(batch.column(0).to_pylist())) not in getattr(self, "seen", ()):
-            super().execute_batch(batch, _WithoutAck(collector))  # type: ignore[arg-type]
-            self.raises(lines)
-        super().execute_batch(batch, collector)
+def flaky(line: Any, _context: TaskContext) -> Any:
+    yield from emits(line)
+    if is_first(line[0]):
+        raise ConnectionError("no answer")
 
 
-class _WithoutAck:
-    def __init__(self, collector: ArrowCollector) -> None:
-        self.emit = collector.emit
-
-    def ack(self) -> None:
-        """Is left out."""
+executed: set[str] = set()
 
 
-@pytest.mark.parametrize("kind", [FlakyBasic, FlakyByHand, FlakyBatches, FlakyAsync, FlakyColumns])
+def is_first(line: str) -> bool:
+    """Whether a line is executed for the first time."""
+    if line in executed:
+        return False
+    executed.add(line)
+    return True
+
+
+FLAKY = kinds(flaky, WORD, LENGTH)._replace(by_hand=FlakyByHand, coroutines=FlakyAsync)
+
+
+@pytest.mark.parametrize("kind", FLAKY, ids=FLAKY._fields)
 def test_a_retried_input_emits_the_same_identities(kind: Any) -> None:
+    executed.clear()
     topology = diamond(kind)
     options = BoltOptions(on_exception="retry")
     run = Run(replace(topology, options={"split": options}), topics("to be or", "not to be"))
@@ -206,7 +159,7 @@ def test_a_retried_input_emits_the_same_identities(kind: Any) -> None:
 
 def test_windows_emit_without_identities() -> None:
     class Windows(WindowedBolt):
-        streams = Split.streams
+        streams = (WORD, LENGTH)
         window = tumbling(count=1)
 
         def execute_window(self, window: Any) -> None:
@@ -220,8 +173,9 @@ def test_windows_emit_without_identities() -> None:
 
 
 def test_coroutines_may_end_in_any_order() -> None:
-    class Waits(SplitAsync):
+    class Waits(SPLIT.coroutines):  # type: ignore[name-defined, misc]
         async def prepare_async(self, context: TaskContext) -> None:
+            await super().prepare_async(context)
             self.loop = asyncio.get_running_loop()
             self.waiting: dict[str, asyncio.Future[None]] = {}
 

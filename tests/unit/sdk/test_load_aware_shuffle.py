@@ -118,7 +118,7 @@ def test_a_bolt_reports_the_tuples_that_wait_in_a_paused_partition_too(monkeypat
         rig.consumer.settings["stats_cb"](
             json.dumps({"brokers": {"one": {"source": "learned"}}, "topics": {topic: {"partitions": partitions}}})
         )
-        waiting.append((rig.consumer.is_paused, rig.loop.stats().task_waiting["0"]))
+        waiting.append((bool(rig.consumer.asleep), rig.loop.stats().task_waiting["0"]))
         return 0.6
 
     rig.seconds = seconds

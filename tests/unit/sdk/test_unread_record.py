@@ -6,7 +6,7 @@ import pytest
 
 from tests.manifests import bolt, manifest, spout
 from tests.unit.sdk.bolt_rig import Lines
-from tests.unit.sdk.loop_rig import Consumer, Message, Rig, Works, WorksInBatches, has_come
+from tests.unit.sdk.loop_rig import Consumer, Message, Rig, Works, WorksInBatches
 from tuple_tree.components import Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
@@ -16,13 +16,11 @@ OTHER = 1  # the offset of the record of another version
 KNOWN = manifest(spout("lines").model_copy(update={"streams": Lines.streams}), bolt("b", "lines"))
 
 
-def with_new_stream() -> Manifest:
-    lines = spout("lines").model_copy(update={"streams": (*Lines.streams, declare(["line"], "new"))})
-    received = tuple(Subscription(source="lines", stream=name, grouping="shuffle") for name in ("default", "new"))
-    return manifest(lines, bolt("b").model_copy(update={"subscriptions": received}))
-
-
-NEWER = with_new_stream()
+SUBSCRIPTIONS = tuple(Subscription(source="lines", stream=name, grouping="shuffle") for name in ("default", "new"))
+NEWER = manifest(
+    spout("lines").model_copy(update={"streams": (*Lines.streams, declare(["line"], "new"))}),
+    bolt("b").model_copy(update={"subscriptions": SUBSCRIPTIONS}),
+)
 
 
 class Published:
@@ -51,29 +49,26 @@ class Mixed(Consumer):
     source: ClassVar[bytes] = b"lines/new"
 
     def consume(self, limit: int, timeout: float) -> list[Message]:
-        return [self._of(each) for each in super().consume(limit, timeout)]
-
-    def _of(self, record: Message) -> Message:
-        others = [each for each in self.headers if each[0] != "source"]
-        if record.offset() != OTHER:
-            return record
-        return Message("words.tuples.b", 0, OTHER, self.payload, [*others, ("source", self.source)])
+        headers = [*(each for each in self.headers if each[0] != "source"), ("source", self.source)]
+        other = Message("words.tuples.b", 0, OTHER, self.payload, headers)
+        return [other if each.offset() == OTHER else each for each in super().consume(limit, timeout)]
 
 
-def mixed(monkeypatch: pytest.MonkeyPatch, published: Any, **options: Any) -> Rig:
-    settings = {"guarantee": "at_least_once", "tracked": True, **options}
-    rig = Rig(monkeypatch, [1, 2] + [0] * 400, consumer=Mixed, published=published, **settings)
-    began = rig.clock()
-    rig.stopping = lambda: has_come(rig, began + 6)
-    return rig
+class Unread(Rig):
+    """A loop of six seconds with the record between two others."""
 
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, published: Any, **options: Any) -> None:
+        settings = {"guarantee": "at_least_once", "tracked": True, **options}
+        super().__init__(monkeypatch, [1, 2] + [0] * 400, consumer=Mixed, published=published, **settings)
+        self.stop_at(6)
 
-def letters(rig: Rig) -> int:
-    return rig.loop.stats().dead_letters
+    @property
+    def letters(self) -> int:
+        return self.loop.stats().dead_letters
 
-
-def failed(rig: Rig) -> int:
-    return rig.loop.stats().failed.get(FailReason.FAILED.word, 0)
+    @property
+    def failed(self) -> int:
+        return self.loop.stats().failed.get(FailReason.FAILED.word, 0)
 
 
 @pytest.mark.parametrize("bolt_class", [Works, WorksInBatches])
@@ -82,20 +77,19 @@ def test_it_waits_as_long_as_the_published_manifest_knows_its_stream(
     monkeypatch: pytest.MonkeyPatch, bolt_class: Any, guarantee: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     published = Published(NEWER)
-    rig = mixed(monkeypatch, published, bolt=bolt_class, guarantee=guarantee)
+    rig = Unread(monkeypatch, published, bolt=bolt_class, guarantee=guarantee)
     shown: list[str] = []
-    began = rig.clock()
+    is_over = rig.stopping
 
     def stopping() -> bool:
         shown.append(rig.loop.stats().paused_by)
-        return has_come(rig, began + 6)
+        return is_over()
 
     rig.stopping = stopping
     rig.run()
     assert rig.executed == [0]
     assert rig.consumer.commits[-1] == OTHER, "the next owner reads it again, and what is behind it"
-    assert not letters(rig)
-    assert failed(rig) == 0
+    assert (rig.letters, rig.failed) == (0, 0)
     assert published.asked > 3, "it looks whether the manifest has changed"
     assert "restart this process with its code" in shown[-1]
     assert "Restart it with the code of the published manifest" in caplog.text
@@ -104,49 +98,46 @@ def test_it_waits_as_long_as_the_published_manifest_knows_its_stream(
 
 def test_it_fails_when_the_published_manifest_no_longer_knows_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     published = Published(NEWER)
-    rig = mixed(monkeypatch, published)
-    began = rig.clock()
+    rig = Unread(monkeypatch, published)
+    is_over, changes_at = rig.stopping, rig.clock() + 3
 
     def stopping() -> bool:
-        if has_come(rig, began + 3):
+        if rig.clock() >= changes_at:
             published.published = KNOWN
-        return has_come(rig, began + 6)
+        return is_over()
 
     rig.stopping = stopping
     rig.run()
-    assert rig.executed == [0, 2]
-    assert rig.consumer.commits[-1] == 3
-    assert not letters(rig)
-    assert failed(rig) == 1
+    assert (rig.executed, rig.consumer.commits[-1], rig.letters, rig.failed) == ([0, 2], 3, 0, 1)
 
 
 @pytest.mark.parametrize("is_tracked", [True, False])
-def test_without_trees_to_replay_it_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch, is_tracked: bool) -> None:
-    for published in (KNOWN, None):
-        rig = mixed(monkeypatch, Published(published), tracked=is_tracked)
-        rig.run()
-        assert rig.executed == [0, 2]
-        assert letters(rig) == (not (is_tracked and published))
-        assert rig.consumer.commits[-1] == 3
+@pytest.mark.parametrize("published", [KNOWN, None], ids=["read", "missing"])
+def test_without_trees_to_replay_it_is_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch, is_tracked: bool, published: Manifest | None
+) -> None:
+    rig = Unread(monkeypatch, Published(published), tracked=is_tracked)
+    rig.run()
+    assert (rig.executed, rig.consumer.commits[-1]) == ([0, 2], 3)
+    assert rig.letters == (not (is_tracked and published))
 
 
-def test_changed_fields_wait_and_a_damaged_record_is_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = manifest(spout("lines", {"line": int}), bolt("b", "lines"))
-    for published, count in ((changed, 0), (KNOWN, 3)):
-        rig = mixed(monkeypatch, Published(published))
-        rig.consumer.payload = b"of another version, or damaged"
-        monkeypatch.setattr(Mixed, "source", b"lines/default")
-        rig.run()
-        assert rig.executed == []
-        assert letters(rig) == count
-        assert max(rig.consumer.commits, default=0) == count
+@pytest.mark.parametrize(
+    ("published", "count"), [(manifest(spout("lines", {"line": int}), bolt("b", "lines")), 0), (KNOWN, 3)]
+)
+def test_changed_fields_wait_and_a_damaged_record_is_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch, published: Manifest, count: int
+) -> None:
+    rig = Unread(monkeypatch, Published(published))
+    rig.consumer.payload = b"of another version, or damaged"
+    monkeypatch.setattr(Mixed, "source", b"lines/default")
+    rig.run()
+    assert (rig.executed, rig.letters, max(rig.consumer.commits, default=0)) == ([], count, count)
 
 
 def test_a_record_that_waits_for_longer_than_any_tree_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = mixed(monkeypatch, Published(NEWER), tracked=False)
-    began = rig.clock()
+    rig = Unread(monkeypatch, Published(NEWER), tracked=False)
     rig.consumer.wait = lambda _seconds: rig.clock.advance(5)
-    rig.stopping = lambda: has_come(rig, began + 1_000)
+    rig.stop_at(1_000)
     rig.run()
-    assert rig.executed == [0]
-    assert rig.consumer.commits[-1] == OTHER
+    assert (rig.executed, rig.consumer.commits[-1]) == ([0], OTHER)
