@@ -16,7 +16,7 @@ _MARKER: Final = "kafka-acker.json"
 
 
 class _Files:
-    """The files of a checkpoint, on any file system that Hadoop knows; by PySpark's gateway to Java, see ADR 24."""
+    """The files of a checkpoint, on any file system that Hadoop knows; by PySpark's gateway to Java, see ADR 39."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         self._jvm: Any = spark._jvm
