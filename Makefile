@@ -84,7 +84,6 @@ bench: $(READY) ## Run all benchmarks, into benchmarks/results; needs bench-setu
 	$(BIN)/python -m benchmarks.latency --guarantees
 	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.state
-	$(BIN)/python -m benchmarks.windows
 	$(BIN)/python -m benchmarks.message_status
 	$(BIN)/python -m benchmarks.process_call
 	$(BIN)/python -m benchmarks.broker_restart

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from confluent_kafka import Message
 
@@ -29,6 +29,7 @@ from benchmarks.topics import Record, Topics, broker
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 LAST: Final = 0.9  # share of a round with which its steady part ends, unless more than the rest is under way at a time
+_UNITS: Final = {"lines": "tuple", "clicks": "click"}  # of the figures, by what a round is given
 PARTITIONS: Final = 2  # of each topic of the peers, of the source and of the sink
 
 
@@ -112,15 +113,11 @@ class Contestant(ABC):
         last = 1 - self.window / count
         return self.first, min(LAST, last) if last > 2 * self.first else LAST
 
-    def kind(self, topic: str) -> str:
-        """The purpose of one of its topics; of ours `tuples.split`, `acks` and so on."""
-        return topic.partition(".")[2]
-
 
 class KafkaPeer(Contestant):
     """A program that reads and writes Kafka topics, in processes that share the work."""
 
-    work: str
+    work: ClassVar[str]
     """The option of the program that chooses its work."""
 
     def __init__(self, name: str, framework: str, count: int, processes: int = 1) -> None:
@@ -129,7 +126,7 @@ class KafkaPeer(Contestant):
         self._processes = processes
 
     def versions(self) -> dict[str, str]:
-        return FRAMEWORKS[self._framework].versions() if self._framework in FRAMEWORKS else {}
+        return FRAMEWORKS[self._framework].versions()
 
     @abstractmethod
     def filled(self, setting: Setting) -> str:
@@ -160,29 +157,24 @@ class KafkaPeer(Contestant):
             total = self.expected(setting.count).total()
             yield Run(total, pids, done, check, lambda: Counted(self.read(topics, sink)))
 
-    def kind(self, topic: str) -> str:
-        return next((kind for kind in ("repartition", "changelog") if topic.startswith(kind)), "sink")
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round that was measured: `steady` is a part of its samples, `share` of the round; `seconds` are all of it."""
+    """A round that was measured: `steady` is a part of its samples, `share` of the round; `bytes` of all its topics."""
 
     units: int
     steady: Sample
     share: float
-    seconds: float
     counted: Counted
-    bytes: Mapping[str, int]  # kind of topic → bytes of its log
+    bytes: int
 
     def figures(self, unit: str) -> dict[str, float]:
         units, cpu = self.share * self.units, self.steady.figures
         return {
             f"{unit}s_per_s": units / self.steady.at,
-            f"{unit}s_per_s_of_whole_round": self.units / self.seconds,
             f"cpu_us_per_{unit}": cpu["contestant"] / units * 1e6,
             f"cpu_us_per_{unit}_with_broker": sum(cpu.values()) / units * 1e6,
-            f"kafka_bytes_per_{unit}": sum(self.bytes.values()) / self.units,
+            f"kafka_bytes_per_{unit}": self.bytes / self.units,
             **self.counted.latencies,
         }
 
@@ -195,30 +187,29 @@ def run_round(contestant: Contestant, setting: Setting, logs: Path, exact: bool)
     try:
         with contestant.run(setting) as run:
             pids = {"contestant": run.pids, **({"broker": [setting.topics.pid]} if contestant.on_kafka else {})}
-            samples = watch(run.done, pids, run.check, total=run.total)
+            samples = watch(run.done, pids, run.check, run.total)
         counted = run.counted()
         check(contestant, setting.count, counted, exact)
-        sizes = log_bytes(logs, name, contestant.kind)
+        size = log_bytes(logs, name)
     finally:
         setting.topics.delete(name)
         # A process that was killed may still write while this is removed.
         shutil.rmtree(directory, ignore_errors=True)
     first, last = contestant.part(setting.count)
     part = steady(samples, first * run.total, last * run.total)
-    seconds = samples[-1].at - samples[0].at
-    return Round(contestant.units(setting.count), part, last - first, seconds, counted, sizes)
+    return Round(contestant.units(setting.count), part, last - first, counted, size)
 
 
-def log_bytes(logs: Path, name: str, kind: Callable[[str], str]) -> dict[str, int]:
-    """Kind of topic → bytes of the logs of all topics with a round's name in theirs."""
-    sizes: dict[str, int] = {}
+def log_bytes(logs: Path, name: str) -> int:
+    """Bytes of the logs of all topics with a round's name in theirs."""
     # The broker still deletes the topics of the round before, while their directories are walked.
-    for directory, _, files in os.walk(logs):
-        topic = Path(directory).name.rpartition("-")[0]
-        if name in topic and not directory.endswith("-delete"):
-            segments = [Path(directory, file) for file in files if file.endswith(".log")]
-            sizes[kind(topic)] = sizes.get(kind(topic), 0) + sum(segment.stat().st_size for segment in segments)
-    return sizes
+    return sum(
+        Path(directory, file).stat().st_size
+        for directory, _, files in os.walk(logs)
+        if name in Path(directory).name and not directory.endswith("-delete")
+        for file in files
+        if file.endswith(".log")
+    )
 
 
 def check(contestant: Contestant, count: int, counted: Counted, exact: bool) -> None:
@@ -241,13 +232,8 @@ def check(contestant: Contestant, count: int, counted: Counted, exact: bool) -> 
 
 def row(contestant: Contestant, count: int, counted: str, rounds: Sequence[Round]) -> dict[str, Any]:
     """A row of the result; `counted` is the plural of what a round is given, lines or clicks."""
-    unit = "click" if counted == "clicks" else "tuple"
-    kinds = {
-        kind: round(sum(each.bytes.get(kind, 0) for each in rounds) / sum(each.units for each in rounds), 2)
-        for kind in sorted({kind for each in rounds for kind in each.bytes})
-    }
-    figures = harness.spreads([each.figures(unit) for each in rounds])
-    return {"contestant": contestant.name, counted: count, **figures, "kafka_bytes_by_topic": kinds}
+    figures = harness.spreads([each.figures(_UNITS[counted]) for each in rounds])
+    return {"contestant": contestant.name, counted: count, **figures}
 
 
 def read_counts(topics: Topics, sink: str, add: Callable[[Counter[Any], Message], None]) -> Counter[Any]:
@@ -297,12 +283,7 @@ def compare(
             setting = Setting(topics, "", logs, count, given.pending if pending else 0, given.ack_partitions)
             runs[each.name] = partial(run_round, each, setting, logs, exact)
         warm = 0 if given.quick else harness.warm_rounds(len(runs))
-        shown = partial(_shown, "click" if counted == "clicks" else "tuple")
-        measured = harness.in_turn(runs, bench.rounds, warm=warm, shown=shown)
+        measured = harness.in_turn(runs, bench.rounds, warm=warm, shown=lambda each: str(each.figures(_UNITS[counted])))
     rows = [row(by_name[each], counts[each], counted, of) for each, of in measured.items()]
     versions = {of: version for each in chosen for of, version in each.versions().items()}
-    bench.publish(rows, settings={"partitions": PARTITIONS}, versions=versions)
-
-
-def _shown(unit: str, measured: Round) -> str:
-    return ", ".join(f"{figure} {value:,.2f}" for figure, value in measured.figures(unit).items())
+    bench.publish(rows, versions, partitions=PARTITIONS)

@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any, Final, Self, TypeVar
 
 import confluent_kafka
+import psutil
 
 from local_kafka.distribution import KAFKA_VERSION
 
@@ -31,8 +32,26 @@ Name = TypeVar("Name")
 Result = TypeVar("Result")
 
 
+_PLAN: Final = "ACKER_BENCHMARK_PLAN"
+
+
 class BenchmarkError(Exception):
     """A run that measures nothing; the message ends with what to do."""
+
+
+class Plan:
+    """The base of dataclasses with the settings of a run, which each process of a topology reads to build the same."""
+
+    __slots__ = ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        settings: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return {_PLAN: json.dumps(settings)}
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        return cls(**json.loads(os.environ[_PLAN]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +125,10 @@ class Benchmark:
         self._machine = machine()
         return given
 
-    def publish(
-        self,
-        rows: Sequence[Any],
-        *,
-        settings: Mapping[str, Any] | None = None,
-        versions: Mapping[str, str] | None = None,
-    ) -> None:
+    def publish(self, rows: Sequence[Any], versions: Mapping[str, str] | None = None, **settings: Any) -> None:
         """Prints the result on standard output, and keeps it in a directory if there is one.
 
-        `settings` are added to the options; `versions` are those of peers and other libraries.
+        `versions` are those of peers and other libraries; `settings` are added to the options.
         """
         libraries = {name: version(name) for name in _LIBRARIES}
         kafka = {"kafka": KAFKA_VERSION, "librdkafka": str(confluent_kafka.libversion()[0])}
@@ -123,7 +136,7 @@ class Benchmark:
             "benchmark": self.name,
             "machine": self._machine,
             "versions": {"python": platform.python_version(), **kafka, **libraries, **(versions or {})},
-            "settings": {**self._settings, **(settings or {})},
+            "settings": {**self._settings, **settings},
             "rows": rows,
         }
         text = json.dumps(result, indent=2, default=asdict)
@@ -148,15 +161,12 @@ def await_idle(kept_in: Path | None) -> None:
 
 def machine() -> dict[str, Any]:
     """The machine, and its load before the run."""
-    processor = platform.processor()
-    if (info := Path("/proc/cpuinfo")).exists():
-        models = (line for line in info.read_text().splitlines() if line.startswith("model name"))
-        processor = next(models, ":unknown").partition(":")[2].strip()
+    info = Path("/proc/cpuinfo").read_text().splitlines()
+    models = (line.partition(":")[2].strip() for line in info if line.startswith("model name"))
     return {
         "cpus": os.cpu_count(),
-        "processor": processor,
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": platform.system(),
+        "processor": next(models, platform.processor()),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "architecture": platform.machine(),
         "load_before": [round(one, 2) for one in os.getloadavg()],
     }
@@ -191,6 +201,15 @@ def in_turn(
                 results[name].append(result)
                 say(f"round {number + 1}: {name} {shown(result)}")
     return results
+
+
+def wait(done: Callable[[], bool], failure: str, seconds: float = 60.0, step: float = 0.05) -> None:
+    """Waits until `done`; raises `BenchmarkError` with the failure after some seconds."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"{failure} within {seconds:g} s")
+        time.sleep(step)
 
 
 def say(text: str) -> None:

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from benchmarks import harness
-from benchmarks.harness import Benchmark, BenchmarkError
-from benchmarks.plan import EnvironmentPlan
+from benchmarks.harness import Benchmark, wait
 from benchmarks.processes import running_topology
 from benchmarks.topics import Topics, broker, payloads
 from spout_sdk import (
@@ -42,7 +41,7 @@ from spout_sdk import (
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
-_TOPOLOGY: Final = "benchmarks.latency:topology"
+TOPOLOGY: Final = "benchmarks.latency:topology"
 _STREAM: Final = declare({"payload": bytes})
 _STAMP_BYTES: Final = 20
 _DRAIN_SECONDS: Final = 60.0
@@ -56,7 +55,7 @@ def quantiles(latencies: Sequence[float]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(EnvironmentPlan):
+class Plan(harness.Plan):
     """A round: `rate` payloads a second for `seconds`, over `hops` hops; `directory` is for its latencies."""
 
     rate: float
@@ -64,6 +63,7 @@ class Plan(EnvironmentPlan):
     ack_partitions: int
     guarantee: Guarantee = "at_least_once"
     hops: int = 2
+    tasks: int = 1  # of each bolt between the source and the sink
     name: str = ""
     directory: str = ""
 
@@ -76,12 +76,12 @@ def topology() -> Topology:
         guarantee=plan.guarantee,
         ack_partitions=plan.ack_partitions,
         max_spout_pending=20_000,
-        message_timeout=60.0,
+        message_timeout=120.0,
     )
     builder.set_spout(source, Paced)
-    for number in range(plan.hops - 1):
-        bolt = f"transform{number or ''}"
-        builder.set_bolt(bolt, Transform).shuffle_grouping(source)
+    for number in range(1, plan.hops):
+        bolt = f"transform{number}"
+        builder.set_bolt(bolt, Transform, tasks=plan.tasks).shuffle_grouping(source)
         source = bolt
     builder.set_bolt("sink", TimedSink).shuffle_grouping(source)
     return builder.build()
@@ -163,57 +163,38 @@ def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
     """A round of a plan with a timetable; its first `warm` seconds do not count.
 
     Returns:
-        `delivery_ms`, from the intended emit to the `execute` of the last bolt, and `complete_ms`, to the spout's
-        `ack` (empty where no trees are tracked), each in the order in which they completed; `failed`; `latest_emit_ms`.
+        `latencies` in milliseconds, in the order in which trees completed, until the spout's `ack`, or where no trees
+        are tracked until the `execute` of the last bolt; `failed`; `latest_emit_ms`.
     """
-    # In the order in which they completed, which is nearly that of their emits.
-    first, expected = int(plan.rate * warm), int(plan.rate * plan.seconds)
-    tracked = plan.guarantee != "at_most_once"
+    expected, tracked = int(plan.rate * plan.seconds), plan.guarantee != "at_most_once"
     with tempfile.TemporaryDirectory() as directory:
         plan = replace(plan, name=f"latency-{uuid.uuid4().hex[:8]}", directory=directory)
-        with running_topology(topics, _TOPOLOGY, plan.environment) as running:
-            deadline = time.monotonic() + plan.seconds + _DRAIN_SECONDS
-            done = 0
-            while done < expected:
-                time.sleep(0.2)
-                stats = running.runner.stats()
-                source, done = stats["source"], stats["sink"].executed
-                if tracked:
-                    done = min(done, source.acked + sum(source.failed.values()))
+        with running_topology(topics, TOPOLOGY, plan.environment) as running:
+
+            def done() -> bool:
                 running.check()
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(
-                        f"{expected - done} of {expected} tuples were not complete {_DRAIN_SECONDS:g} s after the end"
-                    )
+                stats = running.runner.stats()
+                ended = stats["source"].acked + sum(stats["source"].failed.values()) if tracked else expected
+                return min(ended, stats["sink"].executed) >= expected
+
+            wait(done, f"the {expected:,} tuples were not complete", plan.seconds + _DRAIN_SECONDS, 0.2)
         result: dict[str, Any] = json.loads(Path(directory, "source").read_text())
         delivery = json.loads(Path(directory, "sink").read_text())
-    return {**result, "complete_ms": result["complete_ms"][first:] if tracked else [], "delivery_ms": delivery[first:]}
+    # Nearly in the order of the emits.
+    latencies = result.pop("complete_ms") if tracked else delivery
+    return {**result, "latencies": latencies[int(plan.rate * warm) :]}
 
 
-def row_of_hops(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    measured = [quantiles(each["complete_ms"]) for each in rounds]
-    return {
-        "rate": plan.rate,
-        "hops": plan.hops,
-        "trees": sum(len(each["complete_ms"]) for each in rounds),
-        "failed": sum(each["failed"] for each in rounds),
-        "latest_emit_ms": max(each["latest_emit_ms"] for each in rounds),
-        **{f"{name}_ms": spread for name, spread in harness.spreads(measured).items()},
-    }
-
-
-def row_of_guarantee(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    def shown(kind: str) -> dict[str, float] | None:
-        latencies = [latency for each in rounds for latency in each[kind]]
-        return {name: round(quantiles(latencies)[name], 1) for name in ("p50", "p99")} if latencies else None
-
+def row(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    measured = harness.spreads([quantiles(each["latencies"]) for each in rounds])
     return {
         "guarantee": plan.guarantee,
         "rate": plan.rate,
-        "tuples": sum(len(each["delivery_ms"]) for each in rounds),
-        "delivery_ms": shown("delivery_ms"),
-        "complete_ms": shown("complete_ms"),
+        "hops": plan.hops,
+        "tuples": sum(len(each["latencies"]) for each in rounds),
         "failed": sum(each["failed"] for each in rounds),
+        "latest_emit_ms": max(each["latest_emit_ms"] for each in rounds),
+        **{f"{name}_ms": spread for name, spread in measured.items()},
     }
 
 
@@ -235,9 +216,7 @@ def main() -> None:
     plans = [Plan(rate, seconds, given.ack_partitions, **kind) for rate in given.rate for kind in kinds]
     with broker() as topics:
         runs = {f"{each.guarantee} at {each.rate:g}/s": partial(measure, topics, each, given.warm) for each in plans}
-        shown = "{0[p50]:.1f} ms p50, {0[p99]:.1f} ms p99".format
-        results = harness.in_turn(runs, bench.rounds, shown=lambda each: shown(quantiles(each["delivery_ms"])))
-    row = row_of_guarantee if guarantees else row_of_hops
+        results = harness.in_turn(runs, bench.rounds, shown=lambda each: str(quantiles(each["latencies"])))
     bench.publish([row(each, of) for each, of in zip(plans, results.values(), strict=True)])
 
 

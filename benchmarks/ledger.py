@@ -160,7 +160,10 @@ class StormAcker:
     if Storm was not fetched.
     """
 
-    def __init__(self, file: Path, window: Window) -> None:
+    def __init__(self, window: Window) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="bench-ledger-")
+        file = Path(self._directory.name, "ids")
+        window.save(file)
         # Room for two windows and all tuples of a round, three times over: G1 begins to mark, in parallel, once
         # 45 % of the heap are taken, and our tuples must not bring that about.
         heap_mb = 512 + 3 * (2 * 120 * window.pending + 2 * 160 * window.turns) // 2**20
@@ -177,6 +180,7 @@ class StormAcker:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+        self._directory.cleanup()
 
     def round(self) -> float:
         """Runs a round; returns messages a second."""
@@ -199,49 +203,30 @@ def measure(pending: int, turns: int, rounds: int, with_storm: bool) -> tuple[di
     """The row of one size, and the versions of Storm."""
     window = Window.drawn(pending, max(turns, pending))
     fewer = Window.drawn(pending, min(window.turns, _DICT_TURNS))
-    with tempfile.TemporaryDirectory(prefix="bench-ledger-") as directory:
-        file = Path(directory, "ids")
-        window.save(file)
-        # A process of its own, so that nothing but the ledger takes memory.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
-            taken = own.submit(memory, file, pending, window.turns).result()
-        sides = {"ledger": ledger_round(window, time.perf_counter), "dict": dict_round(fewer, time.perf_counter)}
-        with StormAcker(file, window) if with_storm else nullcontext() as storm:
-            if storm is not None:
-                sides["storm"] = storm.round
-            taken_turns = harness.in_turn(sides, rounds, warm=WARM_ROUNDS, shown="{:,.0f}/s".format)
-    rates = {name: Spread.of(each) for name, each in taken_turns.items()}
-    row = {
-        "pending": pending,
-        "ledger": rates["ledger"],
-        "storm": rates.get("storm"),
-        "dict": rates["dict"],
-        "speed_ratio": round(rates["ledger"].median / rates["storm"].median, 2) if storm else None,
-        "dict_ratio": round(rates["ledger"].median / rates["dict"].median, 1),
-        **taken,
-        "storm_bytes_per_tree": storm.bytes_per_tree if storm else None,
-        "memory_ratio": round(taken["bytes_per_tree"] / storm.bytes_per_tree, 3) if storm else None,
-    }
-    return row, storm.versions if storm else {}
+    # A process of its own, so that nothing but the ledger takes memory.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
+        taken = own.submit(memory, pending).result()
+    sides = {"ledger": ledger_round(window, time.perf_counter), "dict": dict_round(fewer, time.perf_counter)}
+    with StormAcker(window) if with_storm else nullcontext() as storm:
+        if storm is not None:
+            sides["storm"] = storm.round
+        taken_turns = harness.in_turn(sides, rounds, warm=WARM_ROUNDS, shown="{:,.0f}/s".format)
+    row: dict[str, Any] = {"pending": pending, **taken} | {name: Spread.of(each) for name, each in taken_turns.items()}
+    if storm is None:
+        return row, {}
+    return {**row, "storm_bytes_per_tree": storm.bytes_per_tree}, storm.versions
 
 
-def memory(file: Path, pending: int, turns: int) -> dict[str, Any]:
+def memory(pending: int) -> dict[str, Any]:
     """Measures the memory of the window: resident before the first tree, and with all trees pending."""
     warm_up()
-    with open(file, "rb") as ids:
-
-        def batch_at(index: int, count: int) -> IdColumn:
-            # Read and not mapped: pages of a mapped file would count as ours.
-            ids.seek(8 * index)
-            return np.frombuffer(ids.read(8 * count), dtype=np.uint64)
-
-        ledger = Ledger(SETTINGS)
-        batch_at(0, BATCH)
-        before = resident_bytes()
-        for start in range(0, pending, BATCH):
-            count = min(BATCH, pending - start)
-            apply(ledger, INIT, batch_at(start, count), batch_at(pending + turns + start, count))
-        after, peak = resident_bytes(), resident_bytes(peak=True)
+    rng, ledger = np.random.default_rng(7), Ledger(SETTINGS)
+    rng.integers(0, 2**64, size=(2, BATCH), dtype=np.uint64)
+    before = resident_bytes()
+    for start in range(0, pending, BATCH):
+        roots, vals = rng.integers(0, 2**64, size=(2, min(BATCH, pending - start)), dtype=np.uint64)
+        apply(ledger, INIT, roots, vals)
+    after, peak = resident_bytes(), resident_bytes(peak=True)
     assert len(ledger) == pending
     return {
         "bytes_per_tree": round((after - before) / pending, 1),
@@ -265,7 +250,7 @@ def main() -> None:
         row, storm = measure(size, given.turns, bench.rounds, not given.without_storm)
         rows.append(row)
         versions |= storm
-    bench.publish(rows, settings={"batch": BATCH, "warm_rounds": WARM_ROUNDS}, versions=versions)
+    bench.publish(rows, versions, batch=BATCH, warm_rounds=WARM_ROUNDS)
 
 
 if __name__ == "__main__":

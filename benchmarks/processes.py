@@ -1,7 +1,6 @@
 """The processes of a benchmark: topologies, acker workers and programs, started, stopped, and measured from outside."""
 
 import contextlib
-import math
 import os
 import re
 import subprocess
@@ -17,14 +16,13 @@ import numpy as np
 import psutil
 
 from acker_cli.processes.acker_pool import AckerPool
-from benchmarks.harness import BenchmarkError
+from benchmarks.harness import BenchmarkError, wait
 from benchmarks.topics import Topics
 from spout_sdk import TopologyRunner, load_topology
 
 _STOP_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 120.0
 _SAMPLE_SECONDS: Final = 0.02
-_QUIET_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 120.0
 
 
@@ -47,18 +45,16 @@ def descendants(pids: Iterable[int]) -> list[int]:
     return list(dict.fromkeys(family))
 
 
-def resident_bytes(pid: int | None = None, *, peak: bool = False) -> int:
-    """Resident memory of a process, this one unless given, now or at its highest so far; 0 of one that has ended."""
-    status = ""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        status = Path(f"/proc/{'self' if pid is None else pid}/status").read_text()
-    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", status, re.M)
-    return int(kibibytes[1]) * 1024 if kibibytes else 0
+def resident_bytes(*, peak: bool = False) -> int:
+    """Resident memory of this process, now or at its highest so far."""
+    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", Path("/proc/self/status").read_text(), re.M)
+    assert kibibytes is not None
+    return int(kibibytes[1]) * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The work done at a time, and figures that only grow, such as CPU seconds; or the difference of two samples."""
+    """The work done at a time, and CPU seconds; or the difference of two samples."""
 
     at: float
     done: float
@@ -66,32 +62,18 @@ class Sample:
 
 
 def watch(
-    done: Callable[[], int],
-    pids: Mapping[str, Sequence[int]],
-    check: Callable[[], None],
-    *,
-    counts: Callable[[], Mapping[str, float]] = dict,
-    total: int | None = None,
-    longest: float = math.inf,
+    done: Callable[[], int], pids: Mapping[str, Sequence[int]], check: Callable[[], None], total: int
 ) -> list[Sample]:
-    """Watches until all is done: a sample for each time that something was done, and one before the first.
+    """Watches until `total` is done: a sample for each time that something was done, and one before the first.
 
-    Args:
-        done: returns how much is done.
-        pids: name → processes; the CPU seconds of these and of what they have started are a figure of that name.
-        check: raises if what is measured does not run any more.
-        counts: returns other figures.
-        total: what is done at the end; None if that is not known: then the end is where nothing is done for a second.
-        longest: seconds after the first progress, which end it as well.
-
-    Raises:
-        BenchmarkError: if nothing is done for two minutes.
+    The CPU seconds of the processes `pids`, and of what they have started, are a figure of each name. `check` raises if
+    what is measured does not run any more. Raises `BenchmarkError` if nothing is done for two minutes.
     """
 
     def progressed(latest: float) -> None:
         check()
         if time.monotonic() - latest > _PATIENCE_SECONDS:
-            raise BenchmarkError(f"{done():,} are done, and no more for {_PATIENCE_SECONDS:g} s")
+            raise BenchmarkError(f"{done():,} of {total:,} are done, and no more for {_PATIENCE_SECONDS:g} s")
         time.sleep(_SAMPLE_SECONDS)
 
     began = before = time.monotonic()
@@ -102,19 +84,14 @@ def watch(
     families = {name: descendants(each) for name, each in pids.items()}
 
     def sample(number: int) -> Sample:
-        cpu = {name: cpu_seconds(each) for name, each in families.items()}
-        return Sample(time.monotonic(), number, {**cpu, **counts()})
+        return Sample(time.monotonic(), number, {name: cpu_seconds(each) for name, each in families.items()})
 
     samples = [replace(sample(0), at=before)]
-    while True:
+    while samples[-1].done < total:
         if (number := done()) > samples[-1].done:
             samples.append(sample(number))
-        now, latest = time.monotonic(), samples[-1].at
-        if number >= (total or math.inf) or now - before >= longest:
-            return samples
-        if total is None and now - latest >= _QUIET_SECONDS:
-            return samples
-        progressed(latest)
+        progressed(samples[-1].at)
+    return samples
 
 
 def steady(samples: Sequence[Sample], first: float, last: float) -> Sample:
@@ -157,12 +134,17 @@ class RunningTopology:
 
 @contextlib.contextmanager
 def running_topology(
-    topics: Topics, reference: str, variables: Mapping[str, str], processes: Mapping[str, int] | None = None
+    topics: Topics,
+    reference: str,
+    variables: Mapping[str, str],
+    processes: Mapping[str, int] | None = None,
+    *,
+    restart: bool = False,
 ) -> Iterator[RunningTopology]:
     """Makes the topics of a topology, and runs all its components, and an acker worker for trees.
 
-    `variables` are of the environment of its processes, and components have one process unless `processes` has another
-    number; yields when all are ready.
+    `variables` are of the environment of its processes; components have one process unless `processes` has another
+    number; with `restart`, processes that end are started again. Yields when all are ready.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, variables))
@@ -172,7 +154,7 @@ def running_topology(
         if manifest.acking:
             # First: trees that wait for the acker's start would show how it starts, and not what it does.
             pool = stack.enter_context(running_ackers(topics, manifest.topology, manifest.ack_partitions))
-        runner = stack.enter_context(TopologyRunner(reference, topics.kafka, processes, restart=False))
+        runner = stack.enter_context(TopologyRunner(reference, topics.kafka, processes, restart=restart))
         if not runner.wait_ready(_READY_SECONDS):
             raise BenchmarkError(f"the topology {manifest.topology} was not ready within {_READY_SECONDS:g} s")
         yield RunningTopology(runner, pool)
@@ -182,12 +164,12 @@ def running_topology(
 def running_ackers(topics: Topics, topology: str, partitions: int, workers: int = 1) -> Iterator[AckerPool]:
     """Runs acker workers; yields when they own all partitions."""
     with AckerPool(topology, topics.kafka, workers) as pool:
-        deadline = time.monotonic() + _READY_SECONDS
-        while pool.stats().partitions < partitions:
+
+        def own_all() -> bool:
             pool.check()
-            if time.monotonic() > deadline:
-                raise BenchmarkError(f"the acker did not own all {partitions} partitions within {_READY_SECONDS:g} s")
-            time.sleep(0.05)
+            return pool.stats().partitions >= partitions
+
+        wait(own_all, f"the acker did not own all {partitions} partitions", _READY_SECONDS)
         yield pool
 
 
@@ -208,11 +190,9 @@ class Program:
 
 
 @contextlib.contextmanager
-def running_program(
-    name: str, command: Sequence[str], variables: Mapping[str, str] | None = None, directory: Path | None = None
-) -> Iterator[Program]:
-    """Runs a program, in a working directory if it needs one of its own; `variables` are of its environment."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | dict(variables or {})
+def running_program(name: str, command: Sequence[str], directory: Path | None = None) -> Iterator[Program]:
+    """Runs a program, in a working directory if it needs one of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as files:
         output, errors = Path(files, "output"), Path(files, "errors")
         with output.open("wb") as out, errors.open("wb") as err:

@@ -12,7 +12,6 @@ batches, and so do `ack`, `emit` and `spout emit`.
 """
 
 import gc
-import itertools
 import math
 import os
 import time
@@ -43,7 +42,6 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import AnchorColumns
 from tuple_tree.edges import new_seed
-from tuple_tree.entries import LARGEST_BATCH as FULL
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import NoticeBatch, decode_ack_batch, encode_notice_batch
@@ -69,10 +67,8 @@ class NullSink:
     def send_record(self, *record: *Sending) -> None:
         record[-1](None, None)
 
-    def send_records(self, topic: str, keys: Any, values: Any, headers: Any, reported: Any) -> None:
-        for at, value in enumerate(values):
-            key, each = None if keys is None else keys[at], [] if headers is None else headers[at]
-            self.send_record(topic, -1, key, value, each, reported)
+    def send_records(self, *_: Any) -> None:
+        pass
 
     def flush_acks(self, _seconds: float) -> int:
         return 0
@@ -124,25 +120,6 @@ class Basic(BasicBolt):
         collector.emit(tuple_.values)
 
 
-def record_headers(source: bytes, tuples: int, ack_partitions: int | None) -> Callable[[], list[Any]]:
-    """Headers of a record of tuples with one anchor each, other roots each time; untracked without ack partitions.
-
-    As with a busy task of a spout, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
-    """
-    if ack_partitions is None:
-        return lambda: [("source", source)]
-    drawn = itertools.count(0, tuples)
-
-    def headers() -> list[Any]:
-        roots = random_column(tuples).copy()
-        sticky = next(drawn) // FULL % ack_partitions
-        roots -= roots % np.uint64(ack_partitions)
-        roots += np.uint64(sticky)
-        return [*AnchorColumns(roots, None, new_seed()).headers(), ("source", source)]
-
-    return headers
-
-
 def _topology(guarantee: Guarantee, bolt: type[AnyBolt], pending: int) -> Any:
     builder = TopologyBuilder("micro", guarantee=guarantee, max_spout_pending=pending)
     builder.set_spout("source", Source)
@@ -169,8 +146,13 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
     task = BoltTask(_topology(guarantee, kind, 1), "bolt", 0, _environment(NullSink()))
     task.open_session()
     task.prepare()
-    headers = record_headers(b"source/default", READ, None if guarantee == "at_most_once" else 1)
     pack = encode_tuples(payload_codec(STREAM), [(payload,) for payload in payloads(READ)])
+
+    def headers() -> list[Any]:
+        """One anchor for each tuple, of other roots each time."""
+        anchors = [] if guarantee == "at_most_once" else AnchorColumns(random_column(READ), None, new_seed()).headers()
+        return [*anchors, ("source", b"source/default")]
+
     records = [MadeRecord("inbox", 0, offset, pack, headers()) for offset in range(math.ceil(tuples / READ))]
     clock = time.monotonic
 
@@ -183,10 +165,10 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
     return _timed(READ * len(records), work)
 
 
-def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
+def spout(tuples: int) -> tuple[float, float]:
     """A spout's task: emitting a tuple, and handling the notice that its tree is complete."""
     sink = NullSink()
-    task = SpoutTask(_topology(guarantee, Acks, tuples + 1), "source", 0, _environment(sink))
+    task = SpoutTask(_topology("at_least_once", Acks, tuples + 1), "source", 0, _environment(sink))
     task.open_session()
     task.open()
     clock = time.monotonic
@@ -198,13 +180,13 @@ def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
         task.flush()
 
     emitting = _timed(tuples, emit)
-    # Untracked there are none.
-    began = [decode_ack_batch(batch).init_roots for batch in sink.batches]
-    roots = np.concatenate([np.empty(0, dtype=np.uint64), *began])
-    notices = []
-    for start in range(0, len(roots), READ):
-        notice = NoticeBatch(acks_partition=0, acks_offset=start, acked_roots=roots[start : start + READ])
-        notices.append(MadeRecord("notices", 0, start, encode_notice_batch(notice)))
+    roots = np.concatenate([decode_ack_batch(batch).init_roots for batch in sink.batches])
+    notices = [
+        MadeRecord(
+            "notices", 0, start, encode_notice_batch(NoticeBatch(0, start, acked_roots=roots[start : start + READ]))
+        )
+        for start in range(0, len(roots), READ)
+    ]
 
     def handle() -> None:
         for notice in notices:
@@ -213,17 +195,16 @@ def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
     return emitting, _timed(tuples, handle)
 
 
-def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
-    nothing = bolt(guarantee, Nothing, tuples)
-    acks = bolt(guarantee, Acks, tuples)
-    emits = bolt(guarantee, EmitsAndAcks, tuples)
-    emitting, handling = spout(guarantee, tuples)
+def _round(tuples: int) -> dict[str, float]:
+    kinds: tuple[type[AnyBolt], ...] = (Nothing, Acks, EmitsAndAcks, Basic, Sink)
+    nothing, acks, emits, basic, last = (bolt("at_least_once", kind, tuples) for kind in kinds)
+    emitting, handling = spout(tuples)
     return {
         "read, decode and execute": nothing,
         "ack": acks - nothing,
         "emit": emits - acks,
-        "bolt": bolt(guarantee, Basic, tuples),
-        "last bolt": bolt(guarantee, Sink, tuples),
+        "bolt": basic,
+        "last bolt": last,
         "spout emit": emitting,
         "notice": handling,
     }
@@ -232,18 +213,9 @@ def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
 def main() -> None:
     bench = Benchmark("sdk", __doc__, quick="few and short rounds", rounds=7)
     bench.option("--tuples", 100_000, quick=20_000, help="of a round")
-    given = bench.start()
-    taken = harness.in_turn(
-        {
-            "untracked": lambda: _round("at_most_once", given.tuples),
-            "tracked": lambda: _round("at_least_once", given.tuples),
-        },
-        bench.rounds,
-        shown=lambda stages: f"{stages['bolt']:.2f} us a tuple of a bolt",
-    )
-    spreads = {f"{side}_us": harness.spreads(rounds, 3) for side, rounds in taken.items()}
-    stages = [*spreads["tracked_us"]]
-    bench.publish([{"stage": stage, **{side: of[stage] for side, of in spreads.items()}} for stage in stages])
+    tuples = bench.start().tuples
+    rounds = harness.in_turn({"stages": lambda: _round(tuples)}, bench.rounds)["stages"]
+    bench.publish([{"stage": stage, "tracked_us": of} for stage, of in harness.spreads(rounds, 3).items()])
 
 
 if __name__ == "__main__":

@@ -76,9 +76,8 @@ FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "
 
 
 def peer_program(name: str, *arguments: str) -> list[str]:
-    """The command that runs the program of a framework in its environment, or the `plain` loop in ours."""
-    python = str(FRAMEWORKS[name].python()) if name in FRAMEWORKS else sys.executable
-    return [python, "-m", f"benchmarks.peers.{name.partition('-')[0]}_peer", *arguments]
+    """The command that runs the program of a framework in its environment."""
+    return [str(FRAMEWORKS[name].python()), "-m", f"benchmarks.peers.{name.partition('-')[0]}_peer", *arguments]
 
 
 def fetch_storm() -> None:

@@ -29,11 +29,7 @@ from benchmarks.harness import Benchmark, Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Record, Topics, broker
 from spark_jobs.delivering import SourceRoots
-from spark_jobs.entries import KafkaSender
-from spark_jobs.inbox import InputAcks, PartitionRead, unpack
 from spark_jobs.kafka_options import source_options
-from spark_jobs.packing import pack
-from spark_jobs.tasks import run_tasks
 from tuple_tree.anchors import AnchorColumns
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.edges import new_seed
@@ -56,28 +52,18 @@ _TUNED: Final = {
     "kafka.batch.size": "131072",
 }
 """Options of Spark's Kafka sink for the copy."""
-_ROW: Final = "text string, number bigint, _source string, _tracking binary"
 
 
-def select(rows: DataFrame) -> DataFrame:
-    return rows.select(F.upper("text").alias("text"), "number", "_tracking")
-
-
-def where(rows: DataFrame) -> DataFrame:
-    return rows.where("number % 2 = 0")
-
-
-def explode(rows: DataFrame) -> DataFrame:
-    four = F.explode(F.slice(F.split("text", " "), 1, 4)).alias("text")
-    return rows.select(four, "number", "_tracking")
-
-
-def grouped(rows: DataFrame) -> DataFrame:
-    tens = rows.groupBy(F.expr("number div 10").alias("number"))
-    return tens.agg(F.first("text").alias("text"), spark_jobs.merge_tracking().alias("_tracking"))
-
-
-TRANSFORMS: Final = {"select": select, "where": where, "explode": explode, "groupBy": grouped}
+TRANSFORMS: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "select": lambda rows: rows.select(F.upper("text").alias("text"), "number", "_tracking"),
+    "where": lambda rows: rows.where("number % 2 = 0"),
+    "explode": lambda rows: rows.select(
+        F.explode(F.slice(F.split("text", " "), 1, 4)).alias("text"), "number", "_tracking"
+    ),
+    "groupBy": lambda rows: rows.groupBy(F.expr("number div 10").alias("number")).agg(
+        F.first("text").alias("text"), spark_jobs.merge_tracking().alias("_tracking")
+    ),
+}
 
 
 def manifest() -> Manifest:
@@ -149,27 +135,6 @@ def run_bolt(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows
     return [each.durationMs["triggerExecution"] / 1000 for each in query.query.recentProgress if each.numInputRows]
 
 
-def not_reported(_partition: int, _read: PartitionRead) -> None:
-    pass
-
-
-def run_untracked(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
-    inbox = tuples_topic(setting.topology.topology, "work")
-    untracked = setting.topology.model_copy(update={"guarantee": "at_most_once"})
-    (work,) = [bolt for bolt in untracked.bolts if bolt.name == "work"]
-    acks = InputAcks(untracked, work.name, bytes(16), 0)  # none, since nothing is tracked
-    read = partial(unpack, untracked, work, KafkaSender(setting.topics.kafka), acks, not_reported)
-    write = partial(pack, untracked, work, KafkaSender(setting.topics.kafka))
-
-    def each(records: DataFrame, _batch_id: int) -> None:
-        inputs = records.select("key", "value", "partition", "offset", "headers")
-        run_tasks(transform(inputs.mapInArrow(read, _ROW)), write, "untracked")
-
-    records = setting.read(inbox, max(PARTITIONS, rows // PACK))
-    writer = records.writeStream.foreachBatch(each).option("checkpointLocation", setting.checkpoint())
-    writer.trigger(availableNow=True).start().awaitTermination()
-
-
 def run_copy(setting: Setting, rows: int) -> None:
     records = setting.read(_SINGLES, rows).select("key", "value", "headers", "partition")
     writer = records.writeStream.format("kafka").options(**_TUNED).option("topic", _COPY)
@@ -196,9 +161,11 @@ def run_spout(setting: Setting, rows: int) -> None:
 
 def measure(setting: Setting, max_rows: int, rounds: int) -> list[dict[str, Any]]:
     jobs: dict[str, Callable[[], object]] = {}
+    # Without entries in the ack log, and without the write of acks.
+    untracked = replace(setting, topology=setting.topology.model_copy(update={"guarantee": "at_most_once"}))
     for name, transform in TRANSFORMS.items():
         jobs[f"bolt {name}"] = partial(run_bolt, setting, transform, max_rows)
-        jobs[f"untracked {name}"] = partial(run_untracked, setting, transform, max_rows)
+        jobs[f"untracked {name}"] = partial(run_bolt, untracked, transform, max_rows)
     jobs["tuned_copy"] = partial(run_copy, setting, max_rows)
     jobs["spout"] = partial(run_spout, setting, max_rows)
     setting.topics.create({_COPY: PARTITIONS, _SINGLES: PARTITIONS})
@@ -206,7 +173,7 @@ def measure(setting: Setting, max_rows: int, rounds: int) -> list[dict[str, Any]
     setting.topics.write(_SINGLES, singles)
     small = replace(setting, topology=manifest(), rows=setting.rows // 10)
     fill(small)
-    jobs["bolt_small select"] = partial(run_bolt, small, select, 10_000)
+    jobs["bolt_small select"] = partial(run_bolt, small, TRANSFORMS["select"], 10_000)
     rows = {name: small.rows if "small" in name else setting.rows for name in jobs}
 
     def timed(job: Callable[[], object]) -> tuple[float, float]:
@@ -239,7 +206,7 @@ def latency(setting: Setting, rows: int) -> float:
     """Seconds of a micro-batch of 1,000 rows."""
     few = replace(setting, topology=manifest(), rows=rows)
     fill(few)
-    seconds = run_bolt(few, select, 1_000)
+    seconds = run_bolt(few, TRANSFORMS["select"], 1_000)
     # In the first ones Spark compiles.
     return round(statistics.median(seconds[min(5, len(seconds) - 1) :]), 3)
 
@@ -261,7 +228,7 @@ def main() -> None:
             rows.append({"job": "bolt of 1,000 rows", "batch_s": latency(setting, 8_000 if given.quick else 30_000)})
     finally:
         spark.stop()
-    bench.publish(rows, settings={"partitions": PARTITIONS, "pack": PACK}, versions={"pyspark": version("pyspark")})
+    bench.publish(rows, {"pyspark": version("pyspark")}, partitions=PARTITIONS, pack=PACK)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ There is no Spark in it: the messages of a source of four partitions have ended,
 writer of a driver reads their keys and writes their records. `cpu_us` is the CPU time of the process for each outcome.
 """
 
-import resource
 import time
 import uuid
 from functools import partial
@@ -61,18 +60,13 @@ def measure(topics: Topics, messages: int, each: int) -> dict[str, float]:
     manifest = Manifest.of(topology="spark-outcomes", components=(spout,), max_tree_age_ms=300_000)
     reader = SourceReader({**topics.kafka, **READER_SETTINGS}, _SOURCE, "spark-outcomes", "read_committed")
     writer = OutcomeWriter(manifest, "orders", OutcomesManifest(topic=target), outcomes, reader, topics.kafka)
-    began, used = time.monotonic(), _cpu_seconds()
+    began, used = time.monotonic(), time.process_time()
     writer.finish(600.0)
     writer.run()
-    seconds, cpu = time.monotonic() - began, _cpu_seconds() - used
+    seconds, cpu = time.monotonic() - began, time.process_time() - used
     assert outcomes.idle
     topics.delete(target)
     return {"outcomes_per_s": len(positions) / seconds, "cpu_us": cpu / len(positions) * 1_000_000}
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -84,7 +78,7 @@ def main() -> None:
         runs = {each: partial(measure, topics, given.messages, each) for each in _EACH}
         results = harness.in_turn(runs, bench.rounds, shown="{0[outcomes_per_s]:,.0f} outcomes/s".format)
     rows = [{"each": each, **harness.spreads(rounds, 1)} for each, rounds in results.items()]
-    bench.publish(rows, settings={"partitions": _PARTITIONS})
+    bench.publish(rows, partitions=_PARTITIONS)
 
 
 if __name__ == "__main__":

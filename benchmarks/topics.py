@@ -5,7 +5,6 @@ Contestants are compared by what has arrived in a topic, records or tuples in th
 
 import contextlib
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import NewTopic
 
-from benchmarks.harness import BenchmarkError
+from benchmarks.harness import BenchmarkError, wait
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
@@ -57,11 +56,7 @@ class Topics:
         wanted = {name: NewTopic(name, count, 1) for name, count in topics.items() if name not in existing}
         for future in self.admin.create_topics([*wanted.values()]).values() if wanted else ():
             future.result(30)
-        deadline = time.monotonic() + 30
-        while not wanted.keys() <= self._catalogue.topics().keys():
-            if time.monotonic() > deadline:
-                raise BenchmarkError(f"the broker does not describe {', '.join(wanted)}, which it has created")
-            time.sleep(0.1)
+        wait(lambda: wanted.keys() <= self._catalogue.topics().keys(), "the broker does not describe its new topics")
 
     def create_for(self, manifest: Manifest) -> None:
         """Makes the topics of a topology, and publishes its manifest."""
@@ -74,12 +69,7 @@ class Topics:
         for future in self.admin.delete_topics(names).values() if names else ():
             future.result(30)
 
-    def write(
-        self,
-        topic: str,
-        records: Iterable[Record],
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
+    def write(self, topic: str, records: Iterable[Record], settings: Mapping[str, Any] | None = None) -> None:
         """Writes records: value, partition, headers; without settings of a producer compressed, in large batches."""
 
         def undelivered(error: KafkaError | None, _message: Message) -> None:
@@ -94,17 +84,10 @@ class Topics:
                 **(settings or {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}),
             }
         )
-        for record in records:
+        for value, partition, headers, key, at_ms in records:
             while True:
                 try:
-                    producer.produce(
-                        topic,
-                        record.value,
-                        record.key,
-                        partition=record.partition,
-                        headers=record.headers,
-                        timestamp=record.at_ms,
-                    )
+                    producer.produce(topic, value, key, partition, headers=headers, timestamp=at_ms)
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -113,18 +96,15 @@ class Topics:
 
     def end(self, topic: str, partitions: int = 1) -> int:
         """The sum of the end offsets of the first `partitions` partitions."""
-        offset_ranges = self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
-        return sum(offsets.stop for offsets in offset_ranges.values())
+        return sum(offsets.stop for offsets in self._ranges(topic, partitions).values())
 
-    def read(
-        self, topic: str, take: Callable[[Message], None], partitions: int = 1, first: int = 0, last: int | None = None
-    ) -> None:
-        """Calls `take` with the records of the first `partitions` partitions, from offset `first` to before `last`."""
-        offset_ranges = self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
-        wanted = {
-            place: range(first, offsets.stop if last is None else last) for place, offsets in offset_ranges.items()
-        }
-        self._reader.read(topic, wanted, take)
+    def read(self, topic: str, take: Callable[[Message], None], partitions: int = 1, first: int = 0) -> None:
+        """Calls `take` with the records of the first `partitions` partitions, from the offset `first`."""
+        ranges = self._ranges(topic, partitions)
+        self._reader.read(topic, {place: range(first, offsets.stop) for place, offsets in ranges.items()}, take)
+
+    def _ranges(self, topic: str, partitions: int) -> Mapping[tuple[str, int], range]:
+        return self._reader.offset_ranges([(topic, partition) for partition in range(partitions)])
 
     def close(self) -> None:
         self._reader.close()

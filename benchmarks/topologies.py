@@ -1,10 +1,9 @@
 """The word count; each process builds its own topology from the plan in its environment.
 
-Lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks); split may be chained to the lines. Its
-text is that of the demo, each line as its words with a blank between them, without the lines that have none: so every
-contestant finds the same words with the cheapest split that its language has. With a sink, count ──fields: word──▶ sink
-(2 tasks) writes a record for each word: its count so far. With a state, count writes that itself, in the transaction
-that changes the state.
+Lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks). Its text is that of the demo, each line
+as its words with a blank between them, without the lines that have none: so every contestant finds the same words with
+the cheapest split that its language has. With a sink the counts are in a state, and count writes a record for each
+word, its count so far, in the transaction that changes the state.
 """
 
 import uuid
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from acker_cli.demo import text
-from benchmarks.plan import EnvironmentPlan
+from benchmarks import harness
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
@@ -30,7 +29,6 @@ from spout_sdk import (
     BasicCollector,
     BatchBolt,
     Failure,
-    KafkaBolt,
     KafkaSpout,
     OutputCollector,
     Spout,
@@ -50,17 +48,13 @@ from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 WORD_COUNT: Final = "benchmarks.topologies:word_count"
 LINES: Final = "lines"
-SPLIT: Final = "split"
-COUNT: Final = "count"
-SINK: Final = "sink"
 TASKS: Final = 2  # of each component of the word count in Storm, in pystorm and in ours
 _LINE: Final = declare({"line": str})
 _WORD: Final = declare({"word": str})
-_COUNTED: Final = declare({"word": str, "count": int})
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(EnvironmentPlan):
+class Plan(harness.Plan):
     """The settings of a run: it reads a topic, or, without one, emits a number of lines."""
 
     name: str
@@ -72,10 +66,6 @@ class Plan(EnvironmentPlan):
     """Of the counts of words without a sink."""
     sink: str = ""
     """The topic with a record for each word that was counted; none: the counts are written at the end."""
-    state: bool = False
-    """Whether counts are in a state, in place of the memory of a bolt."""
-    chained: bool = False
-    """Whether lines are split in the tasks of their spout."""
     lines: int = 0
 
 
@@ -86,29 +76,10 @@ def word_count() -> Topology:
         plan.name, ack_partitions=plan.ack_partitions, max_spout_pending=plan.max_spout_pending, message_timeout=30.0
     )
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
-    split = builder.set_bolt(SPLIT, ColumnSplit if plan.columns else Split, tasks=TASKS)
-    (split.local_grouping if plan.chained else split.shuffle_grouping)(LINES)
-    builder.set_bolt(COUNT, _count(plan), tasks=TASKS).fields_grouping(SPLIT, "word")
-    if plan.sink and not plan.state:
-        topic = plan.sink
-        builder.set_bolt(SINK, lambda: KafkaBolt(topic, key="word", value=_text), tasks=TASKS).fields_grouping(
-            COUNT, "word"
-        )
+    builder.set_bolt("split", ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
+    count: Factory = (StateCount, ColumnStateCount)[plan.columns] if plan.sink else (Count, ColumnCount)[plan.columns]
+    builder.set_bolt("count", count, tasks=TASKS).fields_grouping("split", "word")
     return builder.build()
-
-
-def _count(plan: Plan) -> Factory:
-    """The bolt that counts: in a state or in memory, with results for a sink or not, by columns or not."""
-    if plan.state:
-        return ColumnStateCount if plan.columns else StateCount
-    if plan.sink:
-        return ColumnSinkCount if plan.columns else SinkCount
-    return ColumnCount if plan.columns else Count
-
-
-def _text(tuple_: Tuple) -> str:
-    """The value of a result, as the peers write it."""
-    return str(tuple_.values[1])
 
 
 @cache
@@ -222,35 +193,6 @@ class ColumnStateCount(StatefulArrowBolt):
         counts = values.column("value").to_numpy()[rows] - rows_behind(rows)
         words = batch.column("word").cast(pa.binary()).to_pylist()
         collector.write(self.topic, [b"%d" % count for count in counts.tolist()], keys=words)
-
-
-class SinkCount(BasicBolt):
-    """The counts in memory, and a result for each word, as `StateCount` has it."""
-
-    streams = (_COUNTED,)
-
-    def prepare(self, context: TaskContext) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        word = tuple_.values[0]
-        self.counts[word] = count = self.counts[word] + 1
-        collector.emit((word, count))
-
-
-class ColumnSinkCount(ArrowBolt):
-    streams = (_COUNTED,)
-
-    def prepare(self, context: TaskContext) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        encoded = batch.column("word").dictionary_encode()
-        words, rows = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-        self.counts.update(dict(zip(words, np.bincount(rows).tolist(), strict=True)))
-        last = np.fromiter(map(self.counts.__getitem__, words), np.int64, len(words))[rows]
-        collector.emit({"word": batch.column("word"), "count": last - rows_behind(rows)})
-        collector.ack()
 
 
 def rows_behind(rows: NDArray[np.integer[Any]]) -> NDArray[np.intp]:

@@ -68,29 +68,26 @@ def sink_counts(topics: Topics, sink: str) -> Counter[str]:
 
 
 class Ours(Words):
-    """The word count of `benchmarks.topologies`: `features` are of its plan, and `topic` for a `KafkaSpout`.
+    """The word count of `benchmarks.topologies`: `topic` for a `KafkaSpout`, `columns` for record batches.
 
-    With a sink its results are records of a topic, as those of the peers, and then its counts may be in a state.
+    With `state` its results are records of a topic, as those of the peers.
     """
 
     def __init__(self, name: str, count: int, *features: str) -> None:
         super().__init__(name, count)
-        self._features = set(features)
+        self._features = features
         self.window = KAFKA_PENDING * TASKS if "topic" in features else 0
 
     def run(self, setting: Setting) -> AbstractContextManager[Run]:
-        has = self._features.__contains__
-        sink = setting.sink() if has("sink") else ""
+        from_topic, sink = "topic" in self._features, setting.sink() if "state" in self._features else ""
         plan = Plan(
             setting.name,
-            max_spout_pending=KAFKA_PENDING if has("topic") else setting.pending,
+            max_spout_pending=KAFKA_PENDING if from_topic else setting.pending,
             ack_partitions=setting.ack_partitions,
-            topic=source(setting) if has("topic") else "",
-            columns=has("columns"),
+            topic=source(setting) if from_topic else "",
+            columns="columns" in self._features,
             directory=str(setting.directory),
             sink=sink,
-            state=has("state"),
-            chained=has("chained"),
             lines=setting.count,
         )
         counts = partial(sink_counts, setting.topics, sink) if sink else partial(counts_of_tasks, setting.directory)
@@ -222,16 +219,10 @@ CONTESTANTS: Final = (
     Peer("bytewax", "bytewax", 300_000),
     Ours("ours", 150_000),
     Ours("ours-arrow", 150_000, "columns"),
-    Ours("ours-chained", 200_000, "chained"),
-    Ours("ours-chained-arrow", 200_000, "columns", "chained"),
     Ours("ours-kafka", 300_000, "topic"),
     Ours("ours-kafka-arrow", 900_000, "topic", "columns"),
-    Ours("ours-kafka-chained", 400_000, "topic", "chained"),
-    Ours("ours-kafka-chained-arrow", 900_000, "topic", "columns", "chained"),
-    Ours("ours-sink", 100_000, "topic", "sink"),
-    Ours("ours-sink-arrow", 150_000, "topic", "columns", "sink"),
-    Ours("ours-state", 80_000, "topic", "sink", "state"),
-    Ours("ours-state-arrow", 120_000, "topic", "columns", "sink", "state"),
+    Ours("ours-state", 80_000, "topic", "state"),
+    Ours("ours-state-arrow", 120_000, "topic", "columns", "state"),
     Demo("ours-demo", 30_000),
 )
 

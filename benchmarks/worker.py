@@ -1,27 +1,21 @@
 """How fast acker workers turn packed ack batches, already in a real topic, into delivered notices.
 
-    make bench-setup
-    python -m benchmarks.worker             # one worker, against Storm's Acker in memory
+    python -m benchmarks.worker             # one worker
     python -m benchmarks.worker --curve     # by entries of a batch, partitions and workers
-    python -m benchmarks.worker --quick --without-storm
+    python -m benchmarks.worker --quick
 
 Each partition of the ack log is filled beforehand with a sliding window of trees: the window is initialised first, then
 batches of acks and of inits alternate, each batch a record. Every ack completes a tree, so the first notice comes when
 the window is filled, and the last one when everything is folded. Workers, each a process of its own, read the log from
-its beginning, in each round again. Storm's side is that of `benchmarks.ledger`: `Acker.execute` in memory, with nothing
-to read and nothing to deliver.
+its beginning, in each round again. `benchmarks.ledger` compares the fold alone with Storm's.
 """
 
 import itertools
 import sys
-import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -31,10 +25,9 @@ from numpy.typing import NDArray
 
 from acker_cli.processes.acker_pool import AckerPool
 from benchmarks import harness
-from benchmarks.harness import Benchmark, BenchmarkError, Spread
-from benchmarks.ledger import BATCH, SIZES, TURNS, WARM_ROUNDS, StormAcker, Window
+from benchmarks.harness import Benchmark, BenchmarkError, Spread, wait
+from benchmarks.ledger import BATCH, SIZES, Window
 from benchmarks.processes import running_ackers
-from benchmarks.setup import require_storm
 from benchmarks.topics import Record, Topics, broker
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest
@@ -57,7 +50,7 @@ _BROKER: Final = {
 }
 # No tree may time out while a log is filled, read, and read again.
 _TIMEOUT_MS: Final = 1_800_000
-_SILENT_SECONDS: Final = 120.0
+_PATIENCE_SECONDS: Final = 600.0
 _CONTACT_SECONDS: Final = 30.0
 
 
@@ -142,14 +135,11 @@ class AckLog:
         return entries / (ended - began) * 1000
 
     def _await_acks(self, pool: AckerPool) -> None:
-        acked, deadline = 0, time.monotonic() + _SILENT_SECONDS
-        while acked < self.trees:
-            time.sleep(0.05)
+        def all_acked() -> bool:
             pool.check()
-            if (now := pool.stats().trees_acked) > acked:
-                acked, deadline = now, time.monotonic() + _SILENT_SECONDS
-            elif time.monotonic() > deadline:
-                raise BenchmarkError(f"{self.trees - acked:,} of {self.trees:,} trees were not acked: see the log")
+            return pool.stats().trees_acked >= self.trees
+
+        wait(all_acked, f"not all of {self.trees:,} trees were acked", _PATIENCE_SECONDS)
 
     def _forget_commits(self) -> None:
         """Deletes the ackers' group, so that the next worker reads from the beginning; no worker may run."""
@@ -165,42 +155,19 @@ class AckLog:
 
 
 def measure(
-    topics: Topics, pending: int, trees: int, batch: int, partitions: int, workers: int, rounds: int, with_storm: bool
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The rows of one log, read by one worker and by several, in turn with Storm's Acker; and Storm's versions.
-
-    Rates are entries (inits and acks) a second, all workers together; of Storm messages.
-    """
+    topics: Topics, rounds: int, pending: int, trees: int, batch: int, partitions: int, workers: int
+) -> list[dict[str, Any]]:
+    """The rows of one log, read by one worker and by several: entries (inits and acks) a second, all together."""
     log = AckLog(topics, partitions, pending, trees, batch)
     harness.say(f"{pending:,} pending trees, {partitions} partitions, {batch} entries a batch, by workers …")
-    runs: dict[int | str, Callable[[], float]] = {n: partial(log.read, n) for n in range(1, workers + 1)}
-    storm = None
-    with ExitStack() as stack:
-        if with_storm:
-            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-worker-")), "ids")
-            window = Window.drawn(pending, max(TURNS, pending))
-            window.save(file)
-            storm = stack.enter_context(StormAcker(file, window))
-            for _ in range(WARM_ROUNDS):
-                storm.round()
-            runs["storm"] = storm.round
-        rates = {who: Spread.of(of) for who, of in harness.in_turn(runs, rounds, shown="{:,.0f}/s".format).items()}
+    runs = {number: partial(log.read, number) for number in range(1, workers + 1)}
+    rates = harness.in_turn(runs, rounds, shown="{:,.0f}/s".format)
     log.close()
-    of_storm = rates.pop("storm", None)
-    rows = [
-        {
-            "pending": pending,
-            "partitions": partitions,
-            "batch": batch,
-            "workers": number,
-            "entries": sum(int(each[-1]) for each in log.entries),
-            "worker": worker,
-            "storm": of_storm,
-            "ratio": round(worker.median / of_storm.median, 2) if of_storm else None,
-        }
-        for number, worker in rates.items()
+    settings = {"pending": pending, "partitions": partitions, "batch": batch}
+    entries = sum(int(each[-1]) for each in log.entries)
+    return [
+        {**settings, "workers": number, "entries": entries, "worker": Spread.of(of)} for number, of in rates.items()
     ]
-    return rows, storm.versions if storm else {}
 
 
 def main() -> None:
@@ -212,11 +179,7 @@ def main() -> None:
     bench.option("--pending", [*SIZES[:2]], quick=[SIZES[0]], nargs="+", type=int, help="sizes of the window")
     bench.option("--batch", BATCH, quick=500, help="entries of a record, without --curve")
     bench.option("--trees", _TREES, quick=_QUICK_TREES, help="that are acked in a round, at most")
-    bench.option("--without-storm", False, help="our side only")
     given = bench.start()
-    with_storm = not (curve or given.without_storm)
-    if with_storm:
-        require_storm()  # before the log is filled
     points = [(pending, given.trees, given.batch, _PARTITIONS, 1) for pending in given.pending]
     if curve:
         points = [
@@ -224,13 +187,9 @@ def main() -> None:
             for partitions in ((2,) if given.quick else _CURVE_PARTITIONS)
             for batch in ((100,) if given.quick else _CURVE_BATCHES)
         ]
-    rows, versions = list[dict[str, Any]](), dict[str, str]()
     with broker(_BROKER) as topics:
-        for point in points:
-            of_point, storm = measure(topics, *point, bench.rounds, with_storm)
-            rows += of_point
-            versions |= storm
-    bench.publish(rows, settings={"warm_rounds_of_storm": WARM_ROUNDS}, versions=versions)
+        rows = [row for point in points for row in measure(topics, bench.rounds, *point)]
+    bench.publish(rows)
 
 
 if __name__ == "__main__":
