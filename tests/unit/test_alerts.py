@@ -15,47 +15,25 @@ from acker_cli.processes import metrics_server
 from acker_worker.metrics import METRIC_NAMES
 from spout_sdk.statistics import metrics as components
 from tests.pages import ROOT
-from tuple_tree import timing
 
 DEPLOY = ROOT / "deploy"
 ALERTS = (DEPLOY / "alerts.yml").read_text()
 
-NAMES = {
-    *METRIC_NAMES,
-    *components.METRIC_NAMES,
-    metrics_server.HEARTBEAT_AGE,
-}
+NAMES = {*METRIC_NAMES, *components.METRIC_NAMES, metrics_server.HEARTBEAT_AGE}
 
 
-def test_every_alert_has_a_severity_a_summary_and_a_runbook_and_is_tested() -> None:
+def test_every_alert_has_a_severity_and_a_runbook_and_is_tested() -> None:
     (group,) = yaml.safe_load(ALERTS)["groups"]
     rules: dict[str, Any] = {rule["alert"]: rule for rule in group["rules"]}
     runbooks = (ROOT / "docs" / "alerts.md").read_text()
     assert re.findall(r"^## (\w+)$", runbooks, re.MULTILINE) == list(rules)
     for name, rule in rules.items():
-        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
         assert rule["labels"]["severity"] in ("critical", "warning"), name
-        assert rule["annotations"]["summary"]
         assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
     tested = (DEPLOY / "alerts.test.yml").read_text()
-    expected = {
-        (case["alertname"], alert["exp_labels"]["severity"], *alert["exp_annotations"].values())
-        for test in yaml.safe_load(tested)["tests"]
-        for case in test["alert_rule_test"]
-        for alert in case["exp_alerts"]
-    }
-    assert expected == {
-        (name, rule["labels"]["severity"], *rule["annotations"].values()) for name, rule in rules.items()
-    }
-    # The causes in the table of /health are those in the code.
-    causes = re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", runbooks, re.MULTILINE)
-    loops = ("spout_sdk/runtime/bolt_loop.py", "spout_sdk/runtime/spout_loop.py", "acker_worker/acker_loop.py")
-    sources = "".join((ROOT / path).read_text() for path in loops)
-    assert [line for line in causes if line not in sources + timing.BROKERS + timing.EXECUTING] == []
-    assert len(causes) == 6
-    assert set() < set(re.findall(r"\backer_[a-z_]+", ALERTS + tested)) <= NAMES
-    assert "rule_files: [alerts.yml]" in (DEPLOY / "prometheus.yml").read_text()
-    assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in (ROOT / "docker-compose.yml").read_text()
+    cases = [case for test in yaml.safe_load(tested)["tests"] for case in test["alert_rule_test"]]
+    assert {case["alertname"] for case in cases if case["exp_alerts"]} == rules.keys()
+    assert set(re.findall(r"\backer_[a-z_]+", ALERTS + tested)) <= NAMES
 
 
 @pytest.mark.exhaustive
@@ -69,12 +47,11 @@ def test_the_alerts_fire_when_they_should() -> None:
 
 
 def test_the_quoted_messages_are_in_the_code() -> None:
-    guide = (ROOT / "docs" / "troubleshooting.md").read_text()
+    guide, alerts = ((ROOT / "docs" / name).read_text() for name in ("troubleshooting.md", "alerts.md"))
     failures = guide[guide.index("## Kafka, processes and topics") :]
-    quoted = [*re.findall(r"\*([a-z][^*]+)\*", failures), "Retention is too short"]
-    assert len(quoted) >= 5
+    quoted = re.findall(r"\*([a-z][^*]+)\*", failures) + re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", alerts, re.M)
+    assert len(quoted) >= 10
     packages = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "acker_cli")
     sources = "".join(path.read_text() for name in packages for path in (ROOT / name).rglob("*.py"))
     text = re.sub(r'"\s+f?"', "", sources)
-    for line in quoted:
-        assert all(part.strip() in text for part in line.split("…")), line
+    assert [line for line in quoted if not all(part.strip() in text for part in line.split("…"))] == []

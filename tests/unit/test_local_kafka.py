@@ -1,29 +1,18 @@
 """The parts of the embedded broker that need no broker."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from local_kafka import (
-    DownloadError,
-    JavaNotFoundError,
-    JavaTooOldError,
-    LocalKafka,
-)
-from local_kafka.distribution import (
-    CACHE_VARIABLE,
-    KAFKA_VERSION,
-    is_complete,
-    jar_names,
-    provide_jars,
-)
+from local_kafka import DownloadError, JavaNotFoundError, JavaTooOldError, LocalKafka
+from local_kafka.distribution import CACHE_VARIABLE, KAFKA_VERSION, is_complete, jar_names, provide_jars
 from local_kafka.java import Java, find_java
-from local_kafka.properties import DEVELOPMENT, FIXED, Security, broker_properties
+from local_kafka.properties import FIXED, Security, broker_properties
 
 QUIET = Console(quiet=True)
+JAVA = Java(Path("java"), 17, "17.0.1")
 
 
 def fake_java(directory: Path, script: str) -> Path:
@@ -72,9 +61,7 @@ def test_the_error_without_java_17_lists_the_searched_places(tmp_path: Path) -> 
 def test_overrides_replace_development_defaults_but_not_fixed_properties(tmp_path: Path) -> None:
     overrides = {"auto.create.topics.enable": "true", "log.retention.ms": "1000"}
     properties = broker_properties(port=1, controller_port=2, log_dir=tmp_path, overrides=overrides)
-    assert properties == {**properties, **overrides}
-    assert properties["listeners"] == "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
-    assert properties["offsets.topic.num.partitions"] == DEVELOPMENT["offsets.topic.num.partitions"]
+    assert properties.items() >= overrides.items()
     for name in FIXED:
         with pytest.raises(ValueError, match=f"^{name}: set by LocalKafka itself"):
             LocalKafka(properties={name: "x"})
@@ -105,31 +92,27 @@ def fill_cache(root: Path) -> Path:
 def test_a_complete_cache_needs_neither_ivy_nor_a_place_to_write(tmp_path: Path) -> None:
     jars = fill_cache(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    java = Java(Path("/nowhere/java"), 17, "17.0.1")
-    assert provide_jars(java, QUIET, {CACHE_VARIABLE: str(tmp_path)}) == jars
+    assert provide_jars(JAVA, QUIET, {CACHE_VARIABLE: str(tmp_path)}) == jars
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_damage_to_the_cache_is_detected(tmp_path: Path) -> None:
-    jar, manifest = min(jar_names()), "jars.json"
-    damages: tuple[Callable[[Path], object], ...] = (
-        lambda at: (at / jar).unlink(),
-        lambda at: (at / jar).write_bytes(b"ja"),
-        lambda at: (at / manifest).unlink(),
-        lambda at: (at / manifest).write_text((at / manifest).read_text()[:50]),
-    )
-    for damage in damages:
-        jars = fill_cache(tmp_path)
-        assert is_complete(jars)
-        damage(jars)
-        assert not is_complete(jars)
+@pytest.mark.parametrize("name", [min(jar_names()), "jars.json"])
+@pytest.mark.parametrize("kept", [None, 2])
+def test_damage_to_the_cache_is_detected(tmp_path: Path, name: str, kept: int | None) -> None:
+    jars = fill_cache(tmp_path)
+    assert is_complete(jars)
+    content = (jars / name).read_bytes()
+    (jars / name).unlink()
+    if kept is not None:
+        (jars / name).write_bytes(content[:kept])
+    assert not is_complete(jars)
 
 
 def test_a_failed_download_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DownloadError, match=CACHE_VARIABLE):
-        provide_jars(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
+        provide_jars(JAVA, QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
     # PySpark is installed where tests run.
     monkeypatch.setattr("local_kafka.distribution.importlib.util.find_spec", lambda name: None)
     with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[spark\]'"):
-        provide_jars(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path)})
+        provide_jars(JAVA, QUIET, {CACHE_VARIABLE: str(tmp_path)})

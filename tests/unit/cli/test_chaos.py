@@ -16,8 +16,11 @@ DONE = DoneSet(4, runs=((6, 8), (9, 20)))
 
 def test_equal_seeds_draw_equal_faults() -> None:
     hit: list[int] = []
-    targets = [[FaultKind(f"{kind} {of}", (0.0, 1.0), lambda rng: lambda: hit.append(rng.getrandbits(32)))
-                for kind in ("kill", "suspend")] for of in "abc"]  # fmt: skip
+
+    def kind(name: str) -> FaultKind:
+        return FaultKind(name, (0.0, 1.0), lambda rng: lambda: hit.append(rng.getrandbits(32)))
+
+    targets = [[kind(f"kill {of}"), kind(f"suspend {of}")] for of in "abc"]
 
     def drawn(seed: int) -> list[tuple[str, float, float, int]]:
         faults, found = Faults(seed, targets, 5.0), []

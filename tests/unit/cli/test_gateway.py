@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -35,14 +35,14 @@ DEAD = MessageOutcome("orders", 1, 6, "dead-letter", 2, 1_000, 1_007, "failed", 
 
 
 class Outcomes:
-    """Stands in for a `Client`: `process` returns or raises what is set, or waits until the client is closed."""
+    """Stands in for a `Client`: `process` returns or raises what is set, or waits until the calls are to end."""
 
     max_open = 2
+    is_full, failure, open_calls = False, None, 0
 
-    def __init__(self) -> None:
-        self.outcome: MessageOutcome | Exception | None = ACKED
+    def __init__(self, outcome: MessageOutcome | Exception | None = ACKED) -> None:
+        self.outcome = outcome
         self.sent: list[tuple[Any, ...]] = []
-        self.is_full, self.failure, self.open_calls = False, None, 0
         self.refuses: Exception | None = None
 
     async def __aenter__(self) -> "Outcomes":
@@ -50,6 +50,9 @@ class Outcomes:
             raise self.refuses
         self._loop, self._closed, self._failed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closed.set()
 
     async def wait_failed(self) -> Exception:
         await self._failed.wait()
@@ -59,21 +62,15 @@ class Outcomes:
         self._loop.call_soon_threadsafe(self._failed.set)
 
     def end(self) -> None:
-        """Ends the calls that wait."""
         self._loop.call_soon_threadsafe(self._closed.set)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._closed.set()
 
     async def process(self, value: bytes, *, key: str | None, timeout: float) -> MessageOutcome:
         self.sent.append((value, key, timeout))
-        self.open_calls += 1
-        try:
-            if self.outcome is None:
-                await self._closed.wait()
-                raise ClientClosedError("the client was closed", "orders", 1, 7)
-        finally:
+        if self.outcome is None:
+            self.open_calls += 1
+            await self._closed.wait()
             self.open_calls -= 1
+            raise ClientClosedError("the client was closed", "orders", 1, 7)
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
@@ -94,13 +91,10 @@ def serving(outcomes: Outcomes, at: ServedAt | None = None, stop_timeout: float 
 def post(
     port: int, query: str = "", body: Any = b"3 apples", headers: Mapping[str, str] | None = None
 ) -> tuple[int, Any, http.client.HTTPMessage]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("POST", f"/process{query}", body, dict(headers or {}))
         response = connection.getresponse()
         return response.status, json.loads(response.read()), response.headers
-    finally:
-        connection.close()
 
 
 def test_a_message_is_answered_with_its_outcome(outcomes: Outcomes) -> None:
@@ -122,29 +116,20 @@ def test_a_message_is_answered_with_its_outcome(outcomes: Outcomes) -> None:
         (NotDeliveredError("orders", "too large"), 503, {}),
     ],
 )
-def test_each_error_has_a_status(outcomes: Outcomes, outcome: Exception, status: int, expected: dict[str, Any]) -> None:
-    outcomes.outcome = outcome
-    with serving(outcomes) as served:
+def test_each_error_has_a_status(outcome: Exception, status: int, expected: dict[str, Any]) -> None:
+    with serving(Outcomes(outcome)) as served:
         found, body, headers = post(served.port)
     assert (found, {name: body[name] for name in expected}) == (status, expected)
     assert (headers.get("retry-after") is not None) == (status in (429, 503))
 
 
 def test_requests_are_limited(outcomes: Outcomes) -> None:
-    def parts() -> Iterator[bytes]:
-        yield from (b"twelve bytes", b"twelve bytes")
-
     with serving(outcomes) as served:
-        for query, body, status in (
-            ("?timeout=soon", b"a", 400),
-            ("?timeout=10", b"a", 400),
-            ("?timeout=0", b"a", 400),
-            ("?timeout=nan", b"a", 400),
-            ("", b"", 400),
-            ("", b"more than twenty bytes", 413),
-            ("", parts(), 413),
-        ):
-            assert post(served.port, query, body)[0] == status, (query, body)
+        for timeout in ("soon", "10", "0", "nan"):
+            assert post(served.port, f"?timeout={timeout}", b"a")[0] == 400, timeout
+        parts = iter([b"twelve bytes", b"twelve bytes"])
+        for body, status in ((b"", 400), (b"more than twenty bytes", 413), (parts, 413)):
+            assert post(served.port, "", body)[0] == status, body
         outcomes.is_full = True
         assert post(served.port)[0] == 429
         assert not outcomes.sent
@@ -186,8 +171,8 @@ def test_the_gateway_speaks_https(outcomes: Outcomes, tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("stop_timeout", [30.0, 0.0])
-def test_a_stop_waits_for_open_requests_until_its_deadline(outcomes: Outcomes, stop_timeout: float) -> None:
-    outcomes.outcome, answers = None, list[tuple[int, Any]]()
+def test_a_stop_waits_for_open_requests_until_its_deadline(stop_timeout: float) -> None:
+    outcomes, answers = Outcomes(None), list[tuple[int, Any]]()
     served = GatewayServer(outcomes, ServedAt(), Limits(), stop_timeout)  # type: ignore[arg-type]
     served.start()
     waiting = threading.Thread(target=lambda: answers.append(post(served.port)[:2]))
@@ -211,15 +196,14 @@ def _connects(port: int) -> bool:
     return False
 
 
-def test_a_client_that_cannot_be_opened_ends_the_start(outcomes: Outcomes) -> None:
-    outcomes.refuses = NotDeliveredError("orders", "no broker")
-    with pytest.raises(NotDeliveredError), serving(outcomes):
-        pass
-
-
-def test_a_client_that_fails_ends_the_gateway(outcomes: Outcomes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_cannot_be_opened_or_fails_ends_the_gateway(
+    outcomes: Outcomes, caplog: pytest.LogCaptureFixture
+) -> None:
     with serving(outcomes) as served:
         outcomes.fail()
         with pytest.raises(ServingError, match="the gateway has stopped; its log has the error"):
             served.wait()
         assert "the topic is gone" in caplog.text
+    outcomes.refuses = NotDeliveredError("orders", "no broker")
+    with pytest.raises(NotDeliveredError), serving(outcomes):
+        pass

@@ -60,23 +60,19 @@ def test_sigterm_ends_a_service() -> None:
         interrupt()
 
 
-def test_the_third_signal_ends_the_process() -> None:
-    run = subprocess.run([sys.executable, "-c", _THREE_TIMES], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (130, "")
-
-
-def test_the_first_two_signals_request_a_stop_and_the_third_ends_it() -> None:
+def test_the_first_two_signals_request_a_stop() -> None:
     stops: list[int] = []
     with stopped_by_signals(lambda: stops.append(1)) as received:
         interrupt(signal.SIGTERM)
         interrupt()
     assert (received, stops) == ([signal.SIGTERM, signal.SIGINT], [1, 1])
-    code = subprocess.run(
-        [sys.executable, "-c", _THREE_TIMES.replace("with interruptible()", "with stopped_by_signals(print)")],
-        capture_output=True,
-        check=False,
-    ).returncode
-    assert code == 130
+
+
+@pytest.mark.parametrize("guard", ["interruptible()", "stopped_by_signals(print)"])
+def test_the_third_signal_ends_the_process(guard: str) -> None:
+    script = _THREE_TIMES.replace("interruptible():", f"{guard}:")
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (run.returncode, "still here" in run.stdout) == (130, False)
 
 
 def test_a_slow_stop_prints_a_hint(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +83,7 @@ def test_a_slow_stop_prints_a_hint(monkeypatch: pytest.MonkeyPatch, capfd: pytes
         eventually(lambda: "Ctrl-C twice more ends it at once" in capfd.readouterr().err, "a line about it")
 
 
-@pytest.mark.parametrize("command", ["topologies list", "top orders", "worker", "doctor"])
+@pytest.mark.parametrize("command", ["topologies list", "worker"])
 def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No broker answers at this address, and a call that waits within librdkafka would not be interrupted."""
     ended, in_time = threading.Event(), []

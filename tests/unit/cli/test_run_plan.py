@@ -8,7 +8,9 @@ from acker_cli.errors import SettingsError
 from acker_cli.processes import running, worker
 from acker_cli.processes.running import RunPlan
 from acker_cli.settings.sections import Settings
+from spout_sdk import Topology
 from tests.chained_clicks import topology
+from tests.manifests import manifest, spout
 
 
 def test_a_chained_bolt_has_no_processes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +27,12 @@ def test_a_chained_bolt_has_no_processes_of_its_own(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(running, "start_component_early", start)
     RunPlan.checked(topology, "module:topology", None, ["clicks=2"], 0).start_early()
     assert started == [("clicks", 2, True), ("count", 1, True)]
+
+
+def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
+    states = Topology(manifest(spout("lines")), {}, state_guarantees={"count": "each message once", "sum": "twice"})
+    for component, names in ((None, ["count", "sum"]), ("sum", ["sum"]), ("lines", [])):
+        assert [*RunPlan(states, "module:topology", component).guarantees] == names
 
 
 class MadeError(Exception):

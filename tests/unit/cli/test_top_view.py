@@ -52,18 +52,11 @@ def busy() -> TopologyView:
 
 
 def test_chained_bolts_are_below_their_head() -> None:
-    view = TopologyView(
-        manifest_of(spout("a"), spout("b"), chained("c", "a", streams=spout("a").streams), chained("d", "c"))
-    )
-    view.feed_lags({"a": 7}, 0)
-    lines = [line.split() for line in drawn(view)]
-    begin = next(at for at, line in enumerate(lines) if line[:1] == ["component"])
-    assert [line[:2] if line[0] == "└" else line[0] for line in lines[begin + 1 : begin + 5]] == [
-        "a",
-        ["└", "c"],
-        ["└", "d"],
-        "b",
-    ]
+    head = spout("a")
+    view = TopologyView(manifest_of(head, spout("b"), chained("c", "a", streams=head.streams), chained("d", "c")))
+    lines = [" ".join(line.split()[:2]) for line in drawn(view)]
+    begin = lines.index("component tasks") + 1
+    assert [line.removesuffix(" 0/1") for line in lines[begin : begin + 4]] == ["a", "└ c", "└ d", "b"]
 
 
 def test_the_view_fits_the_terminal() -> None:
@@ -79,40 +72,31 @@ def test_the_view_fits_the_terminal() -> None:
 
 def test_errors_are_in_the_view() -> None:
     text = "\n".join(drawn(busy(), 80, "the brokers are gone"))
-    for part in (
-        "7 dead letters",
-        "lines: failed 74,070 (timeout: 74,070)",
-        "errors 3; ValueErr",
-        "the brokers are gone",
-    ):
+    for part in ("7 dead letters", "lines: failed 74,070 (timeout: 74,070)", "errors 3; ValueErr", "brokers are gone"):
         assert part in text
     idle = "\n".join(drawn(TopologyView(manifest())))
-    assert "0/2" in idle
-    assert "Topology words is not running" in idle
-    assert "0 acker workers: 0 of 2 partitions" in idle
-
-
-def test_a_call_that_does_not_return_is_in_the_view() -> None:
+    for part in ("0/2", "Topology words is not running", "0 acker workers: 0 of 2 partitions"):
+        assert part in idle
     view = TopologyView(manifest())
-    hung = Stats("split", (2,), (0,), execute_seconds=42.0, execute_at="x")
-    view.feed([stats_record(hung, 100, NOW)])
-    lines = drawn(view, 300)
-    assert any(line.startswith("problem  Bolt split: one execute has been running for 42 s, at x.") for line in lines)
-    assert any(line.startswith("  → See what it waits for: py-spy dump --pid PID") for line in lines)
+    view.feed([stats_record(Stats("split", (2,), (0,), execute_seconds=42.0, execute_at="x"), 100, NOW)])
+    hung = "\n".join(drawn(view, 300))
+    assert "problem  Bolt split: one execute has been running for 42 s, at x." in hung
+    assert "  → See what it waits for: py-spy dump --pid PID" in hung
 
 
 def test_states_are_in_the_view() -> None:
     view = TopologyView(manifest_of(spout("lines"), counting("count", "lines")))
     assert "state of count: each message once, unless tuples come of several inputs" in "\n".join(drawn(view))
     state = StateStats("each message once", {"0": 1_203_441}, {"0": 310_000_000}, {"0": 2_400})
-    view.feed([stats_record(Stats("count", (2,), (0,), state=state), 100, NOW)])
-    expected = "state of count: 1,203,441 keys, 310 MB, 2,400 identities; "
-    assert f"{expected}each message once" in drawn(view, 160)
     restored = replace(
         state, restoring=(1, 2), restore_records_per_second=312_000.4, restore_left=55, restore_total=100
     )
-    view.feed([stats_record(Stats("count", (2,), (0,), state=restored), 101, NOW)])
-    assert f"{expected}restoring 45 % of tasks 1, 2, 312,000 records/s; each message once" in drawn(view, 160)
+    figures = "state of count: 1,203,441 keys, 310 MB, 2,400 identities; "
+    for number, (shown, restore) in enumerate(
+        ((state, ""), (restored, "restoring 45 % of tasks 1, 2, 312,000 records/s; "))
+    ):
+        view.feed([stats_record(Stats("count", (2,), (0,), state=shown), 100 + number, NOW)])
+        assert f"{figures}{restore}each message once" in drawn(view, 160)
     assert max(map(len, drawn(view, 80))) <= 80
     assert [in_bytes(size) for size in (0, 999, 1_000, 2.5e12)] == ["0 bytes", "999 bytes", "1 kB", "2.5 TB"]
 

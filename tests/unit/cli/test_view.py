@@ -23,7 +23,7 @@ from acker_cli.views.live import PLAIN_SECONDS, View, in_words, open_view
 from acker_cli.views.screen import screen
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import Snapshot
-from spout_sdk import LatencyHistogram, Stats, Topology
+from spout_sdk import LatencyHistogram, Stats
 from spout_sdk.statistics.state_stats import StateStats
 from tests.manifests import counting, manifest, spout
 from tests.pages import ROOT
@@ -47,20 +47,18 @@ def snapshot(state: StateStats | None = None) -> Snapshot:
 
 def test_a_run_shows_the_figures_of_its_own_processes() -> None:
     line = in_words(snapshot(), 3.25, (1000, 4000))
-    for part in (
-        "  3.2 s  1,000 of 4,000 lines",
-        "failed 100 (by a bolt: 93, timeout: 7)",
-        "800 tuples/s",
-        "p50 102 ms",
-    ):
+    failed = "failed 100 (by a bolt: 93, timeout: 7)"
+    for part in ("  3.2 s  1,000 of 4,000 lines", failed, "800 tuples/s", "p50 102 ms"):
         assert part in line
     # Zero milliseconds would be wrong before a tree is acked.
     nothing, _ = OwnFigures(manifest(spout("lines")), Mock(latest=dict)).read({"lines": Stats("lines")})
     assert in_words(nothing, 2.0).endswith("complete latency -")
+    restoring = StateStats(restoring=(0, 2), restore_records_per_second=312_000.0, restore_left=55, restore_total=100)
+    expected = ", split: restoring 45 % of tasks 0, 2, 312,000 records/s"
+    assert in_words(snapshot(restoring), 1.0).endswith(expected)
     out = io.StringIO()
-    console = Console(file=out, width=120)
-    console.print(screen(snapshot(), 120))
-    for part in ("split", "800", "by a bolt: 93, timeout: 7", "2 acker workers: 1 of 1 partitions", "99 open trees"):
+    Console(file=out, width=120).print(screen(snapshot(), 120))
+    for part in ("split", "by a bolt: 93, timeout: 7", "2 acker workers: 1 of 1 partitions", "99 open trees"):
         assert part in out.getvalue()
     assert "elsewhere" not in out.getvalue()
 
@@ -148,7 +146,6 @@ def shown(output: str) -> list[str]:
 
 
 def test_output_of_all_processes_appears_whole_above_the_table(tmp_path: Path) -> None:
-    """Also that of processes that were started before the table was shown, as those of `acker run --local` are."""
     (tmp_path / "noisy.py").write_text(_NOISY)
     note, *output, heading, empty, table, afterwards, end = at_terminal(_LOUD, tmp_path)
     assert (note, empty, afterwards, end) == ("note", "", "afterwards", "")
@@ -175,20 +172,3 @@ def test_the_view_opens_before_any_process_starts(command: list[str], monkeypatc
     monkeypatch.setattr(RunPlan, "start_early", started)
     assert "enough" in call_acker(*command).stderr
     assert done == ["view", "processes"]
-
-
-def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
-    topology = Topology(manifest(spout("lines")), {}, state_guarantees={"count": "each message once", "sum": "twice"})
-    assert RunPlan(topology, "module:topology").guarantees == {"count": "each message once", "sum": "twice"}
-    assert RunPlan(topology, "module:topology", "sum").guarantees == {"sum": "twice"}
-    assert RunPlan(topology, "module:topology", "lines").guarantees == {}
-
-
-def test_a_run_shows_the_restore_of_a_state() -> None:
-    state = StateStats(restoring=(0, 2), restore_records_per_second=312_000.0, restore_left=55, restore_total=100)
-    expected = "restoring 45 % of tasks 0, 2, 312,000 records/s"
-    assert in_words(snapshot(state), 1.0).endswith(f", split: {expected}")
-    out = io.StringIO()
-    Console(file=out, width=100).print(screen(snapshot(state), 100))
-    assert expected in out.getvalue()
-    assert "restoring" not in in_words(snapshot(StateStats()), 1.0)
