@@ -14,7 +14,7 @@ from acker_worker.ledger import Ledger, LedgerSettings, Outcomes, Run
 from acker_worker.notifier import Notifier
 from acker_worker.sessions import Sessions, Standing
 from kafka_clients import log_reader
-from tests.mutants.patches import Patches, mutant
+from tests.mutants.patches import Patches, mutant, register, replaces, wrapped
 from tuple_tree.messages import FailReason
 
 _CASES: Final = "tests/unit/acker_worker/test_cases.py::test_cases"
@@ -39,17 +39,16 @@ def progress_does_not_restart_the_clock_of_a_tree(patches: Patches) -> None:
 
 
 @mutant("ledger", _CASES)
-def a_second_init_is_applied(patches: Patches) -> None:
-    @patches.wrap(Ledger, "apply")
-    def apply(original: Any, ledger: Ledger, runs: Sequence[Run]) -> Outcomes:
-        found = []
-        for run in runs:
-            open_roots = [root for root, _ in ledger.oldest(len(ledger))] if run.rule == kernels.INIT else []
-            again = np.isin(run.roots, np.array(open_roots, np.uint64))
-            found.append(original(ledger, [run]))
-            if again.any() and run.vals is not None:
-                found.append(original(ledger, [Run(kernels.ACK, run.roots[again], run.vals[again])]))
-        return Outcomes(*(np.concatenate([getattr(of, name) for of in found]) for name in Outcomes.__slots__))
+@replaces(Ledger, "apply")
+def a_second_init_is_applied(original: Any, ledger: Ledger, runs: Sequence[Run]) -> Any:
+    found = []
+    for run in runs:
+        open_roots = [root for root, _ in ledger.oldest(len(ledger))] if run.rule == kernels.INIT else []
+        again = np.isin(run.roots, np.array(open_roots, np.uint64))
+        found.append(original(ledger, [run]))
+        if again.any() and run.vals is not None:
+            found.append(original(ledger, [Run(kernels.ACK, run.roots[again], run.vals[again])]))
+    return Outcomes(*(np.concatenate([getattr(of, name) for of in found]) for name in Outcomes.__slots__))
 
 
 @mutant("ledger", _CASES)
@@ -74,36 +73,25 @@ def a_fail_counts_though_the_tree_is_complete(patches: Patches) -> None:
         return expired
 
 
-@mutant("ledger", _CASES)
-def a_tree_expires_a_tick_early(patches: Patches) -> None:
-    @patches.wrap(LedgerSettings, "lifetime_ticks")
-    def lifetime_ticks(original: Any, settings: LedgerSettings, timeout_ms: int) -> int:
-        ticks: int = original(settings, timeout_ms)
-        return ticks - 1
-
-
 @mutant("sessions", "tests/unit/acker_worker/test_fold.py::test_acks_of_a_superseded_session_change_no_tree")
-def a_batch_of_a_superseded_session_counts(patches: Patches) -> None:
-    @patches.wrap(Sessions, "judge")
-    def judge(original: Any, *batch: Any, **named: Any) -> Standing:
-        standing: Standing = original(*batch, **named)
-        return Standing.CURRENT if standing is Standing.SUPERSEDED else standing
+@replaces(Sessions, "judge")
+def a_batch_of_a_superseded_session_counts(original: Any, *batch: Any, **named: Any) -> Any:
+    standing = original(*batch, **named)
+    return Standing.CURRENT if standing is Standing.SUPERSEDED else standing
 
 
 @mutant("fold", f"{_REBUILD}::test_a_rebuild_begins_a_tick_before_the_oldest_open_tree")
-def a_rebuild_begins_in_the_tick_of_the_oldest_tree(patches: Patches) -> None:
-    @patches.wrap(Ledger, "oldest_birth")
-    def oldest_birth(original: Any, ledger: Ledger) -> int | None:
-        born: int | None = original(ledger)
-        return None if born is None else born + 1
+@replaces(Ledger, "oldest_birth")
+def a_rebuild_begins_in_the_tick_of_the_oldest_tree(original: Any, ledger: Ledger) -> Any:
+    born = original(ledger)
+    return None if born is None else born + 1
 
 
 @mutant("fold", f"{_REBUILD}::test_kills_change_no_outcome")
-def one_offset_too_far_is_committed(patches: Patches) -> None:
-    @patches.wrap_property(PartitionFold, "progress")
-    def progress(original: Any, fold: PartitionFold) -> Any:
-        reached = original(fold)
-        return reached if fold.rebuilding else replace(reached, offset=reached.offset + 1)
+@replaces(PartitionFold, "progress")
+def one_offset_too_far_is_committed(original: Any, fold: PartitionFold) -> Any:
+    reached = original(fold)
+    return reached if fold.rebuilding else replace(reached, offset=reached.offset + 1)
 
 
 @mutant("acker", f"{_WORKER}::test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome")
@@ -129,8 +117,22 @@ def the_clock_advances_by_an_old_high_watermark(patches: Patches) -> None:
 
 
 @mutant("notifier", f"{_CONTRACT}::test_outcomes_reach_the_task_that_emitted")
-def a_notice_goes_to_the_first_task_of_its_spout(patches: Patches) -> None:
-    @patches.wrap(Notifier, "notify")
-    def notify(original: Any, notifier: Notifier, partition: int, position: int, outcomes: Any) -> None:
-        for spout, of in outcomes.items():
-            original(notifier, partition, position, {replace(spout, task=0): of})
+@replaces(Notifier, "notify")
+def a_notice_goes_to_the_first_task_of_its_spout(
+    original: Any, notifier: Notifier, partition: int, position: int, outcomes: Any
+) -> Any:
+    for spout, of in outcomes.items():
+        original(notifier, partition, position, {replace(spout, task=0): of})
+
+
+register(
+    {
+        _CASES: {
+            "ledger: a tree expires a tick early": wrapped(
+                LedgerSettings,
+                "lifetime_ticks",
+                lambda original, settings, timeout_ms: original(settings, timeout_ms) - 1,
+            ),
+        },
+    }
+)

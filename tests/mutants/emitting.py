@@ -14,20 +14,13 @@ from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import Joined, Outbox
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics import task_shares
-from tests.mutants.patches import Patches, mutant
+from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
 from tuple_tree import shuffle
 from tuple_tree.anchors import AnchorColumns, Columns
 from tuple_tree.input_batch import InputBatch
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
-
-
-@mutant("anchors", f"{_CONTRACT}::test_several_anchors_put_a_tuple_into_all_their_trees")
-def only_the_first_anchor_gets_the_edge(patches: Patches) -> None:
-    @patches.wrap(InputBatch, "join")
-    def join(original: Any, batch: InputBatch, places: Any, edges: Any) -> None:
-        original(batch, places[:1], edges[:1])
 
 
 @mutant("anchors", f"{_CONTRACT}::test_several_anchors_put_a_tuple_into_all_their_trees")
@@ -55,18 +48,19 @@ def several_anchors_in_a_tree_each_get_the_edge(patches: Patches) -> None:
 
 
 @mutant("anchors", f"{_SDK}/test_emitting.py::test_an_emit_after_the_ack_fails_the_tree")
-def an_emit_may_be_anchored_to_a_settled_tuple(patches: Patches) -> None:
-    @patches.wrap(OutputCollector, "emit")
-    def emit(original: Any, collector: Any, values: Any, *, anchors: Any = None, **named: Any) -> Any:
-        each = [anchors] if isinstance(anchors, Tuple) else [*(anchors or ())]
-        before = [anchor.pack.settled[anchor.index] for anchor in each]
-        for anchor in each:
-            anchor.pack.settled[anchor.index] = 0
-        try:
-            return original(collector, values, anchors=anchors, **named)
-        finally:
-            for anchor, settled in zip(each, before, strict=True):
-                anchor.pack.settled[anchor.index] = settled
+@replaces(OutputCollector, "emit")
+def an_emit_may_be_anchored_to_a_settled_tuple(
+    original: Any, collector: Any, values: Any, *, anchors: Any = None, **named: Any
+) -> Any:
+    each = [anchors] if isinstance(anchors, Tuple) else [*(anchors or ())]
+    before = [anchor.pack.settled[anchor.index] for anchor in each]
+    for anchor in each:
+        anchor.pack.settled[anchor.index] = 0
+    try:
+        return original(collector, values, anchors=anchors, **named)
+    finally:
+        for anchor, settled in zip(each, before, strict=True):
+            anchor.pack.settled[anchor.index] = settled
 
 
 @mutant("outbox", f"{_SDK}/test_write_order.py::test_children_are_in_the_log_before_the_ack_of_their_input[Batched]")
@@ -113,42 +107,33 @@ def acks_are_sent_before_packs(patches: Patches) -> None:
 
 
 @mutant("spout", f"{_SDK}/test_spout_task.py::test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead")
-def a_full_pack_is_sent_between_two_deliveries_of_a_tuple(patches: Patches) -> None:
-    @patches.wrap(Emitter, "__init__")
-    def init(original: Any, emitter: Emitter, task: Task) -> None:
-        original(emitter, task)
+@replaces(Emitter, "__init__")
+def a_full_pack_is_sent_between_two_deliveries_of_a_tuple(original: Any, emitter: Emitter, task: Task) -> Any:
+    original(emitter, task)
 
-        class Between(tuple[OpenPack, ...]):
-            def __iter__(self) -> Iterator[OpenPack]:
-                for pack in super().__iter__():
-                    yield pack
-                    if pack.size >= pack.limit:
-                        task.outbox.send_full((pack,))
+    class Between(tuple[OpenPack, ...]):
+        def __iter__(self) -> Iterator[OpenPack]:
+            for pack in super().__iter__():
+                yield pack
+                if pack.size >= pack.limit:
+                    task.outbox.send_full((pack,))
 
-        def interrupted(choose: Any) -> Any:
-            def targets(values: Any) -> Any:
-                packs, tasks = choose(values)
-                return Between(packs), tasks
+    def interrupted(choose: Any) -> Any:
+        def targets(values: Any) -> Any:
+            packs, tasks = choose(values)
+            return Between(packs), tasks
 
-            return targets
+        return targets
 
-        for plan in task.plans.values():
-            plan.choose = interrupted(plan.choose)
-
-
-@mutant("packs", f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined")
-def the_halves_of_a_pack_keep_the_anchors_of_the_whole(patches: Patches) -> None:
-    @patches.wrap(Columns, "part")
-    def part(original: Any, whole: Columns, begin: int, end: int) -> Columns:
-        return Columns(original(whole, begin, end).rows, whole.anchors)
+    for plan in task.plans.values():
+        plan.choose = interrupted(plan.choose)
 
 
 @mutant("packs", f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined")
-def the_halves_of_a_pack_have_the_same_edges(patches: Patches) -> None:
-    @patches.wrap(AnchorColumns, "part")
-    def part(original: Any, whole: AnchorColumns, begin: int, end: int) -> AnchorColumns:
-        half: AnchorColumns = original(whole, begin, end)
-        return replace(half, first=whole.first)
+@replaces(AnchorColumns, "part")
+def the_halves_of_a_pack_have_the_same_edges(original: Any, whole: AnchorColumns, begin: int, end: int) -> Any:
+    half = original(whole, begin, end)
+    return replace(half, first=whole.first)
 
 
 @mutant("packs", f"{_SDK}/test_false_acks.py::test_children_of_two_packs_do_not_cancel")
@@ -163,42 +148,22 @@ def a_seed_is_drawn_once_for_each_receiver(patches: Patches) -> None:
         return columns
 
 
-@mutant("packs", f"{_SDK}/test_false_acks.py::test_children_of_an_earlier_attempt_do_not_cancel")
-def two_attempts_have_the_same_seed(patches: Patches) -> None:
-    @patches.wrap(OpenPack, "seal")
-    def seal(original: Any, pack: OpenPack, new_seed: Callable[[], int]) -> Columns:
-        columns: Columns = original(pack, lambda: hash((pack.topic, pack.task)) % 2**64)
-        return columns
-
-
-@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[basic]")
-def all_tuples_of_an_input_have_one_path(patches: Patches) -> None:
-    @patches.wrap(InputBatch, "identities")
-    def identities(original: Any, batch: InputBatch, places: Any, numbers: Any) -> Any:
-        return original(batch, places, numbers * 0)
-
-
-@mutant("identities", f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[by_hand]")
-def what_a_retry_emits_is_counted_behind_what_was_emitted_before(patches: Patches) -> None:
-    @patches.wrap(InputBatch, "begin_again")
-    def begin_again(_original: Any, _batch: InputBatch, _places: Any) -> None:
-        """Leaves the counts as they are."""
-
-
 @mutant("identities", f"{_SDK}/test_identified_inputs.py::test_only_tuples_for_one_input_have_an_identity")
-def a_tuple_for_several_inputs_of_a_tree_has_the_identity_of_the_first(patches: Patches) -> None:
-    @patches.wrap(collectors, "places_of")
-    def places_of(original: Any, anchors: Sequence[Tuple], outcomes: Any) -> Any:
-        batch, place = original(anchors, outcomes)
-        return batch.places[0] if isinstance(batch, Joined) and len(batch.places) == 1 else (batch, place)
+@replaces(collectors, "places_of")
+def a_tuple_for_several_inputs_of_a_tree_has_the_identity_of_the_first(
+    original: Any, anchors: Sequence[Tuple], outcomes: Any
+) -> Any:
+    batch, place = original(anchors, outcomes)
+    return batch.places[0] if isinstance(batch, Joined) and len(batch.places) == 1 else (batch, place)
 
 
 @mutant("ack log", f"{_SDK}/test_ack_log.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered")
-def an_input_is_settled_before_its_acks_are_delivered(patches: Patches) -> None:
-    @patches.wrap(AckLog, "send")
-    def send(original: Any, log: AckLog, entries: Any, covered: Sequence[Any] = ()) -> None:
-        original(log, entries)
-        log.inputs.settle(covered)
+@replaces(AckLog, "send")
+def an_input_is_settled_before_its_acks_are_delivered(
+    original: Any, log: AckLog, entries: Any, covered: Sequence[Any] = ()
+) -> Any:
+    original(log, entries)
+    log.inputs.settle(covered)
 
 
 class _Sink:
@@ -212,17 +177,47 @@ class _Sink:
 
 
 @mutant("shuffle", "tests/unit/tuple_tree/test_shuffle.py::test_a_round_has_the_shares_of_the_tasks_and_a_turn_of_each")
-def a_slow_task_has_no_turn(patches: Patches) -> None:
-    @patches.wrap(shuffle, "turns_of")
-    def turns_of(original: Any, shares: Sequence[float]) -> list[int] | None:
-        turns: list[int] | None = original(shares)
-        return turns and [turn - (turn == 1) for turn in turns]
+@replaces(shuffle, "turns_of")
+def a_slow_task_has_no_turn(original: Any, shares: Sequence[float]) -> Any:
+    turns = original(shares)
+    return turns and [turn - (turn == 1) for turn in turns]
 
 
-@mutant(
-    "shuffle", f"{_SDK}/test_task_shares.py::test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing"
+register(
+    {
+        f"{_CONTRACT}::test_several_anchors_put_a_tuple_into_all_their_trees": {
+            "anchors: only the first anchor gets the edge": wrapped(
+                InputBatch, "join", lambda original, batch, places, edges: original(batch, places[:1], edges[:1])
+            ),
+        },
+        f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined": {
+            "packs: the halves of a pack keep the anchors of the whole": wrapped(
+                Columns,
+                "part",
+                lambda original, whole, begin, end: Columns(original(whole, begin, end).rows, whole.anchors),
+            ),
+        },
+        f"{_SDK}/test_false_acks.py::test_children_of_an_earlier_attempt_do_not_cancel": {
+            "packs: two attempts have the same seed": wrapped(
+                OpenPack,
+                "seal",
+                lambda original, pack, new_seed: original(pack, lambda: hash((pack.topic, pack.task)) % 2**64),
+            ),
+        },
+        f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[basic]": {
+            "identities: all tuples of an input have one path": wrapped(
+                InputBatch, "identities", lambda original, batch, places, numbers: original(batch, places, numbers * 0)
+            ),
+        },
+        f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[by_hand]": {
+            "identities: what a retry emits is counted behind what was emitted before": fixed(
+                InputBatch, "begin_again"
+            ),
+        },
+        f"{_SDK}/test_task_shares.py::test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing": {
+            "shuffle: stale statistics count": wrapped(
+                task_shares._Task, "load", lambda original, task, _now, overhead: original(task, task._at, overhead)
+            ),
+        },
+    }
 )
-def stale_statistics_count(patches: Patches) -> None:
-    @patches.wrap(task_shares._Task, "load")
-    def load(original: Any, task: Any, _now: float, overhead: float) -> Any:
-        return original(task, task._at, overhead)

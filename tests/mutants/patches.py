@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -26,29 +26,27 @@ class Patches:
         self._monkeypatch = monkeypatch
 
     def wrap(self, owner: Any, name: str) -> Callable[[Callable[..., Any]], object]:
-        """Replaces a function of a module, wherever it is imported, or a method of a class.
+        """Replaces a function of a module, wherever it is imported, or a method or property of a class.
 
         The decorated function gets the original first, then what that is called with.
         """
         original = getattr(owner, name)
+        is_property = isinstance(original, property)
+        if is_property:
+            original = original.fget
 
         def replace(mutated: Callable[..., Any]) -> None:
             @wraps(original)
             def call(*arguments: Any, **named: Any) -> Any:
-                return _called(mutated, original, *arguments, **named)
+                try:
+                    return mutated(original, *arguments, **named)
+                except Exception as error:
+                    exit_if_mutant_raised(error)
+                    raise
 
-            self._monkeypatch.setattr(owner, name, call)
+            self._monkeypatch.setattr(owner, name, property(call) if is_property else call)
             if isinstance(owner, ModuleType):
                 self._replace_imported(original, call)
-
-        return replace
-
-    def wrap_property(self, owner: type, name: str) -> Callable[[Callable[..., Any]], object]:
-        """As `wrap`, of a property."""
-        original = getattr(owner, name).fget
-
-        def replace(mutated: Callable[..., Any]) -> None:
-            self._monkeypatch.setattr(owner, name, property(lambda self: _called(mutated, original, self)))
 
         return replace
 
@@ -63,14 +61,6 @@ class Patches:
                     self._monkeypatch.setattr(module, name, replacement)
 
 
-def _called(mutated: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    try:
-        return mutated(*arguments, **named)
-    except Exception as error:
-        exit_if_mutant_raised(error)
-        raise
-
-
 def exit_if_mutant_raised(error: BaseException) -> None:
     """Ends the process if a mutant itself has raised an exception: a test that fails by it has found nothing."""
     traceback = error.__traceback__
@@ -80,6 +70,9 @@ def exit_if_mutant_raised(error: BaseException) -> None:
         place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
         os.write(_STDERR, f"the mutant is out of date: {place}: {type(error).__name__}: {error}\n".encode())
         os._exit(MISTAKEN)
+
+
+Apply = Callable[[Patches], object]
 
 
 @dataclass(frozen=True)
@@ -94,18 +87,41 @@ class Mutant:
 
     name: str
     test: str
-    apply: Callable[[Patches], object]
+    apply: Apply
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}
 """All that are registered, by name."""
 
 
-def mutant(place: str, test: str) -> Callable[[Callable[[Patches], object]], object]:
+def register(faults: Mapping[str, Mapping[str, Apply]]) -> None:
+    """Registers mutants: test → name → what makes the mistake."""
+    for test, of_test in faults.items():
+        MUTANTS.update({name: Mutant(name, test, apply) for name, apply in of_test.items()})
+
+
+def mutant(place: str, test: str) -> Callable[[Apply], object]:
     """Registers a mutant, whose function has the name of its mistake."""
+    return lambda apply: register({test: {f"{place}: {apply.__name__.replace('_', ' ')}": apply}})
 
-    def register(apply: Callable[[Patches], object]) -> None:
-        name = f"{place}: {apply.__name__.replace('_', ' ')}"
-        MUTANTS[name] = Mutant(name, test, apply)
 
-    return register
+def replaces(owner: Any, name: str) -> Callable[[Callable[..., Any]], Apply]:
+    """The mutant that replaces an attribute by the decorated function: see `Patches.wrap`."""
+
+    def decorate(mutated: Callable[..., Any]) -> Apply:
+        def apply(patches: Patches) -> None:
+            patches.wrap(owner, name)(mutated)
+
+        apply.__name__ = mutated.__name__
+        return apply
+
+    return decorate
+
+
+def wrapped(owner: Any, name: str, mutated: Callable[..., Any]) -> Apply:
+    return replaces(owner, name)(mutated)
+
+
+def fixed(owner: Any, name: str, value: Any = None) -> Apply:
+    """The mutant in which a method or property does nothing, and returns a value."""
+    return wrapped(owner, name, lambda *_, **__: value)

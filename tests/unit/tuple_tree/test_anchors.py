@@ -22,18 +22,15 @@ def columns(roots: list[list[int]], seed: int = 0, first: int = 0) -> AnchorColu
     return AnchorColumns(flat, None if has_one else np.cumsum([0, *map(len, roots)]), seed, first)
 
 
-def read(of: AnchorColumns, tuples: int | None = None) -> AnchorColumns:
-    headers = dict(of.headers())
-    return AnchorColumns.read(headers.get("anchors"), headers.get("anchor-counts"), tuples)
-
-
 @given(_ROOTS, _IDS, st.integers(0, 2**32 - 9))
 @example([[0]], 0, 0)
 @example([[], [ID_MASK]], ID_MASK, 2**32 - 9)
 def test_headers_round_trip(roots: list[list[int]], seed: int, first: int) -> None:
     of = columns(roots, seed, first)
+    headers = dict(of.headers())
+    read = AnchorColumns.read(headers.get("anchors"), headers.get("anchor-counts"), len(roots))
     expected = [(root, edge(seed, first + index)) for index, each in enumerate(roots) for root in each]
-    for found in (of, read(of, len(roots))):
+    for found in (of, read):
         assert list(zip(found.roots.tolist(), found.edges.tolist(), strict=True)) == expected
         assert found.counts.tolist() == [len(each) for each in roots]
         assert found.tuples == len(roots)
@@ -45,31 +42,18 @@ def test_parts_keep_the_edges_of_the_whole(roots: list[list[int]], seed: int, da
     end = data.draw(st.integers(begin, len(roots)))
     whole = edges_in(columns(roots, seed, 5).headers(), len(roots))
     part = columns(roots, seed, 5).part(begin, end)
-    assert edges_in(part.headers(), end - begin) == whole[begin:end]
-    again = part.part(0, end - begin)
-    assert edges_in(again.headers(), end - begin) == whole[begin:end]
+    for each in (part, part.part(0, end - begin)):
+        assert edges_in(each.headers(), end - begin) == whole[begin:end]
 
 
-@given(_ROOTS, st.lists(st.integers(0, 7), max_size=5))
-def test_roots_of_some_tuples(roots: list[list[int]], picked: list[int]) -> None:
-    rows = [row % len(roots) for row in picked]
-    taken = columns(roots).take(np.array(rows, np.intp))
-    assert taken.roots.tolist() == [root for row in rows for root in roots[row]]
-    assert taken.counts.tolist() == [len(roots[row]) for row in rows]
-
-
-@given(st.lists(_ROOTS, min_size=1, max_size=3))
-def test_roots_of_several(several: list[list[list[int]]]) -> None:
+@given(st.lists(_ROOTS, min_size=1, max_size=3), st.lists(st.integers(0, 7), max_size=5))
+def test_roots_of_several_columns_and_of_some_tuples(several: list[list[list[int]]], picked: list[int]) -> None:
     whole = [roots for each in several for roots in each]
+    rows = [row % len(whole) for row in picked]
     joined = concatenated([columns(each) for each in several])
-    assert joined.roots.tolist() == [root for each in whole for root in each]
-    assert joined.counts.tolist() == [len(each) for each in whole]
-
-
-def test_the_anchors_header() -> None:
-    """Seed, number of the first edge, roots; all big-endian."""
-    ((name, value),) = AnchorColumns(np.array([1, 2], np.uint64), None, 0x0123456789ABCDEF, 3).headers()
-    assert (name, value) == ("anchors", HEAD + pack_ids([1, 2]))
+    for found, expected in ((joined, whole), (joined.take(np.array(rows, np.intp)), [whole[row] for row in rows])):
+        assert found.roots.tolist() == [root for each in expected for root in each]
+        assert found.counts.tolist() == [len(each) for each in expected]
 
 
 def test_anchor_counts_are_sent_only_where_a_tuple_has_other_than_one() -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,26 +14,21 @@ from tuple_tree.input_batch import InputBatch
 At = tuple[InputBatch, int]
 
 
-def column(values: list[int]) -> np.ndarray:
-    return np.array(values, np.uint64)
-
-
-def _ids(chance: random.Random, size: int) -> np.ndarray:
-    return column([chance.getrandbits(64) for _ in range(size)])
-
-
-def _heads(chance: random.Random) -> dict[InputBatch, list[At]]:
-    heads = dict[InputBatch, list[At]]()
-    for _ in range(chance.randint(1, 3)):
-        batch, size = InputBatch(), chance.choice((1, 7, 100))
-        batch.add(_ids(chance, size), _ids(chance, size))
-        heads[batch] = [(batch, place) for place in range(size)]
-    return heads
+def column(values: Iterable[int]) -> np.ndarray:
+    return np.array([*values], np.uint64)
 
 
 def _check(seed: int) -> None:
     chance = random.Random(seed)
-    heads = _heads(chance)
+
+    def ids(size: int, bits: int = 64) -> np.ndarray:
+        return column(chance.getrandbits(bits) for _ in range(size))
+
+    heads = dict[InputBatch, list[At]]()
+    for _ in range(chance.randint(1, 3)):
+        batch, size = InputBatch(), chance.choice((1, 7, 100))
+        batch.add(ids(size), ids(size))
+        heads[batch] = [(batch, place) for place in range(size)]
     goes_back = dict(heads)  # batch: the head input of each place
     children, is_open, effects = defaultdict[At, int](int), Counter[At](), set[At]()
     for _ in range(30):
@@ -46,7 +42,7 @@ def _check(seed: int) -> None:
                     more = chance.choices(range(len(goes_back[other])), k=chance.randint(1, 9))
                     runs.append((other, np.array(more, np.intp)))
                     at = at + [goes_back[other][place] for place in more]
-                numbers = column([chance.getrandbits(60) for _ in at])
+                numbers = ids(len(at), 60)
                 is_identified = chance.random() < 0.5
                 made = ChainedBatch(runs, identities=IdentityColumns(numbers, numbers) if is_identified else None)
                 goes_back[made] = at
@@ -55,9 +51,9 @@ def _check(seed: int) -> None:
                     assert (made.positions == numbers).all()
                     assert (made.paths == numbers).all()
             case 1:
-                edges = [chance.getrandbits(64) for _ in places]
-                batch.join(places, column(edges))
-                for each, edge in zip(at, edges, strict=True):
+                edges = ids(len(places))
+                batch.join(places, edges)
+                for each, edge in zip(at, edges.tolist(), strict=True):
                     children[each] ^= edge
             case 2:
                 change = chance.choice((1, -1))
@@ -74,9 +70,8 @@ def _check(seed: int) -> None:
         found = head.has_open(every)
         assert (found if found is not None else np.zeros(head.size)).tolist() == [is_open[each] != 0 for each in at]
         assert head.children(every).tolist() == [children[each] for each in at]
-        assert [head.has_children([place]) for place in every] == [
-            each in effects or children[each] != 0 for each in at
-        ]
+        expected = [each in effects or children[each] != 0 for each in at]
+        assert [head.has_children([place]) for place in every] == expected
 
 
 def test_what_is_done_to_a_chained_input_is_done_to_its_head_input() -> None:

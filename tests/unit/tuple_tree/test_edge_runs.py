@@ -1,6 +1,7 @@
 """Runs of edges are a wire form of vals: what is read are the vals that were written, in their order, bit by bit."""
 
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,30 +53,34 @@ def test_what_was_split_is_joined(vals: IdColumn) -> None:
         assert len(runs) + 8 * len(others) <= 8 * len(vals)
 
 
-@given(columns, columns, st.integers(1, 4), st.integers(1, 300))
+@given(columns, columns, st.lists(ids, max_size=40), st.integers(1, 4), st.integers(1, 300))
 def test_batches_have_the_pairs_that_were_written_in_their_order(
-    inits: IdColumn, acks: IdColumn, partitions: int, largest: int
+    inits: IdColumn, acks: IdColumn, others: list[int], partitions: int, largest: int
 ) -> None:
-    """For each partition, whatever the entries are."""
+    """Each entry of the ack log is in one batch of its partition, whatever the entries are."""
     chance = np.random.default_rng(len(acks))
-    entries: dict[str, Any] = {}
+    fails, resets = np.array(others, np.uint64), np.array(others[::2], np.uint64)
+    entries: dict[str, Any] = {"fail_roots": fails, "fail_messages": [*map(str, others)], "reset_roots": resets}
     for kind, vals in (("init", inits), ("ack", acks)):
         roots = chance.integers(0, ID_MASK, len(vals), np.uint64)
         if chance.random() < 0.7:
             roots -= roots % np.uint64(partitions)
         entries |= {f"{kind}_roots": roots, f"{kind}_vals": vals}
-    read: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    pairs = ("init_roots", "init_vals"), ("ack_roots", "ack_vals"), ("fail_roots", "fail_messages")
+    read = defaultdict[tuple[int, str], list[Any]](list)
+    reached = 0
     for partition, share in Entries(**entries).shares(partitions, largest):
+        assert partition >= reached
+        reached = partition
+        assert 0 < max(map(len, share.values())) <= largest
         batch = decode_ack_batch(encode_ack_batch(AckBatch("w", bytes(16), 0, spout=SPOUT, **share)))
-        assert max(len(batch.init_roots), len(batch.ack_roots)) <= largest
-        for kind in ("init", "ack"):
-            pairs = zip(getattr(batch, f"{kind}_roots").tolist(), getattr(batch, f"{kind}_vals").tolist(), strict=True)
-            read.setdefault((partition, kind), []).extend(pairs)
-    for kind in ("init", "ack"):
-        written = [*zip(entries[f"{kind}_roots"].tolist(), entries[f"{kind}_vals"].tolist(), strict=True)]
+        for roots_of, beside in (*pairs, ("reset_roots", "reset_roots")):
+            columns = (getattr(batch, name) for name in (roots_of, beside))
+            read[partition, roots_of] += zip(*map(list, columns), strict=True)
+    for roots_of, beside in (*pairs, ("reset_roots", "reset_roots")):
+        written = [*zip(entries[roots_of].tolist(), list(entries[beside]), strict=True)]
         for partition in range(partitions):
-            of_partition = [pair for pair in written if pair[0] % partitions == partition]
-            assert read.get((partition, kind), []) == of_partition
+            assert read[partition, roots_of] == [pair for pair in written if pair[0] % partitions == partition]
 
 
 def test_the_acks_of_a_pack_are_one_run() -> None:

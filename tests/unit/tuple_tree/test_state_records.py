@@ -59,23 +59,22 @@ def test_keys_are_grouping_keys_and_are_read_back(values: tuple[Any, ...]) -> No
 
 
 def test_keys_that_cannot_be_stored_or_read() -> None:
-    two = _keys(name="string", number="long")
-    raw = _keys(raw="bytes")
+    two, raw, word = _keys(name="string", number="long"), _keys(raw="bytes"), _keys(word="string")
     assert raw.decode(raw.encode((b"a\x1fb",))) == (b"a\x1fb",), "of one field it may have any bytes"
     assert raw.parse(["0xff00"]) == b"\xff\x00"
-    assert _keys(word="string").encode(("né\x1f",)) == "né\x1f".encode()
-    refused: list[tuple[Any, str]] = [
-        (lambda: two.encode(("a\x1fb", 1)), "has the byte 0x1f within a value"),
-        (lambda: two.encode(("a",)), r"a key is one value for each field \(name, number\), not 1"),
-        (lambda: two.encode(("a", "1")), "the key's field 'number' takes int64, not str"),
-        (lambda: _keys(word="string").encode(("\ud800",)), "the key's 'utf-8' codec"),
-        (lambda: raw.encode((ABOUT_KEY,)), "begins as the keys of the SDK's own records"),
-        (lambda: two.parse(["a"]), "a key is one value for each field"),
-        (lambda: two.parse(["a", "b"]), "is not of the fields name: string, number: long"),
+    assert word.encode(("né\x1f",)) == "né\x1f".encode()
+    refused: list[tuple[Any, Any, str]] = [
+        (two.encode, ("a\x1fb", 1), "has the byte 0x1f within a value"),
+        (two.encode, ("a",), r"a key is one value for each field \(name, number\), not 1"),
+        (two.encode, ("a", "1"), "the key's field 'number' takes int64, not str"),
+        (word.encode, ("\ud800",), "the key's 'utf-8' codec"),
+        (raw.encode, (ABOUT_KEY,), "begins as the keys of the SDK's own records"),
+        (two.parse, ["a"], "a key is one value for each field"),
+        (two.parse, ["a", "b"], "is not of the fields name: string, number: long"),
     ]
-    for call, complaint in refused:
+    for call, values, complaint in refused:
         with pytest.raises(TypeError, match=complaint):
-            call()
+            call(values)
     for key in (b"a", b"a\x1fb\x1fc", b"a\x1fx", b"\xff\x1f1"):
         with pytest.raises(StateRecordError, match="bad-state-record: the key"):
             two.decode(key)
@@ -122,32 +121,31 @@ def test_initial_values_of_all_types_are_written_and_are_made_anew() -> None:
     assert values.initial()["tags"] == []
 
 
-def test_values_that_do_not_fit_are_refused_with_field_and_declaration() -> None:
-    good = {"orders": 1, "euros": 1.0, "name": "", "is_new": True}
-    declared = "declared are orders: long, euros: double, name: string, is_new: boolean"
-    refused: list[tuple[Any, str]] = [
-        ({**good, "orders": "x"}, r"field 'orders' of the state is declared as long, and 'x' \(str\) does not fit"),
-        ({**good, "orders": 2**63}, "field 'orders' of the state is declared as long"),
-        ({**good, "orders": True}, r"declared as long, and True \(bool\) does not fit"),
-        (
-            {**good, "euros": float("nan")},
-            r"declared as double, and nan \(float\) does not fit",
-        ),
-        ({**good, "name": "\ud800"}, "field 'name' of the state is declared as string"),
-        ({**good, "other": 1}, f"a value of the state has the unknown field 'other': {declared}"),
-        ({"orders": 1}, f"a value of the state lacks the field 'euros': {declared}"),
-        (5, "a value of the state is a mapping with the fields orders: long, .*, not int"),
-    ]
-    for value, complaint in refused:
-        with pytest.raises(TypeError, match=complaint):
-            _values(_TOTALS).encode(value)
-    assert _values(_TOTALS).encode({**good, "euros": 1}) == _values(_TOTALS).encode(good), "as the codecs of streams"
-    with pytest.raises(
-        TypeError, match=r"declared as bytes.* JSON has no type for a bytes: declare the state with codec"
-    ):
-        _values({"raw": bytes}).encode({"raw": b""})
-    with pytest.raises(TypeError, match=r'declared as \{"type": "array", "items": "long"\}'):
-        _values({"tags": {"type": "array", "items": "long"}}).encode({"tags": ["x"]})
+_GOOD = {"orders": 1, "euros": 1.0, "name": "", "is_new": True}
+_DECLARED = "declared are orders: long, euros: double, name: string, is_new: boolean"
+_ARRAY = {"type": "array", "items": "long"}
+_UNFIT: list[tuple[dict[str, Any], Any, str]] = [
+    (_TOTALS, {**_GOOD, "orders": "x"}, r"'orders' of the state is declared as long, and 'x' \(str\) does not fit"),
+    (_TOTALS, {**_GOOD, "orders": 2**63}, "field 'orders' of the state is declared as long"),
+    (_TOTALS, {**_GOOD, "orders": True}, r"declared as long, and True \(bool\) does not fit"),
+    (_TOTALS, {**_GOOD, "euros": float("nan")}, r"declared as double, and nan \(float\) does not fit"),
+    (_TOTALS, {**_GOOD, "name": "\ud800"}, "field 'name' of the state is declared as string"),
+    (_TOTALS, {**_GOOD, "other": 1}, f"a value of the state has the unknown field 'other': {_DECLARED}"),
+    (_TOTALS, {"orders": 1}, f"a value of the state lacks the field 'euros': {_DECLARED}"),
+    (_TOTALS, 5, "a value of the state is a mapping with the fields orders: long, .*, not int"),
+    ({"raw": bytes}, {"raw": b""}, "declared as bytes.* JSON has no type for a bytes: declare the state with codec"),
+    ({"tags": _ARRAY}, {"tags": ["x"]}, r'declared as \{"type": "array", "items": "long"\}'),
+]
+
+
+@pytest.mark.parametrize(("fields", "value", "complaint"), _UNFIT)
+def test_values_that_do_not_fit_are_refused_with_field_and_declaration(fields: Any, value: Any, complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        _values(fields).encode(value)
+
+
+def test_a_whole_number_is_a_double_as_in_the_codecs_of_streams() -> None:
+    assert _values(_TOTALS).encode({**_GOOD, "euros": 1}) == _values(_TOTALS).encode(_GOOD)
 
 
 def test_payloads_that_cannot_be_read() -> None:
