@@ -35,7 +35,7 @@ def killed(trees: Trees, rng: random.Random) -> tuple[dict[int, str], int]:
         if rng.random() < 0.3 and not fold.rebuilding:
             # The partition is read to its end as far as the broker has it: the idle clock may move up to what is next.
             notified += outcomes(fold.advance(rng.randint(fold.clock_ms, max(fold.clock_ms, next_ms))))
-        # Killed with notices in its buffers, of which some were sent, in order; or before or after a commit.
+        # Killed with notices in its buffers, some of them sent, in order; or before or after a commit.
         is_killed = rng.random() < 0.1
         take(notified[: rng.randint(0, len(notified))] if is_killed else notified)
         if not is_killed and rng.random() < 0.4:
