@@ -115,6 +115,19 @@ def test_from_streamparse() -> None:
         assert cluster.pending("words") == []
 
 
+def test_from_parallel_consumers() -> None:
+    names = names_of("docs/coming-from/parallel-consumers.md")
+    with SimulatedCluster(names["topology"], topics={"orders": 1}, paused=["mail"]) as cluster:
+        cluster.produce("orders", '{"customer": "ada", "cents": 5}')
+        cluster.run_until_idle()
+        assert cluster.emitted("charge") == [("ada", "ada paid 5")]
+        assert cluster.acked("orders") == []  # charged, and still open
+        cluster.resume("mail")
+        cluster.run_until_idle()
+        assert cluster.bolt("mail").sent == ["ada paid 5"]
+        assert len(cluster.acked("orders")) == 1
+
+
 def test_from_quix_streams() -> None:
     with SimulatedCluster(names_of("docs/coming-from/quix-streams.md")["topology"], topics={"readings": 1}) as cluster:
         for sensor, celsius in (("sun", 50), ("sun", 30), ("ice", -2), ("broken", -300)):
