@@ -19,7 +19,7 @@ _ADDRESS: Final = re.compile(rb"https://[a-z0-9./-]+/maven2/")
 
 
 def listed(text: str) -> dict[str, str]:
-    """Path → SHA-256 of each line that is no comment."""
+    """Path → SHA-256 of each line that is not a comment."""
     rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return {path: checksum for checksum, path in rows}
 

@@ -60,7 +60,7 @@ _FAILURES: Final = 0.05
 
 
 class Parse(BasicBolt):
-    """A line that is no click becomes a dead letter."""
+    """A line that is not a click becomes a dead letter."""
 
     streams = (declare({"page": str, "at": int, "visitor": int}),)
 

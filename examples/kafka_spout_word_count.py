@@ -12,7 +12,7 @@ On a cluster, each in a terminal of its own:
 
 The spout delivers what is in the topic `kafka-spout-word-count.text`, which has to be there; write to it with any Kafka
 tool. A message stays open until all its words are counted; `kafka-consumer-groups --describe --group
-kafka-spout-word-count.lines` shows how far that is. A blank line is skipped, and a line that is no text becomes a
+kafka-spout-word-count.lines` shows how far that is. A blank line is skipped, and a line that is not text becomes a
 dead letter.
 """
 

@@ -45,7 +45,7 @@ def translate(record: Record) -> tuple[str, int]:
     """The fruit and the number of an order."""
     number, _, fruit = (record.value() or b"").decode().partition(" ")
     if not number.isdigit() or fruit not in PRICES:
-        raise InvalidMessageError(f"{number} {fruit} is no order: write a number and one of {', '.join(PRICES)}")
+        raise InvalidMessageError(f"{number} {fruit} is not an order: write a number and one of {', '.join(PRICES)}")
     return fruit, int(number)
 
 

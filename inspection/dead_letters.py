@@ -162,7 +162,7 @@ class LetterPreviews:
         return self.values(letter, width) or preview(letter.value, width)
 
     def values(self, letter: DeadLetter, width: int) -> str | None:
-        """The values by field, at most `width` characters; None if it was no tuple, or cannot be decoded."""
+        """The values by field, at most `width` characters; None if it was not a tuple, or cannot be decoded."""
         if self._tuples is None or letter.value is None or not letter.topic.startswith(self._of_tuples):
             return None
         # As for a bolt, the last of a name counts.

@@ -24,7 +24,7 @@ class ServingError(InspectionError):
 
 
 class MomentError(InspectionError):
-    """A text is no time, and no duration."""
+    """A text is neither a time nor a duration."""
 
 
 class DeadLettersError(InspectionError):
@@ -40,7 +40,7 @@ class TraceError(InspectionError):
 
 
 class RootFormError(TraceError):
-    """A text is no root, message or tuple of the topology."""
+    """A text is not a root, message or tuple of the topology."""
 
 
 class RootNotFoundError(TraceError):
@@ -48,7 +48,7 @@ class RootNotFoundError(TraceError):
 
 
 class StateKeyError(InspectionError):
-    """A text is no key of a state, or its changelog cannot be used."""
+    """A text is not a key of a state, or its changelog cannot be used."""
 
 
 class StateKeyNotFoundError(StateKeyError):
@@ -56,7 +56,7 @@ class StateKeyNotFoundError(StateKeyError):
 
 
 class StatusError(InspectionError):
-    """The status of a message cannot be read: a text is no position, or the topology has no such source."""
+    """The status of a message cannot be read: a text is not a position, or the topology has no such source."""
 
 
 class MessageNotFoundError(StatusError):

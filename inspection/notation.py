@@ -30,7 +30,7 @@ def since_ms(text: str, now_ms: int) -> int:
         return round(datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError, OSError) as error:
         raise MomentError(
-            f"--since {text} is no time: give a duration, such as 90s, 30m, 2h or 1d, or a time: 2026-03-01T12:00"
+            f"--since {text} is not a time: give a duration, such as 90s, 30m, 2h or 1d, or a time: 2026-03-01T12:00"
         ) from error
 
 
@@ -50,8 +50,8 @@ def parse_root(text: str) -> int:
     if _DECIMAL.fullmatch(text) and -(2**63) <= int(text) < 2**64:
         return int(text) & ID_MASK
     raise RootFormError(
-        f"{text!r} is no root id: give 64 bits in hexadecimal, as notices and logs show them ({'0' * 12}beef), or in "
-        "decimal"
+        f"{text!r} is not a root id: give 64 bits in hexadecimal, as notices and logs show them ({'0' * 12}beef), or "
+        "in decimal"
     )
 
 
@@ -74,7 +74,7 @@ def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int, int | 
     if match is None or int(match[2]) >= tasks.get(match[1], 0):
         known = ", ".join(f"{name} with {count} tasks" for name, count in tasks.items())
         raise RootFormError(
-            f"{text!r} is no tuple: give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts with an inbox "
+            f"{text!r} is not a tuple: give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts with an inbox "
             f"are {known or 'none'}"
         )
     return match[1], int(match[2]), int(match[3]), None if match[4] is None else int(match[4])
@@ -85,7 +85,7 @@ def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Posit
     match = _MESSAGE.fullmatch(text)
     if match is None:
         raise RootFormError(
-            f"{text!r} is no message: give SPOUT/PARTITION/OFFSET, the position in the spout's source. Only a "
+            f"{text!r} is not a message: give SPOUT/PARTITION/OFFSET, the position in the spout's source. Only a "
             "KafkaSpout and spouts in Spark have roots that follow from it; for others give the root, --oldest or "
             "--last-failed"
         )

@@ -16,7 +16,7 @@ def find_key(
     """The names of the fields of a key, and its entry, given a text for each; it reads the partition that has the key.
 
     Raises:
-        StateKeyError: if the texts are no key of the state, or its changelog cannot be used.
+        StateKeyError: if the texts are not a key of the state, or its changelog cannot be used.
         StateKeyNotFoundError: if the state has no such key.
         BrokerError: if it cannot be read.
     """

@@ -1,6 +1,6 @@
 """The roles of a topology, and the ACLs that each needs: these and no more. See `docs/security.md`.
 
-Read and Write imply Describe, so that is no permission of its own.
+Read and Write imply Describe, so that is not a permission of its own.
 """
 
 from collections import defaultdict

@@ -112,7 +112,7 @@ LOST: Final = (
 
 STATISTICS_MS: Final = 5_000
 _SURE: Final = 2  # of them: between forgetting all and beginning again there is a moment without any broker
-_NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are no brokers, such as the coordinator's role
+_NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are not brokers, such as the coordinator's role
 
 
 class BrokerMonitor:

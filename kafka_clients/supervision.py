@@ -359,7 +359,7 @@ class Supervisor(ABC, Generic[S]):
         return sums
 
     def _supervise_guarded(self, slot: Slot[S]) -> None:
-        """An unexpected exception of the thread stops all processes; it is no clean end."""
+        """An unexpected exception of the thread stops all processes; it is not a clean end."""
         try:
             self._supervise(slot)
         except Exception as error:

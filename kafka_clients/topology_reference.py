@@ -32,7 +32,7 @@ def load_reference(reference: str, kind: type[Loaded]) -> Loaded:
     module_name, separator, attribute = reference.partition(":")
     if not (module_name and separator and attribute):
         raise ReferenceLoadError(
-            f"{reference!r} is no reference: write MODULE:TOPOLOGY, such as examples.word_count:topology"
+            f"{reference!r} is not a reference: write MODULE:TOPOLOGY, such as examples.word_count:topology"
         )
     try:
         named: Any = importlib.import_module(module_name)

@@ -185,7 +185,7 @@ class _DeliverTask:
             return pa.record_batch([batch.column(FIELD + name) for name in schema.names], schema.names), {}
         value = batch.column("value")
         if is_whole_value(self._codec.stream):
-            # As it is: text that is no UTF-8 is found with all else that does not fit the stream.
+            # As it is: text that is not UTF-8 is found with all else that does not fit the stream.
             return pa.record_batch([value.view(schema.types[0])], schema), {}
         return self._codec.decode_each(value.to_pylist())
 

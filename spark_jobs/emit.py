@@ -76,7 +76,7 @@ def emit(
         ComponentRefusedError: if the topology has no such spout or stream.
         TransformRefusedError: if the rows lack a field, or have another type for it.
         TopicsRefusedError: if topics are not there, or not as they have to be.
-        SparkJobError: if this is no micro-batch of a streaming query, or the session runs tasks speculatively.
+        SparkJobError: if this is not a micro-batch of a streaming query, or the session runs tasks speculatively.
     """
     began = time.monotonic()
     manifest, component = component_of(topology, spout, SpoutManifest)

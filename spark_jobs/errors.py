@@ -33,7 +33,7 @@ class SubmitError(SparkJobError):
     """The driver's arguments do not name a job, or the job failed."""
 
 
-class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
+class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is not a failure
     """Ends a query before a micro-batch; what that would have processed is processed after the next start."""
 
 

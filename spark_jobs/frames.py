@@ -100,7 +100,7 @@ class FrameCodec:
     def decode(self, payload: bytes) -> tuple[Any, Mapping[int, WireError]]:
         """The columns of a payload, a row a tuple, and what is wrong with rows that cannot be read, by their number.
 
-        Raises `WireError` if it is no payload of the stream.
+        Raises `WireError` if it is not a payload of the stream.
         """
         if not self.is_packed:
             rows, errors = self._codec.decode(payload)
@@ -185,7 +185,7 @@ class FrameCodec:
             for at, (column, field) in enumerate(zip(columns.columns, wanted, strict=True))
         ]
         batch = self.packs.batch(pa.record_batch(made, schema=wanted))
-        # Spark makes text of any bytes, and readers refuse a pack with text that is no UTF-8.
+        # Spark makes text of any bytes, and readers refuse a pack with text that is not UTF-8.
         batch.validate(full=True)
         if not self.is_packed:
             for row in self.packs.rows(batch):

@@ -254,7 +254,7 @@ def _text(kafka: Mapping[str, Any], name: str) -> str | None:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no PEM"
+        why = error.strerror if isinstance(error, OSError) else "it is not PEM"
         raise SparkJobError(
             f"{name}.location {path} cannot be read ({why}): it must be a PEM file on the machine of Spark's driver"
         ) from error

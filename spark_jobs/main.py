@@ -160,7 +160,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main() -> None:
     """Runs the job; where that is not possible, prints a line for a person instead of a traceback."""
-    # spark-submit puts this file's own directory first, which is no place to import from.
+    # spark-submit puts this file's own directory first, which is not a place to import from.
     sys.path[0] = os.getcwd()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)

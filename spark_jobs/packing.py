@@ -237,7 +237,7 @@ def _add_result(packing: Packing, batch: Any) -> None:
         for name in streams:
             unfit |= packing.emit(name, batch, roots, rows[names == name])
         for row in rows[~np.isin(names, streams)].tolist():
-            unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
+            unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is not a stream"
     packing.counts["failed"] += len(unfit)
     for row, message in unfit.items():
         packing.entries.fail(roots.take(np.array([row])).roots, message)

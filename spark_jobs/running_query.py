@@ -158,7 +158,7 @@ def query_id_of(records: DataFrame) -> str:
     """The id of the streaming query that a micro-batch belongs to; it lives in the checkpoint."""
     query_id = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not query_id:
-        raise SparkJobError("this DataFrame is no micro-batch: call this from the function given to foreachBatch")
+        raise SparkJobError("this DataFrame is not a micro-batch: call this from the function given to foreachBatch")
     return query_id
 
 

@@ -5,7 +5,7 @@ delivered. Its rate limit is static, so the query asks for half of `max_pending`
 `foreachBatch`, until there is room for the batch. Replays cannot come through it, because a query without new messages
 has no micro-batches; the loop reads them by position, with a consumer. See ADR 23, also for what a restart knows.
 
-A source that is no Kafka topic cannot be asked for one row again. So a query of its own lands its rows in the topic
+A source that is not a Kafka topic cannot be asked for one row again. So a query of its own lands its rows in the topic
 `{topology}.replay.{spout}`. A landing that is interrupted may land some rows twice.
 """
 

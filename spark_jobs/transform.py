@@ -77,7 +77,7 @@ def roots_of(tracking: Any) -> RootColumns:
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1] if len(column) else [0]
     sizes = np.diff(ends)
     if (sizes % ID_BYTES).any():
-        raise SparkJobError(f"{TRACKING} has values that are no roots: keep that column as it is")
+        raise SparkJobError(f"{TRACKING} has values that are not roots: keep that column as it is")
     counts = sizes // ID_BYTES
     roots = unpack_ids(values[ends[0] : ends[-1]]).astype(np.uint64) if values else np.empty(0, np.uint64)
     if (counts == 1).all():

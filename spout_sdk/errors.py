@@ -131,7 +131,7 @@ class OpenInputsError(SpoutSdkError):
         super().__init__(
             f"{component}/{task} has not acked or failed inputs, the first at offset {offset}, for more than "
             f"{seconds:.0f} s, and has emitted for them, or without anchors since it received them: that cannot be "
-            "committed without the inputs, nor be done again. Ack or fail each input soon after what is emitted for "
+            "committed without the inputs, nor repeated. Ack or fail each input soon after what is emitted for "
             'it, anchor what is emitted, or build the topology with guarantee="at_least_once"'
             if fits
             else f"{component}/{task} has inputs open, the first at offset {offset}, and what is done between them has "

@@ -12,7 +12,7 @@ from tests.broker import chosen, running
 
 _SHARED = "bootstrap_servers"
 
-# A loaded machine makes an example slow; that is no failure.
+# A loaded machine makes an example slow; that is not a failure.
 settings.register_profile("fast", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "exhaustive", deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow], print_blob=True

@@ -165,7 +165,7 @@ class PackCodec:
         return table
 
     def decode_batch(self, payload: bytes) -> Any:
-        """The record batch of a pack, which refers to the payload. Raises `WireError` if it is none of the stream."""
+        """The record batch of a pack, a view of the payload. Raises `WireError` if it is not a pack of the stream."""
         try:
             source = pa.BufferReader(payload)
             batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), self.schema)
@@ -191,7 +191,7 @@ class PackCodec:
     def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
         """The values of each tuple, and the errors of unreadable tuples by index.
 
-        Raises `WireError` if it is no pack of the stream.
+        Raises `WireError` if it is not a pack of the stream.
         """
         return self.readable(self.decode_batch(payload))
 
@@ -237,6 +237,6 @@ class PackCodec:
         return rows, errors
 
     def alone(self, payload: bytes, index: int) -> bytes:
-        """A pack of one of the tuples of a pack. Raises `WireError` if it is no pack of the stream."""
+        """A pack of one of the tuples of a pack. Raises `WireError` if it is not a pack of the stream."""
         alone: bytes = self.decode_batch(payload).slice(index, 1).serialize().to_pybytes()
         return alone

@@ -50,7 +50,7 @@ class Control:
 
     @classmethod
     def of(cls, value: bytes | None, at_ms: int = 0) -> "Control":
-        """Reads a record; a tombstone is `running`. Raises `ControlRecordError` if it is none of this version."""
+        """Reads a record; a tombstone is `running`. Raises `ControlRecordError` if it is of another version."""
         if value is None:
             return cls()
         try:

@@ -27,7 +27,7 @@ SHORTEST: Final = 64
 
 def split(vals: IdColumn) -> tuple[bytes, IdColumn]:
     """Divides vals into runs of edges, in their wire form, and all others."""
-    # Zero is no edge, but has a seed like any number.
+    # Zero is not an edge, but has a seed like any number.
     if len(vals) < FEWEST or not vals.all():
         return b"", vals
     seeds = seeds_of(vals)
@@ -49,7 +49,7 @@ def split(vals: IdColumn) -> tuple[bytes, IdColumn]:
 def joined(runs: bytes, vals: IdColumn, size: int, column: str, mixer: Mixer = mix) -> IdColumn:
     """The `size` vals that were split, in their order; raises `WireError` if these are not as many."""
     if len(runs) % _RUN.size:
-        raise WireError("ragged-column", f"{column} has {len(runs)} bytes, which is no multiple of {_RUN.size}")
+        raise WireError("ragged-column", f"{column} has {len(runs)} bytes, which is not a multiple of {_RUN.size}")
     heads = list(_RUN.iter_unpack(runs))
     befores, sizes = [head[0] for head in heads], [head[1] for head in heads]
     edges, place = sum(sizes), sum(befores)

@@ -65,7 +65,7 @@ def edges_of_runs(runs: Sequence[tuple[int, int]], mixer: Mixer) -> IdColumn:
 
 
 def seeds_of(edges: IdColumn) -> IdColumn:
-    """The seeds that have these as their first edges: shape `(n,)`; for zero, which is no edge, any number."""
+    """The seeds that have these as their first edges: shape `(n,)`; for zero, which is not an edge, any number."""
     column = edges.astype(np.uint64)
     shifted = np.empty_like(column)
     _unshift(column, _shifts[2], shifted)

@@ -123,7 +123,7 @@ class Column:
 def plain(value: Any) -> Any:
     """A scalar of numpy as the value of Python that it is; everything else as it is."""
     if isinstance(value, np.timedelta64):  # numpy calls it an integer
-        raise TypeError("a numpy.timedelta64 is no number: pass one, in the unit that the field has")
+        raise TypeError("a numpy.timedelta64 is not a number: pass one, in the unit that the field has")
     if isinstance(value, np.floating):
         return float(value)
     return value.item() if isinstance(value, np.integer | np.bool_ | np.character) else value

@@ -57,5 +57,5 @@ def unpack_ids(packed: bytes, column: str = "ids") -> IdColumn:
     multiple of eight.
     """
     if len(packed) % ID_BYTES:
-        raise WireError("ragged-column", f"{column} has {len(packed)} bytes, which is no multiple of {ID_BYTES}")
+        raise WireError("ragged-column", f"{column} has {len(packed)} bytes, which is not a multiple of {ID_BYTES}")
     return np.frombuffer(packed, dtype=_WIRE_ID) if packed else NO_IDS

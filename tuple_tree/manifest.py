@@ -271,7 +271,7 @@ class Manifest(Frozen):
         """The spout of that name. Raises `ValueError` if there is none."""
         component = self.component(name)
         if not isinstance(component, SpoutManifest):
-            raise ValueError(f"component {name!r} of topology {self.topology!r} is no spout")
+            raise ValueError(f"component {name!r} of topology {self.topology!r} is not a spout")
         return component
 
     def stream(self, component: str, stream: str) -> Stream:

@@ -212,7 +212,7 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
 def decode_ack_batch(value: bytes | None, mixer: Mixer = mix) -> AckBatch:
     """Reads the value of a record of `{topology}.acks`; `mixer` computes the edges of runs.
 
-    Raises `WireError` if it is no ack batch, if columns that belong together differ in length, or if inits name no
+    Raises `WireError` if it is not an ack batch, if columns that belong together differ in length, or if inits name no
     spout.
     """
     record = ACK_BATCH.decode(value)
@@ -264,7 +264,7 @@ def failed_by_of(headers: Mapping[str, Any], fails: int) -> tuple[str, ...]:
 def decode_notice_batch(value: bytes | None) -> NoticeBatch:
     """Reads the value of a record of `{topology}.notices.{spout}`.
 
-    Raises `WireError` if it is no notice batch, its columns differ in length, or a reason is unknown.
+    Raises `WireError` if it is not a notice batch, its columns differ in length, or a reason is unknown.
     """
     record = NOTICE_BATCH.decode(value)
     for name in _NOTICE_COLUMNS:

@@ -129,7 +129,7 @@ class _JsonCodec(_SingleCodec):
             return text.encode()  # type: ignore[no-any-return]
         for column, value in zip(self._columns, values, strict=True):
             column.check_limits(value)
-        # NaN and infinity are no JSON.
+        # NaN and infinity are not JSON.
         record = dict(zip(self._names, values, strict=True))
         return json.dumps(record, separators=(",", ":"), allow_nan=False, default=_json_value).encode()
 

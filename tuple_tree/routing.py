@@ -122,7 +122,7 @@ class Chooser(NamedTuple):
         choose: the receivers of a copy, by the values of a tuple.
         choose_rows: the rows of each task, for a record batch of a stream with the codec.
         key_of: the key of a record of one tuple, of its grouping fields; None if it is not grouped by fields.
-        set_shares: sets the shares of the tasks; None if it is no shuffle.
+        set_shares: sets the shares of the tasks; None if it is not a shuffle.
     """
 
     choose: Choose

@@ -30,6 +30,6 @@ def known_guarantee(manifest: Manifest, bolt: str) -> str:
     if reasons := external_reasons(manifest, bolt):
         return counted_again(reasons)
     return (
-        f"{ONCE}, unless tuples come of several inputs or of a spout that is no KafkaSpout, which the manifest does "
+        f"{ONCE}, unless tuples come of several inputs or of a spout that is not a KafkaSpout, which the manifest does "
         "not say: running processes report it, and acker run prints it"
     )

@@ -62,7 +62,7 @@ class KeyCodec:
         return key
 
     def decode(self, key: bytes) -> Values:
-        """The values of a key; an empty part is null. Raises `StateRecordError` if the bytes are no key."""
+        """The values of a key; an empty part is null. Raises `StateRecordError` if the bytes are not a key."""
         parts = key.split(SEPARATOR) if len(self._types) > 1 else [key]
         if len(parts) != len(self._types):
             raise StateRecordError(
@@ -163,7 +163,7 @@ class ValueCodec:
         return out.getvalue()
 
     def decode(self, payload: bytes) -> Any:
-        """The value of a payload. Raises `StateRecordError` if it is none of this state."""
+        """The value of a payload. Raises `StateRecordError` if it is not a value of this state."""
         try:
             value = json.loads(payload) if self._is_json else self._read_avro(payload)
             return value if self.is_single else {name: value[name] for name in self.names}

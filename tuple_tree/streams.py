@@ -77,8 +77,8 @@ class Stream(BaseModel):
             fastavro.parse_schema(self.avro_schema())
         except Exception as error:  # fastavro raises UnknownType, SchemaParseException, KeyError, TypeError and more
             raise ValueError(
-                f"stream {self.name!r} has a field whose type is no Avro type ({type(error).__name__}: {error}): use "
-                "str, int, float, bool, bytes or an Avro schema"
+                f"stream {self.name!r} has a field whose type is not an Avro type ({type(error).__name__}: {error}): "
+                "use str, int, float, bool, bytes or an Avro schema"
             ) from error
         return self
 
@@ -178,6 +178,6 @@ def _avro_type(stream: str, field: str, kind: Any) -> Any:
         shown = kind.__name__ if isinstance(kind, type) else str(kind)
         written = _WRITTEN.get(typing.get_origin(kind) or kind, 'a type and null is ["null", "string"]')
         raise ValueError(
-            f"field {field!r} of stream {stream!r} has the type {shown}, which is no Avro type: write str, int, float, "
-            f"bool, bytes or an Avro type; {written}"
+            f"field {field!r} of stream {stream!r} has the type {shown}, which is not an Avro type: write str, int, "
+            f"float, bool, bytes or an Avro type; {written}"
         ) from None

@@ -24,7 +24,7 @@ from local_kafka import LocalKafka
 
 ACKER: Final = "acker"
 BROKER: Final = "broker"
-"""The targets that are no components."""
+"""The targets that are not components."""
 _READY_SECONDS: Final = 120.0
 _STDERR: Final = 2
 

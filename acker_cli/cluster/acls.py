@@ -29,7 +29,7 @@ class Principals:
             kind, _, name = principal.partition(":")
             if not (kind and name):
                 raise SettingsError(
-                    f"{principal!r} is no principal: Kafka's are KIND:NAME, such as User:alice or User:CN=alice"
+                    f"{principal!r} is not a principal: Kafka's are KIND:NAME, such as User:alice or User:CN=alice"
                 )
         if self.operator is None and [role.name for role in roles].count(OPERATOR) > 1:
             raise SettingsError(

@@ -33,7 +33,7 @@ def dashboard(
     """Show topologies in the browser: graph, findings of the doctor, figures, last hour, failures, dead letters.
 
     The dashboard is read-only. The command prints the address to open, with a token. Each start generates the token,
-    unless ACKER_DASHBOARD__TOKEN or the file sets it; it is no option, because all users can read command lines.
+    unless ACKER_DASHBOARD__TOKEN or the file sets it; it is not an option, because all users can read command lines.
 
     With dashboard.certificate and dashboard.key it serves HTTPS. Browsers may use an IP address, localhost, or the
     names of the setting dashboard.names.

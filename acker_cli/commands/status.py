@@ -22,7 +22,7 @@ def status(
     topology: str = argument("TOPOLOGY", "Name of the topology."),
     key: str | None = option("KEY", "The key of the message, as text.", rich_help_panel=_WHICH),
     key_hex: str | None = option(
-        "HEX", "The key in hexadecimal, if it is no text, such as a number of 8 bytes.", rich_help_panel=_WHICH
+        "HEX", "The key in hexadecimal, if it is not text, such as a number of 8 bytes.", rich_help_panel=_WHICH
     ),
     offset: str | None = option(
         "[TOPIC/]PARTITION/OFFSET",

@@ -97,7 +97,7 @@ class RunPlan:
         for name, count in counts.items():
             if name not in tasks:
                 raise SettingsError(
-                    f"--processes names {name!r}, which is no component: {topology.name} has {', '.join(tasks)}"
+                    f"--processes names {name!r}, which is not a component: {topology.name} has {', '.join(tasks)}"
                 )
             if head := _head_of(topology.manifest, name):
                 raise SettingsError(

@@ -100,11 +100,11 @@ class Pages:
         oldest, at = query.get("oldest"), query.get("at")
         if oldest is not None:
             if not _PARTITION.fullmatch(oldest):
-                raise HTTPException(400, f"oldest={oldest} is no partition of the ack log: give its number")
+                raise HTTPException(400, f"oldest={oldest} is not a partition of the ack log: give its number")
             return self._source.oldest(name, int(oldest))
         root = parse_root(query.get("root", ""))
         if at is not None and not _MS.fullmatch(at):
-            raise HTTPException(400, f"at={at} is no time: give milliseconds since 1970, as /api/failures does")
+            raise HTTPException(400, f"at={at} is not a time: give milliseconds since 1970, as /api/failures does")
         return self._source.trace(name, root, None if at is None else int(at))
 
     def _state(self, name: str, query: QueryParams) -> JsonObject:

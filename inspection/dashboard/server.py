@@ -101,7 +101,7 @@ class Guard:
     def _refused(self, request: Request, *, opens: bool) -> Response | None:
         host = request.headers.get("host", "")
         if not self._is_ours(host):
-            message = f"{host!r} is no name of the dashboard: use an address, or list the name in dashboard.names"
+            message = f"{host!r} is not a name of the dashboard: use an address, or list the name in dashboard.names"
             return JSONResponse({"error": message}, 421)
         if request.method not in _METHODS:
             message = f"{request.method} is refused: the dashboard is read-only"

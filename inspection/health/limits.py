@@ -27,9 +27,9 @@ LATE_SHARE: Final = 0.01
 FEW: Final = 10
 """Failed trees, or late tuples, in a minute, up to which their share means nothing."""
 DEAD_LETTERS: Final = 0
-"""Dead letters in a minute that are no finding."""
+"""Dead letters in a minute that are not a finding."""
 UNDELIVERED: Final = 0
-"""Tuples that Kafka rejected in a minute that are no finding."""
+"""Tuples that Kafka rejected in a minute that are not a finding."""
 
 BUSY: Final = 0.9
 """Share of the time for which the busiest process of a bolt executes tuples, from which on it limits the topology."""

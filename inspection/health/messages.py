@@ -114,7 +114,7 @@ def check_undelivered(observed: Observation) -> Iterator[Finding]:
 
 
 def _last_exception(observed: Observation, bolt: str) -> str:
-    # That of another tuple, maybe: tuples that a bolt fails by itself are no exceptions.
+    # That of another tuple, maybe: tuples that a bolt fails by itself are not exceptions.
     error = observed.components[bolt]["last_error"]
     return f" (its last exception: {error})" if error else ""
 

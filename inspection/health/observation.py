@@ -58,7 +58,7 @@ class Observation:
         open_messages: of the sources of its spouts.
         members: group → members; None without a DESCRIBE ACL. Empty if groups were not described: then the processes
             with statistics count.
-        control: its requested state; what follows from that is no finding, see `verdict.EXPECTED`.
+        control: its requested state; what follows from that is not a finding, see `verdict.EXPECTED`.
         problem: why the groups and topics could not be read; empty if they were.
     """
 

@@ -29,7 +29,7 @@ class OutcomeTopic:
         return near, [(self.name, number) for number in numbers if number not in likely]
 
     def read(self, value: bytes | None) -> OutcomeRecord | None:
-        """A record; None if it is no outcome: the topic is the user's."""
+        """A record; None if it is not an outcome: the topic is the user's."""
         with suppress(WireError):
             (values,) = decode_tuples(self._codec, value or b"")
             return OutcomeRecord(*values)

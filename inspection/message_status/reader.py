@@ -60,7 +60,7 @@ def status(
 
     Raises:
         MessageNotFoundError: if there is no such message.
-        StatusError: if the topology tracks no trees, or reads no topic, or the text is no position.
+        StatusError: if the topology tracks no trees, or reads no topic, or the text is not a position.
         BrokerError: if there is no such topology, or no broker answers.
     """
     if (key is None) == (offset is None):
@@ -118,7 +118,7 @@ class StatusReader:
             since = "" if since_ms is None else f" since {show_time(since_ms)}"
             raise MessageNotFoundError(
                 f"{', '.join(topics)} has no message with key {key_as_text(key)}{since}: check the key, which is "
-                "compared as bytes (--key-hex for one that is no text), search further back with --since, or name the "
+                "compared as bytes (--key-hex for one that is not text), search further back with --since, or name the "
                 "position: --offset TOPIC/PARTITION/OFFSET"
             )
         chosen = found[: MOST if every else 1]
@@ -151,7 +151,7 @@ class StatusReader:
             done = [each.done.get(place) for each in spouts if topic in each.topics]
             if offset >= kept.stop or not any(each and Evidence(each).is_done(offset) for each in done):
                 raise MessageNotFoundError(
-                    f"{message.name} is no message: "
+                    f"{message.name} is not a message: "
                     + (
                         f"the offsets of {topic}[{number}] are {kept.start:,} to {kept.stop - 1:,}, without those of "
                         "aborted transactions, of their markers, and of messages that compaction has deleted"
@@ -280,7 +280,7 @@ def _position(text: str, spouts: Iterable[SourceSpout]) -> tuple[str, int, int]:
     topics = sorted(_chosen(spouts, None))
     if match is None or (match[1] is None and len(topics) > 1):
         raise StatusError(
-            f"{text!r} is no position: give TOPIC/PARTITION/OFFSET, or PARTITION/OFFSET if the topology reads only "
+            f"{text!r} is not a position: give TOPIC/PARTITION/OFFSET, or PARTITION/OFFSET if the topology reads only "
             f"one topic; it reads {', '.join(topics)}"
         )
     return match[1] or topics[0], int(match[2]), int(match[3])

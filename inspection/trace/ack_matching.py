@@ -22,7 +22,7 @@ from typing import Final
 from inspection.trace.records import LogEntry, Node, Origin
 
 MOST_DIMENSIONS: Final = 44
-"""A number that is no XOR of tuples found passes for one with a probability of 2^(44 - 64), one in a million."""
+"""A number that is not an XOR of tuples found passes for one with a probability of 2^(44 - 64), one in a million."""
 MOST_CANDIDATES: Final = 36  # tuples in a basis; the other dimensions are for acks that only add up with others
 MOST_RUN_PARENTS: Final = 20  # how many tuples of a task are tried as the parent of a run, for each ack
 MOST_STEPS: Final = 5_000_000

@@ -182,7 +182,7 @@ def _decide_by_checksum(nodes: Sequence[Node], sum_: int, unclear: _Unclear) -> 
 def _decide_by_fails(tree: Tree) -> None:
     """A fail names a task and no tuple: where it has sent as many as there are tuples without an ack, it failed these.
 
-    A fail because a child was not delivered is none of the input, which may be acked.
+    A fail because a child was not delivered does not belong to the input, which may be acked.
     """
     own = (entry for entry in tree.fails if not entry.message.startswith("a tuple of "))
     fails = Counter((entry.component, entry.task) for entry in own)

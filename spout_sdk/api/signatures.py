@@ -44,16 +44,16 @@ def _signature_error(given: Any, called: Callable[..., Any], *, has_self: bool) 
     elif isinstance(given, classmethod):
         given = given.__func__
     if not callable(given):
-        return "" if hasattr(given, "__get__") else f"is a {type(given).__name__} and no method"
+        return "" if hasattr(given, "__get__") else f"is a {type(given).__name__}, not a method"
     function = inspect.unwrap(given)
     is_function = inspect.isfunction(function)
     if inspect.iscoroutinefunction(called):
         if is_function and not inspect.iscoroutinefunction(function):
             return "is not a coroutine, and the SDK awaits it"
     elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return "is async, and the SDK does not await it, so that it would never run"
+        return "is async, and the SDK does not await it, so it would never run"
     elif inspect.isgeneratorfunction(function) and called.__annotations__.get("return") in (None, "None"):
-        return "has a yield, so that calling it would not run it"
+        return "has a yield, so calling it would not run it"
     try:
         signature = inspect.signature(given)
     except (TypeError, ValueError):  # of what is not written in Python

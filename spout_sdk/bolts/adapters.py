@@ -22,7 +22,8 @@ from spout_sdk.errors import TopologyError
 def adapter_of(bolt: Any, task: Task, *_: Any) -> "BoltAdapter":
     """The adapter of a bolt, by its kind; the arguments are those of `BoltAdapter`."""
     raise TopologyError(
-        f"component {task.context.component!r} makes a {type(bolt).__name__}, which is no bolt: derive it"
+        f"component {task.context.component!r} makes a {type(bolt).__name__}, which is not a bolt: "
+        "derive it from Bolt or another base class of spout_sdk"
     )
 
 

@@ -29,7 +29,7 @@ _LOOK_SECONDS: Final = 0.005
 _STUBBORN: Final = (
     "%s/%d: execute_async() for %s[%d] offset %d did not end within %g s after it was cancelled at its time_limit of "
     "%g s, and its input fails: it suppresses asyncio.CancelledError, or what it calls blocks the event loop and "
-    "belongs into asyncio.to_thread()."
+    "belongs in asyncio.to_thread()."
 )
 
 Key = tuple[Any, ...] | None
@@ -210,7 +210,7 @@ class AsyncAdapter(BoltAdapter):
         try:
             self._settle_ended()
         finally:
-            # Nothing is settled from here on: what a cancelled coroutine does still is no outcome.
+            # Nothing is settled from here on: what a cancelled coroutine still does is not an outcome.
             try:
                 self._await(self._cancel(), 2 * _CANCEL_SECONDS)
                 self._await(self._bolt.cleanup_async(), _CLEANUP_SECONDS)
@@ -380,6 +380,6 @@ class AsyncAdapter(BoltAdapter):
         self._thread.join(_CANCEL_SECONDS)
         loop, self._loop = self._loop, None
         if self._thread.is_alive():
-            logger.warning("%s is blocked: what blocks belongs into asyncio.to_thread()", self._thread.name)
+            logger.warning("%s is blocked: what blocks belongs in asyncio.to_thread()", self._thread.name)
         else:
             loop.close()  # type: ignore[union-attr]

@@ -104,7 +104,7 @@ class AsyncBolt(AnyBolt, ABC):
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
         """Process a tuple. If it raises, the tuple is failed, unless the bolt was set with another `on_exception`.
 
-        Give requests a shorter time limit than that of the bolt: `asyncio.timeout`. Work that blocks belongs into
+        Give requests a shorter time limit than that of the bolt: `asyncio.timeout`. Work that blocks belongs in
         `asyncio.to_thread`.
         """
 

@@ -11,7 +11,7 @@ from tuple_tree.manifest import Manifest
 DEFAULT_TIME_LIMIT: Final = 1_800.0
 """Seconds that an `execute_async` may take unless its bolt says otherwise: as one `execute` of another bolt."""
 
-_UNORDERED: Final = ("array", "map", "record")  # types whose values are no keys
+_UNORDERED: Final = ("array", "map", "record")  # types whose values are not keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ class Retries:
         return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)
 
     def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None) -> None:
-        # Records that were written for it before are no part of the next execution, which has a tuple of its own.
+        # Records that were written for it before are not part of the next execution, which has a tuple of its own.
         again = self._outcomes.begun_anew(tuple_)
         at = tuple_.offset, tuple_.index
         if (known := self._known.get(at)) is None:

@@ -198,7 +198,7 @@ class Client:
         return self._slots.locked()
 
     async def wait_failed(self) -> Exception:
-        """Waits until the client has ended with an error, and returns it; a `close` in order is no error."""
+        """Waits until the client has ended with an error, and returns it; a `close` in order is not an error."""
         await self._has_failed.wait()
         assert self._ended is not None  # noqa: S101 - set before
         return self._ended

@@ -54,7 +54,7 @@ class RecordReader:
         try:
             (values,) = decode_tuples(self._codec, record.value() or b"")
         except Exception as error:  # noqa: BLE001 - whatever was written there
-            text = "%s[%s] offset %s is no outcome, and is skipped: %s"
+            text = "%s[%s] offset %s is not an outcome, and is skipped: %s"
             logger.warning(text, record.topic(), record.partition(), record.offset(), error)
             return None
         outcome = OutcomeRecord(*values)

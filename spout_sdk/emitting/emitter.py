@@ -52,7 +52,7 @@ class Emitter:
             plan = self._plans[stream]
         except KeyError:
             plan = self._task.plan(stream)
-        # Python calls an attribute that is no method fastest by a local name.
+        # Python calls an attribute that is not a method fastest by a local name.
         is_row, choose = plan.is_row, plan.choose
         row = values if values.__class__ is tuple and is_row(values) else plan.row(values)
         if (only := plan.only) is not None and receiver is None:

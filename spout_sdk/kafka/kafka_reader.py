@@ -97,7 +97,7 @@ class KafkaReader:
 
     @property
     def place_in_group(self) -> Any:
-        """As a transaction takes it, and as it is now; `RolledBackError` if this process is no member of its group.
+        """As a transaction takes it, and as it is now; `RolledBackError` if this process is not a member of its group.
 
         Kafka does not check the group of a transaction that names neither member nor generation.
         """

@@ -32,11 +32,11 @@ _SEND_SECONDS: Final = 5.0
 class TimeoutResets:
     """Reads what waits in the inboxes of a process, from the first open input on, and resets its trees' time-outs.
 
-    A reset is no effect: it completes no tree, and of a tree that has ended it does nothing. So nothing is shared with
+    A reset has no effect: it completes no tree, and does nothing for a tree that has ended. So nothing is shared with
     the tasks, which may be sending at the same time: the resets have a consumer that joins no group, a producer outside
-    of all transactions, and a writer of their own for each process. The largest tree age remains.
+    of all transactions, and a writer of their own for each process. They do not extend the largest age of a tree.
 
-    For one thread, which is not that of the tasks. The clients are made when they are needed first.
+    Use it in one thread other than that of the tasks. It creates its clients when they are first needed.
     """
 
     def __init__(

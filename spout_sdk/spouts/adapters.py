@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def adapter_of(spout: Any, task: "SpoutTask") -> "SpoutAdapter":
     """The adapter of a spout, by its kind; the arguments are those of `SpoutAdapter`."""
     raise TopologyError(
-        f"component {task.context.component!r} makes a {type(spout).__name__}, which is no Spout: derive it"
+        f"component {task.context.component!r} makes a {type(spout).__name__}, which is not a Spout: derive it"
     )
 
 

@@ -51,7 +51,7 @@ class SpoutTask(HeadTask):
         manifest = topology.manifest
         declared = manifest.component(component)
         if not isinstance(declared, SpoutManifest):
-            raise TopologyError(f"component {component!r} is no spout: run it as a bolt")
+            raise TopologyError(f"component {component!r} is not a spout: run it as a bolt")
         address = SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms)
         super().__init__(topology, component, task, environment, InputOffsets(), address)
         now = self._clock()

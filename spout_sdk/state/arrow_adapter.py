@@ -92,7 +92,7 @@ class ValueColumns:
         return codec.columns(rows)
 
     def made(self, table: Any, size: int) -> Any:
-        """The record batch of a table with `size` rows. Raises `StateError` if it is none of the state."""
+        """The record batch of a table with `size` rows. Raises `StateError` if it does not fit the state."""
         try:
             batch = self._codec.batch(table)
         except Exception as error:  # Arrow raises ArrowInvalid, KeyError, TypeError and more

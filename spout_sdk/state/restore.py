@@ -285,8 +285,8 @@ class _Run:
     def _raise_without_key(self, message: Message) -> NoReturn:
         place = f"{self._topic}[{message.partition()}] offset {message.offset()}"
         raise StateError(
-            f"{place}: a record without a key is none of a state. Another program has written it: let only the bolt "
-            "write to its changelog (acker topics acls); begin with an empty state: acker state reset"
+            f"{place}: a record without a key does not belong to a state. Another program has written it: let only the "
+            "bolt write to its changelog (acker topics acls); begin with an empty state: acker state reset"
         )
 
     def _load(self, task: int) -> None:

@@ -187,7 +187,7 @@ class RocksStore:
             ) from error
 
     def _user_keys(self) -> Iterator[bytes]:
-        for key in self._db.keys():  # noqa: SIM118 - it is no mapping
+        for key in self._db.keys():  # noqa: SIM118 - it is not a mapping
             if not key.startswith(SYSTEM_PREFIX):
                 yield key
 

@@ -226,7 +226,7 @@ class Watermarks:
         return json.dumps(record, separators=(",", ":")).encode()
 
     def restore(self, record: bytes, now: float) -> None:
-        """Continues from the record of an earlier task. Raises `StateRecordError` if it is none of this version."""
+        """Continues from the record of an earlier task. Raises `StateRecordError` if it is of another version."""
         try:
             read = json.loads(record)
             if read["version"] != _VERSION:
@@ -243,7 +243,7 @@ class Watermarks:
             for name, time in read["streams"].items():
                 self._streams.setdefault(name, _Source(now, is_known=True)).time = int(time)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise StateRecordError(f"the record {record[:80]!r} is no watermark: {error!r}") from error
+            raise StateRecordError(f"the record {record[:80]!r} is not a watermark: {error!r}") from error
 
     def _partition(self, key: int, now: float) -> _Source:
         source = self._partitions.get(key)

@@ -50,7 +50,7 @@ class SimulatedProcess:
             on_tick=lambda _now: None,
             stopping=lambda: False,
             wall_ms=lambda: clock.broker_ms,
-            # What is restored is no work of a turn.
+            # What is restored is not work of a turn.
             state_kafka=MemoryClients(broker, [task], room=LIMITLESS).settings,
         )
         self._loop = component_loop(process, str(task))

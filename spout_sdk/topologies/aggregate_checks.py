@@ -37,7 +37,7 @@ def _translate(stream: Stream) -> Callable[[Record], tuple[Any, ...]]:
             value = json.loads(record.value() or b"")
             return tuple(value[name] for name in names)
         except (ValueError, TypeError, KeyError) as error:
-            raise InvalidMessageError(f"it is no result with the fields {', '.join(names)}: {error!r}") from error
+            raise InvalidMessageError(f"it is not a result with the fields {', '.join(names)}: {error!r}") from error
 
     return translate
 

@@ -82,7 +82,7 @@ class TopologyBuilder:
         message_timeout: seconds without progress after which a tree fails.
         max_tree_age: seconds after which a tree fails whatever its progress; unless given, 10 message timeouts, and
             the `time_limit` of each `AsyncBolt`.
-        tick: seconds; a timeout fires at most one tick late, or two if it is no multiple of the tick. Unless given,
+        tick: seconds; a timeout fires at most one tick late, or two if it is not a multiple of the tick. Unless given,
             the largest part of the smallest message timeout that is no longer than a second.
         max_spout_pending: how many trees a spout task may have open; unless given, 10,000, and 200,000 of a spout with
             `external=True`: in Spark, half of them are a micro-batch.

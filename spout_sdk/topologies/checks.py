@@ -62,7 +62,7 @@ def check_component(
     if not issubclass(cls, kinds):
         *others, last = (kind.__name__ for kind in kinds)
         wanted = f"{', '.join(others)} or {last}" if others else last
-        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is not a {wanted}: derive it from one")
     if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
     check_signatures(f"component {name!r}", cls if made is None else made)

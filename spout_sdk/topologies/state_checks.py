@@ -151,7 +151,7 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
         if each.external:
             continue
         if each.kind == "spout" and not issubclass(kind, KafkaSpout):
-            reasons.append(f"spout {each.name!r} is no KafkaSpout, and its messages have no position")
+            reasons.append(f"spout {each.name!r} is not a KafkaSpout, and its messages have no position")
         elif each.kind == "spout" and (mode := getattr(made.get(each.name), "mode", None)) not in (
             None,
             "at_least_once",

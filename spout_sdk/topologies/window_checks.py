@@ -141,7 +141,7 @@ def _check_timeout(bolt: str, spec: WindowSpec, spout: SpoutManifest) -> None:
 def _warn_if_never_full(manifest: Manifest, bolt: str, spec: WindowSpec, spouts: list[SpoutManifest]) -> None:
     """Warns of a window by count that is larger than what spouts may have open, if only spouts feed the bolt.
 
-    Then each open tree has one tuple for a task. It is no error, because untracked tuples are not counted as open.
+    Then each open tree has one tuple for a task. It is not an error, because untracked tuples are not counted as open.
     """
     fed_by = {subscription.source for subscription in getattr(manifest.component(bolt), "subscriptions", ())}
     if spec.count is None or spec.flush_after is not None or fed_by != {spout.name for spout in spouts}:

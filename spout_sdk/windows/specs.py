@@ -61,7 +61,7 @@ class WindowSpec:
         return replace(self, timestamp=field)
 
     def with_timestamp_extractor(self, timestamp: Timestamp) -> "WindowSpec":
-        """As `with_timestamp_field`, for a time that is no field.
+        """As `with_timestamp_field`, for a time that is not a field.
 
         Args:
             timestamp: returns the milliseconds since the epoch of a tuple, such as `lambda tuple_: tuple_.timestamp_ms`
@@ -116,7 +116,7 @@ class WindowSpec:
             after: seconds, 20 unless set. What is sent to such a partition later, with an earlier time, may be late.
 
         Raises:
-            TopologyError: without event time, or if it is no positive number.
+            TopologyError: without event time, or if it is not a positive number.
         """
         check_seconds("with_idle_sources() of a window", after)
         return self._with_time("with_idle_sources", idle_after=after)
@@ -130,11 +130,11 @@ class WindowSpec:
         return replace(self, **changes)
 
     def time_of(self, tuple_: Tuple) -> int:
-        """The timestamp of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is no whole number."""
+        """The timestamp of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is not a whole number."""
         return self.milliseconds_of(tuple_) * _MILLISECOND
 
     def milliseconds_of(self, tuple_: Tuple) -> int:
-        """The timestamp of a tuple, in milliseconds since the epoch; raises `TypeError` if it is no whole number."""
+        """The timestamp of a tuple, in milliseconds since the epoch; raises `TypeError` if it is not a whole number."""
         source = self.timestamp
         millis = tuple_[source] if isinstance(source, str) else source(tuple_)  # type: ignore[misc]  # there is one
         if not isinstance(millis, int) or not -(2**63) <= millis < 2**63:
@@ -260,7 +260,7 @@ def session(*, gap: float) -> WindowSpec:
             last tuple's time and the gap.
 
     Raises:
-        TopologyError: if the gap is no positive number.
+        TopologyError: if the gap is not a positive number.
     """
     check_seconds("gap of a session", gap)
     return WindowSpec(None, None, None, None, gap=gap)

@@ -171,7 +171,7 @@ def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:
 def _deliveries(
     topology: Topology, cluster: Cluster, source: str, bolt: str, there: int, stream: str = "default"
 ) -> Deliveries:
-    """The tuples of a stream in the inbox of a bolt; without tuples that close windows, which are no messages."""
+    """The tuples of a stream in the inbox of a bolt; without tuples that close windows, which are not messages."""
     declared = topology.manifest.stream(source, stream)
     records = [
         record

@@ -96,7 +96,7 @@ def test_dead_letters_have_their_origin_and_whether_they_were_replayed(cluster: 
     assert (third["reason"], third["of_offset"], third["value"]) == ("unknown", None, "without a reason")
     assert fourth["value"] is None
 
-    # Notes of replays are no dead letters, and many of them do not hide the letters before.
+    # Notes of replays are not dead letters, and many of them do not hide the letters before.
     produce_all(cluster, topic, [(None, [(REPLAYED, b"0")])] * (KEPT + 1))
     for reader in (recent, RecentDeadLetters(cluster.bootstrap, cluster.manifest)):
         *others, replayed = reader.read()

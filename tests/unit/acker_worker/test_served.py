@@ -142,13 +142,13 @@ def test_another_manifest_starts_the_worker_again_and_is_tried_at_once(rig: Rig)
 
 
 def test_read_errors_are_shown_until_the_next_success(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    rig.served.refuse("it is no manifest")
+    rig.served.refuse("it is not a manifest")
     rig.served.check()
-    assert (rig.workers, rig.served.problem, rig.served.gone) == ([], "it is no manifest", False)
-    assert "topology words cannot be served as it was published: it is no manifest" in caplog.text
+    assert (rig.workers, rig.served.problem, rig.served.gone) == ([], "it is not a manifest", False)
+    assert "topology words cannot be served as it was published: it is not a manifest" in caplog.text
     rig.publish()
     assert rig.served.serving
-    rig.served.refuse("it is no manifest")
+    rig.served.refuse("it is not a manifest")
     rig.served.check()
     assert rig.served.serving, "the worker of the previous manifest continues"
     rig.served.withdraw()

@@ -134,7 +134,7 @@ def call_acker(
 ) -> Run:
     """Runs a command in this process, without its settings: for all but signals and starts.
 
-    Modules of the directory can be imported, and `given` is on standard input, which is no terminal.
+    Modules of the directory can be imported, and `given` is on standard input, which is not a terminal.
     """
     from acker_cli.app import main
 

@@ -39,7 +39,7 @@ def test_acls_with_the_same_operations_share_a_command() -> None:
 def test_invalid_principals_and_roles_are_rejected() -> None:
     for principal in ("alice", "User:", ":alice"):
         for principals in (Principals("t", principal), Principals("t", operator=principal)):
-            with pytest.raises(SettingsError, match="is no principal"):
+            with pytest.raises(SettingsError, match="is not a principal"):
                 principals.checked([])
     assert [role.name for role in chosen_roles(roles(manifest()), ["d", "acker"])] == ["acker", "d"]
     with pytest.raises(SettingsError, match="no role 'x': the topology has a, acker, b, c, d, operator"):

@@ -41,15 +41,15 @@ ERRORS = {
     f"run {COUNT} --processes split": "--processes split=2",
     f"run {COUNT} --local --processes split=3": "--processes split=3 needs a task for each process, and split has 2",
     f"run {COUNT} --processes split=0": "give 1 to 2 processes",
-    f"run {COUNT} --processes cuont=2": "names 'cuont', which is no component: word-count has",
+    f"run {COUNT} --processes cuont=2": "names 'cuont', which is not a component: word-count has",
     "config show --config x.toml": "no file x.toml",
     "demo --keep .": "--keep",
     "demo --bootstrap-servers x:1 --set kafka.no.such=1": "--set kafka.no.such=VALUE",
     "demo --bootstrap-servers x:1 --set kafka.linger.ms=soon": "ACKER_KAFKA__LINGER_MS",
     "trace": "say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed",
     "trace 1f --oldest 1": "say which trees",
-    "trace first": "'first' is no root id",
-    "trace 1f --since long": "--since long is no time",
+    "trace first": "'first' is not a root id",
+    "trace 1f --since long": "--since long is not a time",
 }
 
 

@@ -115,7 +115,7 @@ def test_rejected_statistics_are_logged_once_and_raise_nothing(wire: Wire, caplo
     assert len(wire.sent) == 3
     assert len(caplog.records) == 1
     assert "--role split" in caplog.text
-    # A broker that is away is no missing ACL.
+    # A broker that is away is not a missing ACL.
     found(wire, publisher := new_publisher(wire))
     caplog.clear()
     publisher.look(106.0, stats)

@@ -282,4 +282,4 @@ def test_records_that_are_no_outcomes_are_logged_and_left_out(caplog: pytest.Log
             MemoryRecord("t.answers", 0, 4, b"{}", [kind_header("answer")], b"no root"),
         ]
         assert RecordReader(target).decode(records) == []
-        assert "t.answers[0] offset 0 is no outcome, and is skipped" in caplog.text
+        assert "t.answers[0] offset 0 is not an outcome, and is skipped" in caplog.text

@@ -123,9 +123,9 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda made: made.set_bolt("split.words", Split).shuffle_grouping("lines"), "must start with a letter"),
         (lambda made: split(made, tasks=0).shuffle_grouping("lines"), "tasks of bolt 'split' is 0"),
         (lambda made: split(made, Split()).shuffle_grouping("lines"), "is given a Split: pass its class"),
-        (lambda made: split(made, Lines).shuffle_grouping("lines"), "makes a Lines, which is no Bolt"),
+        (lambda made: split(made, Lines).shuffle_grouping("lines"), "makes a Lines, which is not a Bolt"),
         (lambda made: split(made, Nothing).shuffle_grouping("lines"), "Nothing, which does not define execute"),
-        (lambda made: made.set_spout("more", Split), "makes a Split, which is no Spout or KafkaSpout: derive it"),
+        (lambda made: made.set_spout("more", Split), "makes a Split, which is not a Spout or KafkaSpout: derive it"),
         (
             lambda made: made.set_spout("more", Twice),
             "has two streams 'default': give one another name",

@@ -274,7 +274,7 @@ def test_what_waits_for_a_task_that_pauses_is_reset_from_the_beginning() -> None
 
 
 def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_leave_no_room() -> None:
-    """They are no call: nothing is reported, and the process does not end."""
+    """They are not a call: nothing is reported, and the process does not end."""
     inbox = Inbox()
     watched = Watched(Manual, inbox, execute_s=TREE_AGE)
     records = [watched.bench.record("split", ("a",), {root: 1}, task=1) for root in (10, 20)]

@@ -76,7 +76,7 @@ def test_each_method_of_each_kind_is_checked(kind: type, name: str) -> None:
 
 
 def test_a_generator_never_runs_unless_it_is_iterated() -> None:
-    with pytest.raises(TopologyError, match=r"Mine\.execute has a yield, so that calling it would not run it"):
+    with pytest.raises(TopologyError, match=r"Mine\.execute has a yield, so calling it would not run it"):
         check_signatures("it", type("Mine", (BasicBolt,), {"execute": _generator}))
     check_signatures("it", type("Mine", (CustomGrouping,), {"choose": _generator}))
 

@@ -53,7 +53,7 @@ def chained_states() -> Topology:
     ("topology", "expected"),
     [
         (words(), {"count": "each message once"}),
-        (accounts(), {"balance": "replays are counted again, because spout 'payments' is no KafkaSpout"}),
+        (accounts(), {"balance": "replays are counted again, because spout 'payments' is not a KafkaSpout"}),
         (words("at_most_once"), {"count": "each message once at most"}),
         (chained_states(), {"again": "each message once; 'count' must emit as many tuples for a replay"}),
         (
@@ -94,7 +94,7 @@ class Lacking(Untyped):
     [
         (Balance, lambda each: each.shuffle_grouping("payments"), "use fields_grouping()"),
         (Untyped, lambda each: each.fields_grouping("payments", "owner"), "has no state: declare the fields"),
-        (Odd, lambda each: each.fields_grouping("payments", "owner"), "complex, which is no Avro type"),
+        (Odd, lambda each: each.fields_grouping("payments", "owner"), "complex, which is not an Avro type"),
         (
             Lacking,
             lambda each: each.fields_grouping("payments", "owner"),

@@ -64,7 +64,7 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
         else:
             left = iter(task.read(record))
             while not task.execute(left, bench.clock() + 1):
-                bench.clock.advance(7)  # what is done between tuples is none of it
+                bench.clock.advance(7)  # what is done between tuples does not count
     assert math.isclose(bench.counters.load(1).busy_seconds, 36 * EACH)
     assert bench.counters.load(1).executed == bench.counters.executed == 36
     assert bench.counters.loads.keys() == {1}

@@ -203,7 +203,7 @@ _NOT_ACKS: dict[str, list[bytes | None]] = {
         _BEGINNING + _zigzag(0) * 7 + _zigzag(0) + _zigzag(-8) + bytes(8),
         _BEGINNING + _zigzag(0) * 7 + _zigzag(-(2**62)) + _zigzag(9) + bytes(1000),
     ],
-    # A branch that the union does not have, and text that is no UTF-8.
+    # A branch that the union does not have, and text that is not UTF-8.
     "malformed": [_BEGINNING[:-1] + _zigzag(5) + bytes(50), _LONG_TEXT],
 }
 _NOT_NOTICES: dict[str, list[bytes | None]] = {

@@ -141,7 +141,7 @@ def test_values_that_do_not_fit(codec: str) -> None:
     for values in ((), ("text",), (b"a", b"b")):
         with pytest.raises((ValueError, TypeError)):
             encode_tuples(payload_codec(declare(["raw"], codec="bytes")), [values])
-    with pytest.raises(TypeError, match=r"a numpy\.timedelta64 is no number"):
+    with pytest.raises(TypeError, match=r"a numpy\.timedelta64 is not a number"):
         grouping_key((_NUMPY[0],))
 
 

@@ -42,13 +42,13 @@ _INVALID: list[tuple[Any, str, str, str]] = [
     (["a"], "default", "xml", "'arrow', 'avro', 'json' or 'bytes'"),
     (["a", "b"], "default", "bytes", "carries exactly one field, but it has 2"),
     ({"a": str}, "default", "bytes", "the type of field 'a' must be bytes"),
-    ({"a": "text"}, "default", "avro", "no Avro type .*use str, int, float, bool, bytes or an Avro schema"),
+    ({"a": "text"}, "default", "avro", "not an Avro type .*use str, int, float, bool, bytes or an Avro schema"),
     ({"a": list}, "default", "avro", 'has the type list, which .* a list is {"type": "array", "items": "string"}'),
-    ({"a": list[str]}, "default", "avro", r'has the type list\[str\], which is no .* a list is {"type": "array"'),
+    ({"a": list[str]}, "default", "avro", r'has the type list\[str\], which is not an .* a list is {"type": "array"'),
     ({"a": dict}, "default", "json", 'a dict is {"type": "map", "values": "string"}'),
     ({"a": datetime}, "default", "arrow", 'a datetime is {"type": "long", "logicalType": "timestamp-micros"}'),
     ({"a": str | None}, "default", "arrow", r'type str \| None, .* a type and null is \["null", "string"\]'),
-    ({"a": 7}, "default", "arrow", "has the type 7, which is no Avro type: write str, int"),
+    ({"a": 7}, "default", "arrow", "has the type 7, which is not an Avro type: write str, int"),
 ]
 
 

@@ -107,7 +107,7 @@ def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
 
 
 def test_a_spout_that_lags_behind_its_source() -> None:
-    """Its oldest open tree may hold it for a while; a shrinking lag is no finding."""
+    """Its oldest open tree may hold it for a while; a shrinking lag is not a finding."""
     (late,) = lags(source(after=3_001))
     assert summaries([late]) == [("warning", "lag", "words.lines")]
     assert "a lag of 3,001 messages of orders, partition 0, and does 100 a second" in late.found
@@ -141,7 +141,7 @@ def test_a_partition_without_progress_is_a_warning() -> None:
     assert summaries([finding]) == [("warning", "lag", "words.split")]
     assert "has made no progress in words.tuples.split, partition 0, for 2.0 s; the lag of" in finding.found
     assert finding.remedy.endswith("To see whether it did not ack one: acker trace --oldest 1 --topology words.")
-    # What has just come, and the markers of transactions, are no lag.
+    # What has just come, and the markers of transactions, are not lag.
     for fine in (
         lag_change(done=0, before=0, after=3),
         lag_change(done=0, before=1, after=1, has_records=False),

@@ -177,7 +177,7 @@ def test_records_without_a_key_are_refused_with_their_offset() -> None:
     cluster = _Cluster()
     cluster.write(1, {b"a": b"1"})
     cluster.broker.append(_TOPIC, 1, None, b"x", None)
-    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key is none of a state"):
+    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key does not belong to a state"):
         cluster.restored(1)
 
 
