@@ -53,18 +53,6 @@ class Seen(BasicBolt):
         """The test reads its inputs from the cluster."""
 
 
-def test_messages_are_retried_as_often_as_the_page_states() -> None:
-    names = names_of("docs/how-to/replay.md")
-    with SimulatedCluster(names["from_a_topic"](), topics={"orders": 1}) as cluster:
-        cluster.produce("orders", "unpayable")
-        for attempts, seconds in ((1, 0.9), (2, 9.9), (3, 19.9), (4, 5)):
-            cluster.advance(seconds)
-            assert len(cluster.bolt("charge").seen) == attempts
-        [letter] = cluster.dead_letters()
-        assert letter.reason == "retries-exhausted"
-        assert "the card was declined" in letter.detail
-
-
 def test_tuples_are_executed_again_as_often_as_the_page_states() -> None:
     with SimulatedCluster(names_of("docs/how-to/retry.md")["retried"](), topics={"orders": 1}) as cluster:
         cluster.produce("orders", "unpayable")
@@ -78,12 +66,13 @@ def test_tuples_are_executed_again_as_often_as_the_page_states() -> None:
 
 def test_rows_are_emitted_until_they_are_done() -> None:
     names = names_of("docs/how-to/replay.md")
-    with SimulatedCluster(names["set_aside"]()) as cluster:
+    with SimulatedCluster(names["topology"]) as cluster:
         cluster.run_until(lambda: cluster.executed("charge"))
         cluster.kill("rows")
         cluster.advance(40)
         assert names["TABLE"] == {}
-        assert {order for (order,) in cluster.executed("charge")} == {"first", "second", "third"}
+        assert {order for (order,) in cluster.executed("charge")} == {"first", "unpayable", "third"}
+        assert {letter.detail for letter in cluster.dead_letters()} == {"ValueError: the card was declined"}
 
 
 def test_the_sums_of_the_walk_through_are_right() -> None:

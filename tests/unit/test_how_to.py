@@ -68,23 +68,17 @@ def test_a_replay_of_the_first_duplicate_passes_again() -> None:
 
 
 def test_an_order_without_a_price_in_the_table_waits_for_it() -> None:
-    page = names_of("docs/how-to/enrich.md")
-    with SimulatedCluster(page["priced"](), topics={"orders": 1}) as cluster:
+    page = names_of("docs/how-to/join.md")
+    builder = TopologyBuilder("orders")
+    builder.set_spout("orders", page["KafkaSpout"]("orders"))
+    builder.set_bolt("priced", page["PricedFromTable"], tasks=4).shuffle_grouping("orders")
+    with SimulatedCluster(builder.build(), topics={"orders": 1}) as cluster:
         cluster.produce("orders", '{"item": "tea", "count": 2}')
         cluster.produce("orders", '{"item": "jam", "count": 1}')
         cluster.run_until(lambda: cluster.failed("orders"))
         page["PRICES"]["jam"] = 7
         cluster.advance(90)
         assert sorted(cluster.emitted("priced")) == [("jam", 1, 7), ("tea", 2, 6)]
-
-
-def test_each_order_has_a_bill() -> None:
-    topology = names_of("docs/how-to/exactly-once-output.md")["transactional"]()
-    with SimulatedCluster(topology, topics={"orders": 1}) as cluster:
-        cluster.produce("orders", "7")
-        cluster.run_until_idle()
-        (record,) = cluster.records("bills")
-        assert (record.key(), record.value()) == (b"7", b'{"text":"bill for 7"}')
 
 
 def test_totals_are_records_of_their_customers() -> None:
