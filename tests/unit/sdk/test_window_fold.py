@@ -12,11 +12,13 @@ from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack, InputStream
 from spout_sdk.records import MadeRecord
 from spout_sdk.windows.fold import WindowFold
+from spout_sdk.windows.replays import Replays
 
 SECOND = 1_000_000_000
 STREAMS = [InputStream(name, "default", ("n", "at")) for name in ("even", "odd")]
 SOURCES = [(stream.component, stream.stream) for stream in STREAMS]
 SIZES = st.integers(1, 9)
+PARTITIONS = 3
 
 Calls = list[tuple[str, Any]]
 
@@ -70,8 +72,8 @@ def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list
     return made
 
 
-def fold(spec: WindowSpec, effects: Any, streams: int = 1) -> WindowFold:
-    return WindowFold(spec, effects, SOURCES[:streams], 0)
+def fold(spec: WindowSpec, effects: Any, streams: int = 1, replays: Replays | None = None) -> WindowFold:
+    return WindowFold(spec, effects, SOURCES[:streams], 0, replays)
 
 
 def without_ends(calls: Calls) -> Calls:
@@ -119,12 +121,9 @@ def test_by_event_time_windows_hold_the_tuples_before_the_watermark(
         made.take(tuple_, n * SECOND)
     assert effects.of("window") == windows
     assert effects.of("late") == late
-    settled = (
-        set(late)
-        if watermark is None
-        else {n for at, n in came if at <= watermark and at < (watermark // every + 1) * every - length} | set(late)
-    )
-    assert {*effects.of("ack"), *effects.of("late")} == settled
+    next_end = -1 if watermark is None else (watermark // every + 1) * every
+    gone = {n for at, n in came if watermark is not None and at <= watermark and at < next_end - length}
+    assert {*effects.of("ack"), *effects.of("late")} == gone | {*late}
 
 
 KINDS = st.one_of(
@@ -169,30 +168,49 @@ REPEATABLE = st.one_of(
 STEPS = st.lists(st.sampled_from(["take", "take", "take", "commit", "commit and crash", "crash"]), max_size=60)
 
 
-def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int) -> tuple[Calls, list[Tuple]]:
-    """The final commit, and the tuples as they were read last, of a task that crashes sometimes."""
+def crashing(
+    make: Callable[[Effects, Replays], WindowFold],
+    read: Callable[[], list[Tuple]],
+    steps: list[str],
+    *,
+    remembers: bool = False,
+) -> tuple[Calls, list[Tuple]]:
+    """A task that crashes sometimes, up to its final commit.
+
+    With `remembers`, as if the identities of tuples that have left were durable.
+
+    Returns:
+        The committed calls, and the tuples as they were read last.
+    """
     committed: Calls = []
-    offset, progress, at, now = 10, "", 0, 0
-    tuples, effects = tuples_of(times, streams), Effects()
-    made = fold(spec, effects, streams)
-    for step in [*steps, *["take"] * len(times), "commit"]:
+    tuples, effects, replays = read(), Effects(), Replays(PARTITIONS)
+    made, offset, progress, closed = make(effects, replays), 10, "", dict[str, Any]()
+    at, now, end = 0, 0, tuples[-1].offset + 1 if tuples else 10
+    for step in [*steps, *["take"] * len(tuples), "commit"]:
         now += SECOND
-        if step == "take" and at < len(times):
+        if step == "take" and at < len(tuples):
             made.take(tuples[at], now)
             at += 1
         if "commit" in step:
             committed += effects.calls
             effects.calls.clear()
-            ends = [each.offset for each in tuples if not each.settled]
-            offset, progress = min(ends, default=10 + (len(times) - 1) // 3 + 1), made.progress
+            offset = min((each.offset for each in tuples if not each.settled), default=end)
+            progress, closed = made.progress, dict(replays._closed)
         if "crash" in step:
-            tuples, effects = tuples_of(times, streams), Effects()
+            tuples, effects, replays = read(), Effects(), Replays(PARTITIONS)
+            if remembers:
+                replays._closed = dict(closed)
             for each in tuples:
                 each.pack.settled[each.index] = each.offset < offset
-            made = fold(spec, effects, streams)
+            made = make(effects, replays)
             made.resume(progress, offset, now)
             at = sum(each.settled for each in tuples)
     return committed, tuples
+
+
+def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int) -> tuple[Calls, list[Tuple]]:
+    """Of tuples without identities."""
+    return crashing(lambda effects, _: fold(spec, effects, streams), lambda: tuples_of(times, streams), steps)
 
 
 @given(REPEATABLE, TIMES, STEPS, st.integers(1, 2))

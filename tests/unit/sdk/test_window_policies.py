@@ -1,14 +1,16 @@
 """When windows close, which tuples are in them and which leave: every kind against its definition."""
 
+import math
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spout_sdk import TopologyError, WindowSpec, sliding, tumbling
+from spout_sdk import TopologyError, WindowSpec, session, sliding, tumbling
 from tests.unit.sdk.windowed_bolt_rig import Rig, Total, numbers
 
 LENGTHS = st.integers(1, 12)
@@ -19,10 +21,6 @@ BEGIN = 100 * 8
 
 
 BY_TIME = tumbling(seconds=10).with_timestamp_field("at")
-
-
-def interval_of(kind: Callable[[int, int], WindowSpec]) -> st.SearchStrategy[WindowSpec]:
-    return st.builds(kind, LENGTHS, LENGTHS)
 
 
 def run(spec: WindowSpec, gaps: list[tuple[int, int]]) -> tuple[Rig, list[int], int]:
@@ -60,48 +58,51 @@ def check_hold(rig: Rig, came: list[int], acked: int) -> None:
     assert rig.bench.counters.users.get("in no window", 0) == len(set(range(acked)) - seen)
 
 
-@given(interval_of(lambda length, every: sliding(count=length, every=every)), GAPS)
-def test_by_count_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[int, int]]) -> None:
-    rig, came, _ = run(spec, gaps)
-    length, every = spec.count or 0, spec.every_count or 0
+Expected = tuple[list[list[int]], int]
+"""Windows, and the number of tuples that have left."""
+
+
+def count_each_count(came: list[int], now: int, length: int, every: int) -> Expected:
+    windows = [[*range(max(0, end - length), end)] for end in range(every, len(came) + 1, every)]
+    return windows, min(len(came), max(0, (len(came) // every + 1) * every - length))
+
+
+def time_each_count(came: list[int], now: int, length: int, every: int) -> Expected:
     ends = range(every, len(came) + 1, every)
-    assert windows_of(rig) == [list(range(max(0, end - length), end)) for end in ends]
-    next_end = (len(came) // every + 1) * every
-    check_hold(rig, came, min(len(came), max(0, next_end - length)))
+    windows = [[n for n in range(end) if came[n] > came[end - 1] - length] for end in ends]
+    return windows, sum(at <= now - length for at in came)
 
 
-@given(interval_of(lambda length, every: sliding(seconds=length / 8, every=every / 8)), GAPS)
-def test_by_time_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[int, int]]) -> None:
-    rig, came, now = run(spec, gaps)
-    length, every = round((spec.seconds or 0) * 8), round((spec.every_seconds or 0) * 8)
-    windows = []
-    for end in range(BEGIN // every * every, now + 1, every):
-        held = [n for n, at in enumerate(came) if end - length <= at < end]
-        if held:
-            windows.append((held, (end - length) / 8, end / 8))
-    assert [(numbers(window.tuples), window.start, window.end) for window in rig.bolt.windows] == windows
-    next_end = (now // every + 1) * every
-    check_hold(rig, came, sum(at < next_end - length for at in came))
+def time_each_time(came: list[int], now: int, length: int, every: int) -> Expected:
+    ends = range(BEGIN // every * every, now + 1, every)
+    windows = [[n for n, at in enumerate(came) if end - length <= at < end] for end in ends]
+    return [*filter(None, windows)], sum(at < (now // every + 1) * every - length for at in came)
 
 
+def count_each_time(came: list[int], now: int, length: int, every: int) -> Expected:
+    ends = range(BEGIN // every * every, now + 1, every)
+    windows = [[n for n, at in enumerate(came) if at < end][-length:] for end in ends]
+    return [*filter(None, windows)], max(0, len(came) - length)
+
+
+@pytest.mark.parametrize(
+    ("spec_of", "definition"),
+    [
+        (lambda length, every: sliding(count=length, every=every), count_each_count),
+        (lambda length, every: sliding(seconds=length / 8, every_count=every), time_each_count),
+        (lambda length, every: sliding(seconds=length / 8, every=every / 8), time_each_time),
+        (lambda length, every: sliding(count=length, every_seconds=every / 8), count_each_time),
+    ],
+    ids=["count each count", "time each count", "time each time", "count each time"],
+)
 @given(LENGTHS, LENGTHS, GAPS)
-def test_a_count_by_the_clock_is_as_defined(count: int, every: int, gaps: list[tuple[int, int]]) -> None:
-    rig, came, now = run(sliding(count=count, every_seconds=every / 8), gaps)
-    windows = []
-    for end in range(BEGIN // every * every, now + 1, every):
-        held = [n for n, at in enumerate(came) if at < end][-count:]
-        if held:
-            windows.append(held)
+def test_every_kind_is_as_defined(
+    spec_of: Any, definition: Callable[..., Expected], length: int, every: int, gaps: list[tuple[int, int]]
+) -> None:
+    rig, came, now = run(spec_of(length, every), gaps)
+    windows, left = definition(came, now, length, every)
     assert windows_of(rig) == windows
-    check_hold(rig, came, max(0, len(came) - count))
-
-
-@given(LENGTHS, LENGTHS, GAPS)
-def test_a_time_by_count_is_as_defined(length: int, every: int, gaps: list[tuple[int, int]]) -> None:
-    rig, came, now = run(sliding(seconds=length / 8, every_count=every), gaps)
-    ends = range(every, len(came) + 1, every)
-    assert windows_of(rig) == [[n for n in range(end) if came[n] > came[end - 1] - length] for end in ends]
-    check_hold(rig, came, sum(at <= now - length for at in came))
+    check_hold(rig, came, left)
 
 
 @given(LENGTHS, LENGTHS, GAPS)
@@ -116,8 +117,9 @@ def test_flushed_windows_hold_every_tuple_once_and_not_for_long(
     check_hold(rig, came, len(in_windows))
 
 
-def test_invalid_windows_are_rejected() -> None:
-    refusals: list[tuple[Callable[[], WindowSpec], str]] = [
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
         (lambda: tumbling(), "tumbling() needs one length: give count or seconds"),
         (lambda: tumbling(count=1, seconds=1), "tumbling() needs one length"),
         (lambda: tumbling(count=0), "count of a window is 0: it must be a whole number of at least 1"),
@@ -148,14 +150,20 @@ def test_invalid_windows_are_rejected() -> None:
         ),
         (lambda: BY_TIME.with_lag(-1), "lag of a window is -1: it must be a finite number of seconds, at least 0"),
         (lambda: BY_TIME.with_watermark_interval(0), "watermark interval of a window is 0: it must"),
-    ]
-    for make, message in refusals:
-        with pytest.raises(TopologyError, match=re.escape(message)):
-            make()
+        (lambda: BY_TIME.with_grace(-1), "grace of a window"),
+        (lambda: BY_TIME.with_idle_sources(0), "with_idle_sources"),
+        (lambda: session(gap=0), "gap of a session"),
+        (lambda: session(gap=math.nan), "gap of a session"),
+    ],
+)
+def test_invalid_windows_are_rejected(make: Callable[[], WindowSpec], message: str) -> None:
+    with pytest.raises(TopologyError, match=re.escape(message)):
+        make()
 
 
-def test_a_spec_has_a_name_a_tick_interval_and_a_longest_hold() -> None:
-    specs: list[tuple[WindowSpec, str, float | None, float | None]] = [
+@pytest.mark.parametrize(
+    ("spec", "name", "tick", "hold"),
+    [
         (tumbling(count=3), "tumbling(count=3)", None, None),
         (tumbling(count=3, flush_after=20), "tumbling(count=3, flush_after=20)", 1.0, 21.0),
         (tumbling(seconds=5), "tumbling(seconds=5)", 0.5, 5.5),
@@ -171,6 +179,15 @@ def test_a_spec_has_a_name_a_tick_interval_and_a_longest_hold() -> None:
             0.5,
             15.5,
         ),
-    ]
-    for spec, name, tick, hold in specs:
-        assert (str(spec), spec.tick_interval, spec.longest_hold) == (name, tick, hold)
+    ],
+)
+def test_a_spec_has_a_name_a_tick_interval_and_a_longest_hold(
+    spec: WindowSpec, name: str, tick: float | None, hold: float | None
+) -> None:
+    assert (str(spec), spec.tick_interval, spec.longest_hold) == (name, tick, hold)
+
+
+def test_the_name_of_a_session_has_all_options() -> None:
+    spec = session(gap=30).with_timestamp_field("at").with_grace(5).with_lag(2).with_idle_sources(after=60)
+    assert str(spec) == "session(gap=30).with_timestamp_field('at').with_lag(2).with_grace(5).with_idle_sources(60)"
+    assert BY_TIME.with_idle_sources().idle_after == 20

@@ -15,13 +15,24 @@ from spout_sdk.records import MadeRecord
 from spout_sdk.windows.fold import WindowFold
 from spout_sdk.windows.left_out import LeftOutTuples
 from spout_sdk.windows.replays import Replays
-from tests.unit.sdk.test_window_fold import SECOND, SIZES, SOURCES, STREAMS, TIMES, Calls, Effects, without_ends
+from tests.unit.sdk.test_window_fold import (
+    PARTITIONS,
+    SECOND,
+    SIZES,
+    STEPS,
+    STREAMS,
+    TIMES,
+    Calls,
+    Effects,
+    crashing,
+    fold,
+    without_ends,
+)
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.identities import IdentityColumns
 from tuple_tree.input_batch import InputBatch
-from tuple_tree.positions import Position, are_attempts, positional_root, topic_key
+from tuple_tree.positions import Position, positional_root, topic_key
 
-PARTITIONS = 3
 KEY = topic_key("clicks")
 Inputs = Sequence[tuple[int, int, int]]  # number of the message, attempt, timestamp in seconds
 
@@ -41,10 +52,6 @@ def tuples_of(inputs: Inputs, key: int = KEY, a_record: int = 3) -> list[Tuple]:
     return made
 
 
-def fold(spec: WindowSpec, effects: Any, replays: Replays | None = None) -> WindowFold:
-    return WindowFold(spec, effects, SOURCES[:1], 0, Replays(PARTITIONS) if replays is None else replays)
-
-
 @st.composite
 def replayed_inputs(draw: Any) -> Inputs:
     """Messages; some come again later, with the same time."""
@@ -58,22 +65,17 @@ def replayed_inputs(draw: Any) -> Inputs:
     return inputs
 
 
-SPECS = st.one_of(
+BY_TIME = st.one_of(
     st.builds(lambda a, b: sliding(count=a, every=b), SIZES, SIZES),
-    st.builds(lambda a: tumbling(count=a), SIZES),
-    st.one_of(
-        st.builds(lambda a, b: sliding(count=a, every=b), SIZES, SIZES),
-        st.builds(lambda a, b: sliding(seconds=a, every_count=b), SIZES, SIZES),
-        st.builds(lambda a, b: sliding(seconds=a, every=b), SIZES, SIZES),
-        st.builds(lambda a: tumbling(seconds=a), SIZES),
-    ).map(lambda spec: spec.with_timestamp_field("at").with_lag(2).with_watermark_interval(0.001)),
-)
-STEPS = st.lists(st.sampled_from(["take", "take", "take", "commit", "commit and crash", "crash"]), max_size=60)
+    st.builds(lambda a, b: sliding(seconds=a, every_count=b), SIZES, SIZES),
+    st.builds(lambda a, b: sliding(seconds=a, every=b), SIZES, SIZES),
+).map(lambda spec: spec.with_timestamp_field("at").with_lag(2).with_watermark_interval(0.001))
+SPECS = BY_TIME | st.builds(lambda a, b: sliding(count=a, every=b), SIZES, SIZES)
 
 
 def taken(spec: WindowSpec, inputs: Inputs) -> tuple[Calls, list[Tuple]]:
     effects, tuples = Effects(), tuples_of(inputs)
-    made = fold(spec, effects)
+    made = fold(spec, effects, 1, Replays(PARTITIONS))
     for step, tuple_ in enumerate(tuples):
         made.take(tuple_, step * SECOND)
     return effects.calls, tuples
@@ -95,32 +97,11 @@ def test_windows_are_those_without_replays(spec: WindowSpec, inputs: Inputs) -> 
     assert {n for (n, _, _), tuple_ in zip(inputs, tuples, strict=True) if tuple_.settled} == acked
 
 
-def crashing(spec: WindowSpec, inputs: Inputs, steps: list[str], *, remembers: bool) -> Calls:
-    """The committed calls of a task that crashes; with `remembers`, as if committed identities were durable."""
-    committed: Calls = []
-    offset, progress, closed, at, now = 10, "", dict[str, Any](), 0, 0
-    tuples, effects, replays = tuples_of(inputs), Effects(), Replays(PARTITIONS)
-    made = fold(spec, effects, replays)
-    for step in [*steps, *["take"] * len(inputs), "commit"]:
-        now += SECOND
-        if step == "take" and at < len(inputs):
-            made.take(tuples[at], now)
-            at += 1
-        if "commit" in step:
-            committed += effects.calls
-            effects.calls.clear()
-            offset = min((each.offset for each in tuples if not each.settled), default=10 + (len(inputs) + 2) // 3)
-            progress, closed = made.progress, dict(replays._closed)
-        if "crash" in step:
-            tuples, effects, replays = tuples_of(inputs), Effects(), Replays(PARTITIONS)
-            if remembers:
-                replays._closed = dict(closed)
-            for each in tuples:
-                each.pack.settled[each.index] = each.offset < offset
-            made = fold(spec, effects, replays)
-            made.resume(progress, offset, now)
-            at = sum(each.settled for each in tuples)
-    return committed
+def committed(spec: WindowSpec, inputs: Inputs, steps: list[str], *, remembers: bool) -> Calls:
+    def make(effects: Effects, replays: Replays) -> WindowFold:
+        return fold(spec, effects, 1, replays)
+
+    return crashing(make, lambda: tuples_of(inputs), steps, remembers=remembers)[0]
 
 
 @given(SPECS, replayed_inputs(), STEPS)
@@ -128,8 +109,8 @@ def crashing(spec: WindowSpec, inputs: Inputs, steps: list[str], *, remembers: b
 def test_a_crash_changes_no_window_while_identities_are_known(
     spec: WindowSpec, inputs: Inputs, steps: list[str]
 ) -> None:
-    once = crashing(spec, inputs, [], remembers=True)
-    again = crashing(spec, inputs, steps, remembers=True)
+    once = committed(spec, inputs, [], remembers=True)
+    again = committed(spec, inputs, steps, remembers=True)
     assert again == once if spec.timestamp is not None else without_ends(again) == without_ends(once)
 
 
@@ -139,10 +120,10 @@ def test_after_a_crash_no_message_is_in_two_windows_by_event_time(
 ) -> None:
     """Without any memory of identities, replays of closed windows are late."""
     timed = spec.with_timestamp_field("at").with_lag(2).with_watermark_interval(0.001)
-    windows = windows_of(crashing(timed, inputs, steps, remembers=False))
+    windows = windows_of(committed(timed, inputs, steps, remembers=False))
     assert len({end for end, _ in windows}) == len(windows)
     assert max(Counter(n for _, held in windows for n in held).values(), default=1) == 1
-    assert windows == windows_of(crashing(timed, inputs, [], remembers=True))
+    assert windows == windows_of(committed(timed, inputs, [], remembers=True))
 
 
 @given(st.builds(lambda a: tumbling(count=a), SIZES), replayed_inputs(), STEPS)
@@ -150,7 +131,7 @@ def test_after_a_crash_only_replays_that_come_later_count_again(
     spec: WindowSpec, inputs: Inputs, steps: list[str]
 ) -> None:
     """Tuples that were left out or dropped before the last commit are not repeated."""
-    calls = crashing(spec, inputs, steps, remembers=False)
+    calls = committed(spec, inputs, steps, remembers=False)
     counted = Counter(n for _, held in windows_of(calls) for n in held)
     left_out = Counter(n for kind, n in calls if kind in ("left out", "held again"))
     came = Counter(n for n, _, _ in inputs)
@@ -159,18 +140,10 @@ def test_after_a_crash_only_replays_that_come_later_count_again(
 
 def test_a_message_of_a_topic_that_was_created_again_is_another_one() -> None:
     effects = Effects()
-    made = fold(tumbling(count=2), effects)
+    made = fold(tumbling(count=2), effects, 1, Replays(PARTITIONS))
     for tuple_ in [*tuples_of([(0, 0, 0)]), *tuples_of([(0, 1, 0)], topic_key("clicks anew"))]:
         made.take(tuple_, 0)
     assert windows_of(effects.calls) == [(1e-9, [0, 0])]
-
-
-def test_roots_of_a_position_are_of_one_message_if_they_differ_by_the_attempt() -> None:
-    for partitions in (1, 7, 8):
-        roots = [positional_root(Position(3, 5, 123_456, attempt), KEY, partitions) for attempt in range(64)]
-        assert all(are_attempts(one, other, partitions) for one in roots for other in roots)
-        other = positional_root(Position(3, 5, 123_456, 0), topic_key("other"), partitions)
-        assert not any(are_attempts(root, other, partitions) for root in roots)
 
 
 def test_identities_are_forgotten_when_their_messages_are_done_or_when_there_are_too_many() -> None:
@@ -184,6 +157,10 @@ def test_identities_are_forgotten_when_their_messages_are_done_or_when_there_are
     assert replays.size == 18
     (oldest,) = tuples_of([(3, 1, 0)])
     assert replays.outputs_of(oldest.identity, oldest) is None
+    made = fold(tumbling(count=2), Effects(), 1, replays := Replays(PARTITIONS))
+    for tuple_ in tuples_of([(0, 0, 0), (0, 1, 0), (0, 2, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)]):
+        made.take(tuple_, 0)
+    assert (replays.current, replays.size) == ({}, 4), "with the next window"
 
 
 @pytest.mark.parametrize(("room", "kept"), [(4_000, 203), (60, 106), (0, 0)])
@@ -201,11 +178,3 @@ def test_what_is_left_out_fits_the_metadata(room: int, kept: int) -> None:
     again = [tuple_ for tuple_ in runs if resumed.is_again(tuple_)]
     assert set(again) <= set(chosen)
     assert (len(again), resumed.written(room)) == (kept, written)
-
-
-def test_replays_in_places_that_have_left_are_forgotten_with_the_next_window() -> None:
-    replays = Replays(PARTITIONS)
-    made = fold(tumbling(count=2), Effects(), replays)
-    for tuple_ in tuples_of([(0, 0, 0), (0, 1, 0), (0, 2, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)]):
-        made.take(tuple_, 0)
-    assert (replays.current, replays.size) == ({}, 4)

@@ -1,8 +1,9 @@
 """Watermarks by source partition: nothing is late while partitions are in order, and windows close all the same."""
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -18,96 +19,63 @@ def watermarks(*, lag_ms: int = 0, now: float = 0.0, streams: tuple[str, ...] = 
     return Watermarks(lag_ms, IDLE, streams=streams, spouts=() if streams else (0,), now=now)
 
 
-def test_it_is_the_greatest_time_before_the_committed_offset() -> None:
-    marks = watermarks()
-    marks.see(0, 4, 1_000, 0.0)
-    marks.see(0, 9, 2_000, 0.0)
-    assert not marks.advance(0.0)
-    marks.learn({0: SourceOffsets(5, 20)}, 1.0)
-    assert marks.advance(1.0)
-    assert marks.value == 1_000
-    marks.learn({0: SourceOffsets(9, 20)}, 2.0)
-    assert not marks.advance(2.0)
-    marks.learn({0: SourceOffsets(10, 20)}, 3.0)
-    assert marks.advance(3.0)
-    assert marks.value == 2_000
+Seen = dict[int, tuple[int, int]]  # partition → offset and time of a tuple
+Offsets = dict[int, tuple[int, int]]  # partition → committed offset and end
+Step = tuple[float, Seen, Offsets, int | None]  # now, and the watermark after it
 
-
-def test_it_is_that_of_the_partition_that_is_behind_less_the_lag() -> None:
-    marks = watermarks(lag_ms=300)
-    marks.see(0, 0, 5_000, 0.0)
-    marks.see(1, 0, 1_000, 0.0)
-    marks.learn({0: SourceOffsets(1, 9), 1: SourceOffsets(1, 9)}, 0.0)
-    assert marks.advance(0.0)
-    assert marks.value == 700
-    assert marks.held_back_by(0.0) == [1]
-
-
-def test_a_partition_that_is_known_and_of_which_nothing_was_seen_holds_everything_back() -> None:
-    marks = watermarks()
-    marks.see(0, 0, 5_000, 0.0)
-    marks.learn({0: SourceOffsets(1, 9), 1: SourceOffsets(0, 3)}, 0.0)
-    assert not marks.advance(500.0)
-    assert marks.held_back_by(500.0) == [1]
-
-
-def test_a_partition_whose_messages_are_all_done_holds_nothing_back_after_a_while() -> None:
-    marks = watermarks()
-    marks.see(0, 0, 5_000, 0.0)
-    marks.learn({0: SourceOffsets(1, 9), 1: SourceOffsets(3, 3)}, 0.0)
-    assert not marks.advance(IDLE - 1)
-    assert marks.advance(IDLE)
-    assert marks.value == 5_000
-    marks.learn({0: SourceOffsets(1, 9), 1: SourceOffsets(3, 4)}, IDLE)
-    marks.see(0, 1, 6_000, IDLE)
-    marks.learn({0: SourceOffsets(2, 9), 1: SourceOffsets(3, 4)}, IDLE)
-    assert not marks.advance(5 * IDLE), "it has a message again"
-
-
-def test_while_all_are_idle_it_is_the_greatest() -> None:
-    marks = watermarks()
-    marks.see(0, 0, 5_000, 0.0)
-    marks.see(1, 0, 8_000, 0.0)
-    marks.learn({0: SourceOffsets(1, 1), 1: SourceOffsets(1, 1)}, 0.0)
-    assert marks.advance(0.0)
-    assert marks.value == 5_000
-    assert marks.advance(IDLE)
-    assert marks.value == 8_000
-
-
-def test_a_partition_whose_tuples_go_to_other_tasks_holds_back_what_was_done_after_its_last_end_that_is_done() -> None:
-    marks = watermarks()
-    for second in range(int(IDLE) + 3):
-        marks.see(0, second, 5_000 + second, float(second))
-        marks.learn({0: SourceOffsets(second + 1, 900), 1: SourceOffsets(2 * second, 2 * second + 4)}, float(second))
-        assert marks.advance(float(second)) == (second >= IDLE)
-    assert marks.value == 5_000 + IDLE
-    for second in range(100):
-        marks.see(0, 30 + second, 6_000 + second, 30.0 + second)
+SCENARIOS: dict[str, Iterable[Step]] = {
+    "the greatest time before the committed offset": [
+        (0, {0: (4, 1_000)}, {}, None),
+        (0, {0: (9, 2_000)}, {}, None),
+        (1, {}, {0: (5, 20)}, 1_000),
+        (2, {}, {0: (9, 20)}, 1_000),
+        (3, {}, {0: (10, 20)}, 2_000),
+    ],
+    "a partition without a tuple so far holds everything back": [
+        (0, {0: (0, 5_000)}, {0: (1, 9), 1: (0, 3)}, None),
+        (500, {}, {}, None),
+    ],
+    "a partition whose messages are all done holds nothing back after a while, until it has a message again": [
+        (0, {0: (0, 5_000)}, {0: (1, 9), 1: (3, 3)}, None),
+        (IDLE - 1, {}, {}, None),
+        (IDLE, {}, {}, 5_000),
+        (IDLE, {0: (1, 6_000)}, {0: (2, 9), 1: (3, 4)}, 5_000),
+        (5 * IDLE, {}, {}, 5_000),
+    ],
+    "the partition that is behind, and the greatest while all are idle": [
+        (0, {0: (0, 5_000), 1: (0, 8_000)}, {0: (1, 1), 1: (1, 1)}, 5_000),
+        (IDLE, {}, {}, 8_000),
+    ],
+    "a partition whose tuples go to other tasks holds back what is younger than its last end that is done": chain(
+        (
+            (at, {0: (at, at)}, {0: (at + 1, 900), 1: (2 * at, 2 * at + 4)}, None if at < 20 else at - 2)
+            for at in range(23)
+        ),
         # It has a message that fails, and may be one for this task.
-        marks.learn({0: SourceOffsets(31 + second, 900), 1: SourceOffsets(45, 900)}, 30.0 + second)
-        marks.advance(30.0 + second)
-    assert marks.value == 5_000 + IDLE
-    assert marks.held_back_by(130.0) == [1]
-
-
-def test_a_backlog_whose_tuples_go_to_other_tasks_holds_everything_back_until_it_is_read() -> None:
-    marks = watermarks()
-    for second in range(100):
-        marks.see(0, second, 5_000 + second, float(second))
-        marks.learn({0: SourceOffsets(second + 1, 900), 1: SourceOffsets(second + 1, 100)}, float(second))
-        assert marks.advance(float(second)) == (second == 99)
-
-
-def test_a_partition_that_continues_after_an_outage_holds_back_what_is_younger() -> None:
-    marks = watermarks()
-    marks.see(0, 0, 5_000, 0.0)
-    marks.see(1, 0, 1_000, 0.0)
-    marks.learn({0: SourceOffsets(1, 1), 1: SourceOffsets(1, 90)}, 0.0)
-    assert marks.advance(0.0)
+        ((at, {0: (at, 10 * at)}, {0: (at + 1, 900), 1: (45, 900)}, 20) for at in range(30, 130)),
+    ),
+    "a backlog whose tuples go to other tasks holds everything back until it is read": (
+        (at, {0: (at, at)}, {0: (at + 1, 900), 1: (at + 1, 100)}, None if at < 99 else at) for at in range(100)
+    ),
     # Three minutes later, its first message that is done has no tuple for this task.
-    marks.learn({0: SourceOffsets(1, 1), 1: SourceOffsets(2, 90)}, 180.0)
-    assert not marks.advance(181.0)
+    "a partition that continues after an outage holds back what is younger": [
+        (0, {0: (0, 5_000), 1: (0, 1_000)}, {0: (1, 1), 1: (1, 90)}, 1_000),
+        (180, {}, {0: (1, 1), 1: (2, 90)}, 1_000),
+        (181, {}, {}, 1_000),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", SCENARIOS.values(), ids=SCENARIOS)
+def test_the_watermark_is(steps: Iterable[Step]) -> None:
+    marks = watermarks()
+    for now, seen, offsets, expected in steps:
+        for partition, (offset, time) in seen.items():
+            marks.see(partition, offset, time, now)
+        if offsets:
+            marks.learn({partition: SourceOffsets(*each) for partition, each in offsets.items()}, now)
+        before = marks.value
+        assert (marks.advance(now), marks.value) == (expected != before, expected), now
 
 
 def test_a_stream_without_identities_is_a_source() -> None:
@@ -138,25 +106,18 @@ def test_it_continues_from_its_record() -> None:
     assert after.value == 1_300
 
 
-def test_a_partition_of_the_record_of_which_nothing_is_learnt_holds_everything_back() -> None:
-    marks = watermarks()
-    marks.see(7, 0, 1_000, 0.0)
-    after = watermarks()
-    after.restore(marks.to_json(), 0.0)
-    after.see(8, 0, 2_000, 0.0)
-    after.learn({8: SourceOffsets(1, 1)}, 0.0)  # partition 7 has no leader
-    assert not after.advance(0.0)
-
-
-def test_a_partition_of_a_spout_that_the_topology_does_not_have_any_more_holds_nothing_back() -> None:
-    marks = watermarks()
-    marks.see(1 << 12, 0, 1_000, 0.0)
-    after = watermarks()
+@pytest.mark.parametrize(
+    ("partition", "watermark"),
+    [(7, None), (1 << 12, 2_000)],
+    ids=["without a leader: it holds everything back", "of a spout that the topology does not have any more"],
+)
+def test_a_partition_of_the_record_without_offsets(partition: int, watermark: int | None) -> None:
+    marks, after = watermarks(), watermarks()
+    marks.see(partition, 0, 1_000, 0.0)
     after.restore(marks.to_json(), 0.0)
     after.see(8, 0, 2_000, 0.0)
     after.learn({8: SourceOffsets(1, 1)}, 0.0)
-    assert after.advance(0.0)
-    assert after.value == 2_000
+    assert (after.advance(0.0), after.value) == (watermark is not None, watermark)
 
 
 @pytest.mark.parametrize(
