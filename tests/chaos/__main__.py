@@ -26,9 +26,18 @@ from acker_cli.chaos.faults import Faults
 from acker_cli.errors import CliError
 from acker_cli.processes.running import LOOK_SECONDS
 from kafka_clients.client_settings import for_producer
-from tests.chaos import stateful, topologies
+from tests.chaos import topologies
 from tests.chaos.brokers import Brokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary
+from tests.chaos.components import (
+    CLOSING,
+    CLOSING_MESSAGES,
+    DIRECTORY,
+    NAME,
+    RATE,
+    SOURCE_PARTITIONS,
+    is_over,
+)
 from tests.chaos.faults import OwnKind, all_kinds
 from tests.chaos.targets import Target
 from tests.waiting import eventually
@@ -42,14 +51,12 @@ TOPOLOGIES: Final = {
     "chained-exactly": topologies.chained_exactly_once,
     "windows": topologies.windows,
     "most": topologies.at_most_once,
-    "state": stateful.state,
-    "state-exactly": stateful.state_exactly_once,
+    "state": topologies.state,
+    "state-exactly": topologies.state_exactly_once,
 }
 STEADY_SECONDS: Final = 15.0
 REJECTED_EACH: Final = 500
 """After this number of messages, each bolt with exactly once gets a record that it rejects."""
-NEWER_MESSAGES: Final = 100
-"""Consecutive ones: enough that each path from a source partition through a task of each bolt has one."""
 STUCK_SECONDS: Final = 120.0
 """After so long without an ack of a newer message, the run ends."""
 
@@ -88,17 +95,17 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
     def fill() -> None:
         nonlocal number, has_closed
         producer.poll(0)
-        if topologies.is_over():
+        if is_over():
             if not has_closed:
-                for closing in range(topologies.CLOSING_MESSAGES):
+                for closing in range(CLOSING_MESSAGES):
                     for target in targets:
                         if target.has_windows:
-                            partition = closing % topologies.SOURCE_PARTITIONS
-                            producer.produce(target.source, topologies.CLOSING, partition=partition)
+                            partition = closing % SOURCE_PARTITIONS
+                            producer.produce(target.source, CLOSING, partition=partition)
             has_closed = True
             producer.flush(1)
             return
-        partition = number % topologies.SOURCE_PARTITIONS
+        partition = number % SOURCE_PARTITIONS
         for target in targets:
             if target.has_source:
                 target.arena.emit(number, time.time())
@@ -128,8 +135,8 @@ def run(
     stuck: list[str] = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
-        os.environ[topologies.DIRECTORY] = str(directory)
-        os.environ[topologies.NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
+        os.environ[DIRECTORY] = str(directory)
+        os.environ[NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
         print_line("starting the brokers and topologies")
         kafka = stack.enter_context(three_brokers() if brokers == 3 else local_broker(directory / "broker"))
         targets = [Target(make, kafka) for make in (*makes, *([topologies.spark] if spark else []))]
@@ -137,7 +144,7 @@ def run(
         for target in targets:
             stack.enter_context(target)
             stack.enter_context(looped(target.check_processes, LOOK_SECONDS, errors))
-        stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
+        stack.enter_context(looped(filler(targets, kafka), 1 / RATE, errors))
         working = "all topologies at work"
         eventually(lambda: errors or all(target.is_at_work for target in targets), working, 400)
         steady = "acks within seconds: Spark compiles its code for minutes"
@@ -154,20 +161,14 @@ def run(
                 assert isinstance(kind, OwnKind)
                 print_line(f"{time.time() - began:6.1f} s  {kind.name}, {fault.seconds:g} s")
                 start = time.time()
-                lossy = [target for target in kind.crashes if not target.tracked]
-                for target in lossy:
-                    # What is under way then is not older: it cannot be overtaken on its path.
-                    await_execution(target, start, stuck)
-                    target.crash_begins(start)
+                for target in kind.crashes:
+                    target.has_crashed = True
                 fault.happen(pause.wait)
             except (AssertionError, CliError) as error:
                 errors.append(str(error))
                 break
             end = time.time()
             seconds = recovered(tracked, end, stuck)
-            for target in lossy:
-                await_execution(target, end, stuck)
-                target.crash_ends()
             without = [target.arena.longest_gap(start) for target in tracked]
             faults.append({"kind": kind.name, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
             recoveries[kind.name].extend(seconds.values())
@@ -185,14 +186,14 @@ def run(
         violations = {each.topology.name: lines for each in targets if (lines := each.violations())}
         broken = {
             target.topology.name: findings(
-                *(target.topology, target.arena, target.cluster, target.excused),
+                *(target.topology, target.arena, target.cluster),
+                has_crashed=target.has_crashed,
                 publishes=target.publishes,
                 writes=target.writes,
             )
             for target in targets
         }
-        excused = {target.topology.name: target.allowed_losses for target in targets if not target.tracked}
-        missing = {target.topology.name: found for target in targets if (found := target.missing(began))}
+        missing = {target.topology.name: target.missing for target in targets if not target.tracked}
         messages = {target.topology.name: target.arena.emitted for target in targets}
         again = {target.topology.name: target.arena.executed_again for target in targets}
     return {
@@ -202,7 +203,6 @@ def run(
         "faults": len(faults),
         "messages": messages,
         "executed_again": again,
-        "excused": excused,
         "broken": broken,
         "violations": violations,
         "missing": missing,
@@ -212,14 +212,6 @@ def run(
         "seconds_without_acks": summary(gaps),
         "each": faults,
     }
-
-
-def await_execution(target: Target, end: float, stuck: list[str]) -> None:
-    """Waits until a topology whose trees are not followed executes newer messages, of all partitions and tasks."""
-    try:
-        eventually(lambda: target.arena.complete_since(end) >= NEWER_MESSAGES, "newer messages", STUCK_SECONDS)
-    except AssertionError:
-        stuck.append(target.topology.name)
 
 
 def is_steady(targets: Sequence[Target]) -> bool:

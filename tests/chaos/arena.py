@@ -62,12 +62,6 @@ class Arena:
         """How many parts were executed again, by a replay or after a restart, each time counted."""
         return int(np.maximum(self.effects[: self.emitted].astype(int) - 1, 0).sum())
 
-    def complete_since(self, since: float) -> int:
-        """The longest run of consecutive messages, emitted after `since`, that have all effects."""
-        first = int(np.searchsorted(self.emitted_at[: self.emitted], since))
-        incomplete = self.incomplete[first:]
-        return int(np.diff(np.flatnonzero(incomplete), prepend=-1, append=len(incomplete)).max()) - 1
-
     def emit(self, number: int, now: float) -> None:
         """Notes that a message is there."""
         if not self.emitted_at[number]:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from spout_sdk import Topology
 from tests.chaos.arena import PARTS, Arena
+from tests.chaos.components import number_of, outcomes_of, results_of
 from tests.chaos.stateful import decreases, wrong_keys
-from tests.chaos.topologies import number_of, outcomes_of, results_of
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
 from tuple_tree.anchors import SOURCE_HEADER
@@ -22,8 +22,8 @@ def findings(
     topology: Topology,
     arena: Arena,
     cluster: Cluster,
-    excused: NDArray[np.bool_],
     *,
+    has_crashed: bool = False,
     publishes: bool = False,
     writes: bool = False,
 ) -> dict[str, int]:
@@ -33,7 +33,7 @@ def findings(
       acked, though no attempt has written all records.
     - `lost`: messages without an ack, without an effect, whose last outcome is another than acked where the spout
       writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
-      messages without an effect that no crash excuses.
+      messages without an effect, unless a crash may have lost them.
     - `wrong_keys`: keys of a state that do not have each message once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
       exactly once; results of a chain that are there more often than once, and once more after each fail, and second
@@ -44,8 +44,8 @@ def findings(
     effects = arena.effects[:there]
     guarantee = topology.manifest.guarantee
     if guarantee == "at_most_once":
-        lost = arena.incomplete & ~excused[:there]
-        return {"false_acks": 0, "lost": int(lost.sum()), "repeats": int((effects > 1).sum())}
+        missing = 0 if has_crashed else int(arena.incomplete.sum())
+        return {"false_acks": 0, "lost": missing, "repeats": int((effects > 1).sum())}
     acked = arena.acked_at[:there] != 0
     lost = ~acked | (effects == 0).any(axis=1)
     false_acks = arena.false_acks[:there] != 0
@@ -62,27 +62,19 @@ def findings(
         lost |= ~_found(there, ((each["number"], each["part"]) for each in results))
     if writes:
         false_acks |= acked & ~_found(there, whole_attempts(results))
+    broken = {"false_acks": int(false_acks.sum()), "lost": int(lost.sum()), "repeats": 0}
     if any(bolt.state for bolt in topology.manifest.bolts):
-        return {
-            "false_acks": int(false_acks.sum()),
-            "lost": int(lost.sum()),
-            "wrong_keys": wrong_keys(topology, cluster, there),
-            "repeats": decreases(topology, cluster) if guarantee == "exactly_once" else 0,
-        }
+        broken["wrong_keys"] = wrong_keys(topology, cluster, there)
+    if guarantee != "exactly_once":
+        return broken
     counted = Counter((each["number"], each["part"]) for each in results) if publishes else None
-    if counted is not None and all(bolt.is_chained for bolt in topology.manifest.bolts):
-        return {
-            "false_acks": int(false_acks.sum()),
-            "lost": int(lost.sum()),
-            "repeats": chain_repeats(counted, arena.fails) + int(np.maximum(outcomes - 1, 0).sum())
-            if guarantee == "exactly_once"
-            else 0,
-        }
-    return {
-        "false_acks": int(false_acks.sum()),
-        "lost": int(lost.sum()),
-        "repeats": _repeats(topology, cluster, there, counted) if guarantee == "exactly_once" else 0,
-    }
+    if "wrong_keys" in broken:
+        broken["repeats"] = decreases(topology, cluster)
+    elif counted is not None and all(bolt.is_chained for bolt in topology.manifest.bolts):
+        broken["repeats"] = chain_repeats(counted, arena.fails) + int(np.maximum(outcomes - 1, 0).sum())
+    else:
+        broken["repeats"] = _repeats(topology, cluster, there, counted)
+    return broken
 
 
 def in_one_transaction(manifest: Manifest) -> bool:

@@ -45,8 +45,7 @@ def _of_processes(target: Target) -> Iterator[list[OwnKind]]:
         yield [OwnKind(each.name, each.seconds, each.begin, (target,)) for each in ackers]
     of_sdk = [each for each in target.components if each not in target.in_spark]
     clean = [kind for component in of_sdk for kind in _clean(target, component)]
-    # Nothing excuses a loss then, where trees are not followed.
-    yield from [clean] * (1 if target.tracked else 3)
+    yield clean
 
 
 def _clean(target: Target, component: str) -> list[OwnKind]:

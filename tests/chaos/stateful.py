@@ -1,17 +1,14 @@
-"""Topologies with a state under faults: totals of keys, which each message changes once for each of its parts."""
+"""A state under faults: totals of keys, which each message changes once for each of its parts."""
 
 import json
-import os
 from collections import defaultdict
 from typing import Any, Final
 
-from spout_sdk import BasicBolt, BasicCollector, FailTupleError, StatefulBolt, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import BasicBolt, BasicCollector, FailTupleError, StatefulBolt, Topology, Tuple, declare
 from tests.chaos.arena import PARTS
-from tests.chaos.topologies import NAME, Numbers, Sink, Source, numbered, source_of
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.manifest import Guarantee
 from tuple_tree.names import state_topic, tuples_topic
 from tuple_tree.state_records import is_system
 
@@ -46,24 +43,6 @@ class Totals(StatefulBolt):
 
     def emit(self, key: str, total: dict[str, int], tuple_: Tuple, collector: BasicCollector) -> None:
         collector.emit((tuple_["number"], tuple_["part"], key, total["count"]))
-
-
-def _topology(kind: str, guarantee: Guarantee) -> Topology:
-    name = f"{os.environ[NAME]}-{kind}"
-    builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
-    builder.set_spout("numbers", Source(source_of(name), translate=numbered, streams=Numbers.streams))
-    builder.set_bolt("split", SplitKeys, tasks=2).shuffle_grouping("numbers")
-    builder.set_bolt("totals", Totals, tasks=2).fields_grouping("split", "key")
-    builder.set_bolt("sink", Sink, tasks=2).fields_grouping("totals", "key")
-    return builder.build()
-
-
-def state() -> Topology:
-    return _topology("state", "at_least_once")
-
-
-def state_exactly_once() -> Topology:
-    return _topology("state-exactly", "exactly_once")
 
 
 def wrong_keys(topology: Topology, cluster: Cluster, messages: int) -> int:

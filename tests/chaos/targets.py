@@ -11,25 +11,35 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
-import numpy as np
 from confluent_kafka.admin import NewTopic
 
 from acker_cli.chaos.checks import OPEN, RunCheck
 from acker_cli.chaos.settling import await_drained, draining, settle_seconds
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
+from kafka_clients.log_reader import LogReader
 from spout_sdk import KafkaBolt, Topology
-from tests.chaos import topologies
-from tests.chaos.arena import MESSAGES, Arena
+from tests.chaos.arena import Arena
 from tests.chaos.brokers import Brokers
 from tests.chaos.checks import in_one_transaction
-from tests.chaos.notices import NoticesRead
+from tests.chaos.components import (
+    CLOSING_MESSAGES,
+    SOURCE_PARTITIONS,
+    SplitWindows,
+    directory,
+    number_of,
+    outcomes_of,
+    results_of,
+    source_of,
+)
 from tests.chaos.troubled import SMALL, WriteSeveral
-from tests.kafka.sdk_rig import Cluster, progress
+from tests.kafka.sdk_rig import Cluster, progress, value
 from tests.topics import create_topics
-from tests.unit.cli.running import descendants
+from tests.unit.cli.running import descendants, is_alive
 from tests.waiting import eventually
-from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.messages import decode_notice_batch
+from tuple_tree.names import component_group, notices_topic, tuples_topic
+from tuple_tree.positions import position_of, topic_key
 
 _SPARK: Final = ("spark.sql.shuffle.partitions=2", "spark.ui.enabled=false")
 _STOP_SECONDS: Final = 120
@@ -76,6 +86,32 @@ class Driver:
             self._process.wait()
 
 
+class NoticesRead:
+    """Records the acks and fails of a spout in Spark, which calls no Python: by its notices; for one thread."""
+
+    def __init__(self, target: "Target") -> None:
+        kafka, manifest = target.cluster.bootstrap, target.topology.manifest
+        topic_id = Catalogue(kafka).topic_id(target.source)
+        assert topic_id is not None
+        self._key, self._partitions, self._arena = topic_key(topic_id), manifest.ack_partitions, target.arena
+        self._reader = LogReader(kafka)
+        self._reader.assign({(notices_topic(manifest.topology, "numbers"), 0): 0})
+
+    def read(self) -> None:
+        """Reads all that is there."""
+        while records := self._reader.poll(0.05):
+            for record in records:
+                batch = decode_notice_batch(value(record))
+                for root in batch.acked_roots.tolist():
+                    self._arena.ack(self._number(root), time.time())
+                for root in batch.failed_roots.tolist():
+                    self._arena.fail(self._number(root))
+
+    def _number(self, root: int) -> int:
+        position = position_of(root, self._key, self._partitions)
+        return number_of(position.partition, position.offset)
+
+
 class Target:
     """A topology under faults; as a context manager, all of it runs.
 
@@ -91,7 +127,7 @@ class Target:
         has_windows: which hold the last messages until closing ones come.
         check: that of `acker chaos`.
         rejecting: the inboxes that also get records which their bolts reject.
-        excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, messages that a crash may have lost.
+        has_crashed: whether messages may be lost, with `at_most_once`.
     """
 
     def __init__(self, make: Callable[[], Topology], brokers: Brokers) -> None:
@@ -101,43 +137,38 @@ class Target:
         self.tracked = manifest.acking
         self.in_spark = [each.name for each in manifest.components if each.external]
         self.has_source = "numbers" in (*self.topology.kafka_sources, *self.in_spark)
-        self.source = topologies.source_of(name)
+        self.source = source_of(name)
         sink = self.topology.factory("sink")()
         self.publishes, self.writes = isinstance(sink, KafkaBolt), isinstance(sink, WriteSeveral)
         self.components = [each.name for each in manifest.heads]
-        self.has_windows = not self.in_spark and self.topology.factory("split") is topologies.SplitWindows
+        self.has_windows = not self.in_spark and self.topology.factory("split") is SplitWindows
         with_inbox = [each.name for each in manifest.bolts if not each.is_chained]
         self.rejecting = [tuples_topic(name, bolt) for bolt in with_inbox if manifest.guarantee == "exactly_once"]
-        self.excused = np.zeros(MESSAGES, bool)
-        self._at_risk = (0, 0)
+        self.has_crashed = False
         self._rest = (0, 0.0)
-        self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
+        self.arena = Arena(directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
         kafka = self.cluster.bootstrap
+        copies, small = brokers.replication, {"max.message.bytes": str(SMALL)}
         if self.has_source:
-            create_topics(kafka, [NewTopic(self.source, topologies.SOURCE_PARTITIONS, brokers.replication)])
+            create_topics(kafka, [NewTopic(self.source, SOURCE_PARTITIONS, copies)])
         if "numbers" in manifest.outcome_topics:
-            create_topics(kafka, [NewTopic(topologies.outcomes_of(name), 2, brokers.replication)])
+            create_topics(kafka, [NewTopic(outcomes_of(name), 2, copies)])
         if self.publishes or self.writes:
-            create_topics(kafka, [NewTopic(topologies.results_of(name), 2, brokers.replication)])
+            create_topics(kafka, [NewTopic(results_of(name), 2, copies)])
         if self.writes:
-            small = {"max.message.bytes": str(SMALL)}
-            create_topics(
-                kafka, [NewTopic(f"{topologies.results_of(name)}.small", 1, brokers.replication, config=small)]
-            )
+            create_topics(kafka, [NewTopic(f"{results_of(name)}.small", 1, copies, config=small)])
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)
-        self._notices = NoticesRead(kafka, manifest, self.source, self.arena) if "numbers" in self.in_spark else None
+        self._notices = NoticesRead(self) if "numbers" in self.in_spark else None
         self._reference, self._servers = reference, brokers.bootstrap_servers
         self.check = RunCheck(kafka, self.topology)
         plan = RunPlan(self.topology, reference, ackers=int(self.tracked))
         self._processes = TopologyProcesses(plan, kafka, log_level="info")
         self._drivers = {
-            component: Driver(
-                reference, component, brokers.bootstrap_servers, topologies.directory() / f"{name}-{component}"
-            )
-            for component in self.in_spark
+            each: Driver(reference, each, brokers.bootstrap_servers, directory() / f"{name}-{each}")
+            for each in self.in_spark
         }
 
     def __enter__(self) -> Self:
@@ -181,7 +212,7 @@ class Target:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        eventually(lambda: not any(map(_is_running, pids)), f"{component} to end after SIGTERM", _END_SECONDS)
+        eventually(lambda: not any(map(is_alive, pids)), f"{component} to end after SIGTERM", _END_SECONDS)
 
     @contextmanager
     def joined(self, component: str) -> Iterator[None]:
@@ -196,32 +227,10 @@ class Target:
             process.terminate()
             eventually(lambda: process.poll() is not None, f"{component} to leave after SIGTERM", _END_SECONDS)
 
-    def crash_begins(self, since: float) -> None:
-        """To be called before a crash, after which `at_most_once` may have lost what was emitted after `since`.
-
-        Newer messages of all partitions and tasks must have been executed: what is missing of older ones was lost
-        before.
-        """
-        there = self.arena.emitted
-        self._at_risk = (int(np.searchsorted(self.arena.emitted_at[:there], since)), there)
-
-    def crash_ends(self) -> None:
-        """Ends the excuse of a crash: call it when newer messages are executed again."""
-        first, before = self._at_risk
-        self.excused[first:before] |= self.arena.incomplete[first:before]
-        self.excused[before : self.arena.emitted] = True
-
-    def missing(self, began: float) -> dict[int, float]:
-        """The first hundred messages without all effects that no crash excuses → seconds from `began` to their emit."""
-        incomplete = self.arena.incomplete
-        numbers = np.flatnonzero(incomplete & ~self.excused[: len(incomplete)])[:100]
-        return {int(number): round(float(self.arena.emitted_at[number]) - began, 1) for number in numbers}
-
     @property
-    def allowed_losses(self) -> int:
-        """How many messages were lost, and may have been lost by a crash."""
-        missing = self.arena.incomplete
-        return int((missing & self.excused[: len(missing)]).sum())
+    def missing(self) -> int:
+        """How many messages have not all effects, with `at_most_once`."""
+        return int(self.arena.incomplete.sum())
 
     def violations(self) -> list[str]:
         """The violations that `acker chaos` finds, when no more messages come."""
@@ -242,7 +251,7 @@ class Target:
         if not self.has_source:
             return None
         ends = {partition: end for partition, (_, end) in self._source_progress().items()}
-        return misnumbered(self.source, ends, self.arena.emitted, topologies.CLOSING_MESSAGES * self.has_windows)
+        return misnumbered(self.source, ends, self.arena.emitted, CLOSING_MESSAGES * self.has_windows)
 
     def _source_progress(self) -> dict[int, tuple[int, int]]:
         return progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)
@@ -269,14 +278,8 @@ class Target:
 
 def misnumbered(source: str, ends: Mapping[int, int], messages: int, closing: int) -> str | None:
     """An error if a source does not end behind these messages and the ones that close windows."""
-    records = topologies.records_of
-    expected = {each: records(each, messages) + records(each, closing) for each in range(topologies.SOURCE_PARTITIONS)}
+    expected = {
+        each: sum(len(range(each, count, SOURCE_PARTITIONS)) for count in (messages, closing))
+        for each in range(SOURCE_PARTITIONS)
+    }
     return None if ends == expected else f"{source} ends at {ends}, and not at {expected}: messages have wrong numbers"
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

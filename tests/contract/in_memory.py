@@ -19,10 +19,7 @@ class InMemory(Running):
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
-
-    @property
-    def topology(self) -> Topology:
-        return self.cluster.topology
+        self.topology = cluster.topology
 
     def eventually(self, condition: Callable[[], T], what: str) -> T:
         self.cluster.run_until_idle()

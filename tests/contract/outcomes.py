@@ -21,7 +21,6 @@ from tests.contract.components import (
     pass_on,
     tuples_in,
 )
-from tests.contract.in_memory import InMemoryWorld
 from tests.contract.world import World
 from tuple_tree.messages import AckBatch, SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
@@ -250,37 +249,3 @@ class SlowOutcomes:
         for letter, shown in ((junk, of_junk), (outcome, {**at, "reason": b"unknown-spout"})):
             assert {f"dead-letter.{name}": text for name, text in shown.items()}.items() <= letter.header.items()
         assert (junk.value, decode_notice_batch(outcome.value or b"").acked_roots.tolist()) == (b"junk", [3])
-
-
-class KilledAckers:
-    """For the real ones see `tests/kafka/test_worker_kills.py`."""
-
-    def test_ackers_that_are_killed_change_no_outcome(self, world: InMemoryWorld) -> None:
-        def execute(tuple_: Tuple, collector: OutputCollector) -> None:
-            if tuple_["word"] == "failed":
-                collector.fail(tuple_, "as asked")
-            else:
-                hold(tuple_, collector)
-
-        hold = Hold("held", "dropped")
-        builder = world.builder(message_timeout=10, tick=0.5)
-        messages, _, two = line(builder, pass_on, execute)
-        messages.add("acked")
-        with world.run(builder.build()) as running:
-            running.eventually(lambda: messages.acked, "an acker at work")
-            for word in ("failed", "held", "dropped"):
-                messages.add(word)
-            running.eventually(lambda: messages.failed and "dropped" in two.words, "two outcomes")
-            running.let_pass(1.2)  # so that there is a commit
-            running.cluster.kill_acker()
-            hold.held.pop()
-            messages.add("release")
-            messages.add("failed", message_id="failed again")
-            running.eventually(lambda: len(messages.acked) == 3 and len(messages.failed) == 3, "the other outcomes")
-        assert sorted(messages.acked_ids) == ["acked", "held", "release"]
-        as_asked = Failure(FailReason.FAILED, "as asked", "two")
-        assert [(message_id, failure) for _, message_id, failure in messages.failed] == [
-            ("failed", as_asked),
-            ("failed again", as_asked),
-            ("dropped", Failure(FailReason.TIMEOUT)),
-        ]

@@ -1,49 +1,25 @@
-"""The contract's world for real: a Kafka, acker workers, and a `ComponentRunner` for each component."""
+"""The contract's world for real: a Kafka, with acker workers and components in threads."""
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from acker_worker.worker import AckerWorker, WorkerSettings
-from kafka_clients.catalogue import Catalogue
-from spout_sdk import ComponentRunner, Stats, Topology, TopologyBuilder
+from spout_sdk import Stats, Topology, TopologyBuilder
 from tests.contract.world import Read, Running
-from tests.kafka.sdk_rig import Cluster, Threaded, value
+from tests.kafka.sdk_rig import Cluster, InThreads, in_threads, value
 from tests.waiting import eventually
 
 T = TypeVar("T")
 
-MEMBER = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 500}
-"""Threads leave their groups in order, and must stay members on a busy machine; a heartbeat detects a rebalance."""
-
 
 class Real(Running):
-    """A topology on a real Kafka.
+    """A topology on a real Kafka; `start`, `runners` and `threads` are those of `InThreads`."""
 
-    Attributes:
-        cluster: its topics.
-        runners: component → its runner, the one that was started first.
-        threads: the same for the threads that they run in.
-    """
-
-    def __init__(self, topology: Topology, cluster: Cluster, kafka: Mapping[str, Any]) -> None:
-        self._topology = topology
-        self.cluster = cluster
-        self._kafka = {**cluster.bootstrap, **MEMBER, **kafka}
-        self._running: list[Threaded] = []
-        self.runners: dict[str, ComponentRunner] = {}
-        self.threads: dict[str, Threaded] = {}
-        for name in topology.factories:
-            self.runners[name], self.threads[name] = self.start(name)
-        if topology.manifest.acking:
-            worker = AckerWorker(topology.name, self._kafka, WorkerSettings(commit_interval_s=0.2))
-            self._running.append(Threaded(worker))
-
-    @property
-    def topology(self) -> Topology:
-        return self._topology
+    def __init__(self, cluster: Cluster, running: InThreads) -> None:
+        self.topology, self.cluster = running.topology, cluster
+        self.start, self.runners, self.threads = running.start, running.runners, running.threads
 
     def eventually(self, condition: Callable[[], T], what: str) -> T:
         return eventually(condition, what)
@@ -72,26 +48,9 @@ class Real(Running):
     def stats(self, component: str) -> Stats:
         return self.runners[component].stats
 
-    def start(self, component: str) -> tuple[ComponentRunner, Threaded]:
-        """Starts a component once more, as another process of it."""
-        runner = ComponentRunner(self._topology, component, self._kafka)
-        thread = Threaded(runner)
-        self._running.append(thread)
-        return runner, thread
-
-    def stop(self) -> None:
-        for each in self._running:
-            each.stop()
-        for each in self._running:
-            each.join()
-
 
 class RealWorld:
-    """Topologies on a Kafka.
-
-    Args:
-        bootstrap_servers: of the Kafka.
-    """
+    """Topologies on a Kafka."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
@@ -100,18 +59,13 @@ class RealWorld:
         return TopologyBuilder(f"contract-{uuid.uuid4().hex[:12]}", **settings)
 
     def cluster(self, topology: Topology) -> Cluster:
-        """The topics of a topology, made and published."""
+        """The topics of a topology."""
         cluster = Cluster(self._servers, topology.manifest)
-        catalogue = Catalogue(cluster.bootstrap)
-        catalogue.create_topics(topology.manifest)
-        catalogue.publish(topology.manifest)
+        cluster.create_topics()
         return cluster
 
     @contextmanager
     def run(self, topology: Topology, **kafka: Any) -> Iterator[Real]:
-        real = Real(topology, self.cluster(topology), kafka)
-        try:
-            yield real
-        finally:
-            real.stop()
-            Catalogue(real.cluster.bootstrap).withdraw(topology.name)
+        cluster = self.cluster(topology)
+        with in_threads(topology, {**cluster.bootstrap, **kafka}) as running:
+            yield Real(cluster, running)

@@ -30,16 +30,13 @@ class Read:
 class Running(Protocol):
     """A topology that runs."""
 
-    @property
-    def topology(self) -> Topology: ...
+    topology: Topology
 
     def eventually(self, condition: Callable[[], T], what: str) -> T:
         """The condition's first true value; lets the topology work and time pass until then."""
         ...
 
-    def let_pass(self, seconds: float) -> None:
-        """Lets the topology work for so long."""
-        ...
+    def let_pass(self, seconds: float) -> None: ...
 
     def records(self, topic: str) -> list[Read]:
         """Everything in a topic, partition by partition."""
@@ -64,12 +61,8 @@ class Running(Protocol):
 
 
 class World(Protocol):
-    """Where topologies run."""
+    """Where topologies run, each under a name of its own."""
 
-    def builder(self, **settings: object) -> TopologyBuilder:
-        """A builder of a topology with a unique name."""
-        ...
+    def builder(self, **settings: object) -> TopologyBuilder: ...
 
-    def run(self, topology: Topology) -> AbstractContextManager[Running]:
-        """Runs a topology."""
-        ...
+    def run(self, topology: Topology) -> AbstractContextManager[Running]: ...

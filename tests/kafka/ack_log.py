@@ -22,7 +22,14 @@ from tests.waiting import eventually
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, SpoutAddress, decode_notice_batch, encode_ack_batch
-from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
+from tuple_tree.names import (
+    acker_group,
+    acks_topic,
+    component_group,
+    dead_letters_topic,
+    notices_topic,
+    tuples_topic,
+)
 from tuple_tree.routing import acker_partition
 from tuple_tree.streams import declare
 
@@ -170,6 +177,18 @@ class AckLog(Cluster):
         try:
             partitions = [TopicPartition(self.topic, p) for p in range(self.manifest.ack_partitions)]
             return {tp.partition: (tp.offset, tp.metadata or "") for tp in consumer.committed(partitions, timeout=60)}
+        finally:
+            consumer.close()
+
+    @contextmanager
+    def member(self) -> Iterator[Consumer]:
+        """A member of the bolt's group that owns its task, and commits nothing."""
+        group = {"group.id": component_group(self.topology, "b"), "enable.auto.commit": False}
+        consumer = Consumer({**self.bootstrap, **group, "auto.offset.reset": "earliest", "log_level": 2})
+        consumer.subscribe([tuples_topic(self.topology, "b")])
+        try:
+            eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the member to own its task")
+            yield consumer
         finally:
             consumer.close()
 

@@ -1,9 +1,10 @@
 """Helpers of tests on a broker: the topics of a topology, and its components in threads."""
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -19,7 +20,7 @@ from acker_worker.worker import AckerWorker, WorkerSettings
 from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import watermarks
-from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner, load_topology
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
@@ -43,6 +44,14 @@ class Cluster:
         self.bootstrap: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
         self.manifest = manifest
         self._admin = AdminClient(self.bootstrap)
+
+    @property
+    def name(self) -> str:
+        return self.manifest.topology
+
+    @property
+    def servers(self) -> str:
+        return str(self.bootstrap["bootstrap.servers"])
 
     def create_topics(self) -> None:
         existing = self._admin.list_topics(timeout=60).topics
@@ -207,32 +216,46 @@ class Threaded:
             self.error = error
 
 
+QUICK: Final = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
+PATIENT: Final = {"log_level": 2, "session.timeout.ms": 45_000, "heartbeat.interval.ms": 500}
+"""Threads leave their groups in order, and must stay members on a busy machine; a heartbeat detects a rebalance."""
+
+
 class InThreads:
     """Components of a topology and an acker worker, all in threads of the test.
 
     Attributes:
         stats: component → what it reported last.
+        runners: component → its runner, the one that was started first.
+        threads: the same for the threads that they run in.
     """
 
     def __init__(self, topology: Topology, users: Mapping[str, Mapping[str, Any]]) -> None:
-        # No member may lose its place in its group because the machine is busy.
-        patient = {"log_level": 2, "session.timeout.ms": 45_000}
+        self.topology = topology
+        self._users = {name: {**PATIENT, **settings} for name, settings in users.items()}
         heads = [name for name in users if name != ACKER]
         chained = [bolt.name for head in heads for bolt in topology.manifest.chained_to(head)]
         self.stats = {name: Stats(name) for name in (*heads, *chained)}
-        services: list[Service] = [
-            ComponentRunner(topology, name, {**users[name], **patient}, on_stats=self._keep) for name in heads
-        ]
+        self.runners: dict[str, ComponentRunner] = {}
+        self.threads: dict[str, Threaded] = {}
+        self._running: list[Threaded] = []
+        for name in heads:
+            self.runners[name], self.threads[name] = self.start(name)
         if ACKER in users:
-            quick = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
-            services.append(AckerWorker(topology.name, {**users[ACKER], **patient}, quick))
-        self._threads = [Threaded(service) for service in services]
+            self._running.append(Threaded(AckerWorker(topology.name, self._users[ACKER], QUICK)))
+
+    def start(self, component: str) -> tuple[ComponentRunner, Threaded]:
+        """Starts a component, or once more, as another process of it."""
+        runner = ComponentRunner(self.topology, component, self._users[component], on_stats=self._keep)
+        thread = Threaded(runner)
+        self._running.append(thread)
+        return runner, thread
 
     def stop(self) -> None:
         """Stops all; raises the exception of one of them."""
-        for thread in self._threads:
+        for thread in self._running:
             thread.stop()
-        for thread in self._threads:
+        for thread in self._running:
             thread.join()
 
     def _keep(self, stats: Stats) -> None:
@@ -252,12 +275,13 @@ def in_threads(
     Args:
         topology: as built.
         kafka: settings of all that is run.
-        components: those to run; all unless given.
+        components: the ones to run; all unless given.
         users: component, or `acker` → settings, if each runs as a user of its own.
     """
     Catalogue(dict(kafka)).publish(topology.manifest)
     chosen = [each.name for each in topology.manifest.heads] if components is None else components
-    running = InThreads(topology, users or dict.fromkeys([*chosen, ACKER], kafka))
+    acker = (ACKER,) if topology.manifest.acking else ()
+    running = InThreads(topology, users or dict.fromkeys([*chosen, *acker], kafka))
     try:
         yield running
     finally:
@@ -270,10 +294,67 @@ def acking(cluster: Cluster) -> AbstractContextManager[InThreads]:
     return in_threads(Topology(cluster.manifest, {}), cluster.bootstrap, ())
 
 
-class Use(Protocol):
-    """Gives a topology of a module a fresh name and its topics."""
+class Source(Cluster):
+    """A topology with its topics, and the topics that its spout reads.
 
-    def __call__(self, topology: str, module: str = ...) -> Cluster: ...
+    Args:
+        bootstrap_servers: of the broker.
+        topology: as built, or MODULE:TOPOLOGY.
+        topics: topic → partitions, of the ones that it reads and of others; topics of outcomes are made as well.
+
+    Attributes:
+        source: the first of the topics.
+    """
+
+    def __init__(self, bootstrap_servers: str, topology: str | Topology, topics: Mapping[str, int]) -> None:
+        self.reference = topology if isinstance(topology, str) else ""
+        self.topology = load_topology(topology) if isinstance(topology, str) else topology
+        super().__init__(bootstrap_servers, self.topology.manifest)
+        self.topics = topics
+        self.source = next(iter(topics), "")
+        wanted = {**topics, **dict.fromkeys(self.manifest.outcome_topics.values(), 2)}
+        create_topics(self.bootstrap, [NewTopic(name, n, 1) for name, n in wanted.items()])
+        self.create_topics()
+
+    @property
+    def outcomes(self) -> list[Any]:
+        """The outcomes of messages so far, which are JSON."""
+        (topic,) = self.manifest.outcome_topics.values()
+        return [json.loads(value(record)) for record in self.records(topic)]
+
+    def feed(self, values: Iterable[str], topic: str | None = None) -> None:
+        """Writes values round the partitions of a topic, the first one unless named."""
+        name = topic or self.source
+        write(self.bootstrap, name, values, self.topics[name])
+
+    def source_progress(self) -> list[tuple[int, int]]:
+        """The committed offset and the end of each partition that the spout reads."""
+        group = component_group(self.name, self.manifest.spouts[0].name)
+        found = (progress(self.bootstrap, group, topic) for topic in self.topics)
+        return [each for of_topic in found for each in of_topic.values()]
+
+    def await_all_committed(self, deadline_s: float = 90.0) -> None:
+        def is_committed() -> bool:
+            return all(committed == end for committed, end in self.source_progress())
+
+        eventually(is_committed, "the group's offset at the end of all partitions", deadline_s)
+
+    @contextmanager
+    def processes(self, counts: Mapping[str, int] | None = None, **options: Any) -> Iterator[TopologyRunner]:
+        """Runs the components in processes of their own, with an acker worker; stopped in order at the end."""
+        with acking(self), TopologyRunner(self.reference, self.kafka, counts, **options) as runner:
+            yield runner
+            runner.stop()
+            assert runner.wait(0)
+
+
+MODULE: Final = "tests.kafka.topologies"
+
+
+class Use(Protocol):
+    """Gives a topology of `topologies` a fresh name, its topics, and source topics with these partitions."""
+
+    def __call__(self, topology: str, *partitions: int, servers: str = ...) -> Source: ...
 
 
 def value(record: Message) -> bytes:

@@ -19,14 +19,14 @@ from acker_cli.processes.acker_pool import AckerPool
 from acker_cli.processes.running import RunPlan, warned_without_ackers
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
-from tests.kafka.sdk_topologies import NAME
+from tests.chaos.components import NAME
 from tests.unit.cli.running import Acker, json_of, one_line
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, acks_topic
 
 NO_BROKER = "127.0.0.1:1"
-TOPOLOGY = "tests.kafka.sdk_topologies:words"
-OTHER = "tests.kafka.sdk_topologies:holding"
+TOPOLOGY = "tests.kafka.topologies:words"
+OTHER = "tests.kafka.topologies:words_of_one_task"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.kafka.replaying import write_dead_letters
 from tests.kafka.sdk_rig import headers_of
 from tests.packs import packed
 from tests.pages import ROOT
-from tests.unit.cli.running import Acker, Run, call_acker, json_of, running_acker
+from tests.unit.cli.running import Acker, call_acker, json_of, one_line, running_acker
 from tests.waiting import eventually
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 
@@ -33,11 +33,6 @@ def acker(bootstrap_servers: str) -> Acker:
 @pytest.fixture
 def inbox(log: AckLog) -> str:
     return tuples_topic(log.topology, "b")
-
-
-def refused(run: Run) -> str:
-    assert run.returncode == 1, run.stdout + run.stderr
-    return run.stderr
 
 
 def await_inbox(log: AckLog, *values: bytes) -> list[Message]:
@@ -54,21 +49,19 @@ def test_dead_letters_are_listed_and_shown_unchanged(acker: Acker, log: AckLog, 
     write_dead_letters(log.kafka, name, acks_topic(name), [b"\xc3"], reason="truncated", by="acker")
     pack = packed(log.manifest.stream("s", "default"), ("to",))
     write_dead_letters(log.kafka, name, inbox, [pack])
-    listed = json_of(acker("list", name, "--json"))
-    assert listed["total"] == 4
-    assert [(each["offset"], each["reason"], each["by"], each["preview"]) for each in listed["dead_letters"]] == [
+
+    def listed(*filters: str) -> list[dict[str, Any]]:
+        return list(json_of(acker("list", name, "--json", *filters))["dead_letters"])
+
+    assert [(each["offset"], each["reason"], each["by"], each["preview"]) for each in listed()] == [
         (0, "exception", "b/0", '{"word": "to"}'),
         (1, "exception", "b/0", "ff00ff"),
         (2, "truncated", "acker", "c3"),
         (3, "exception", "b/0", "word='to'"),
     ]
-    for filters, offsets in (
-        (["--component", "acker"], [2]),
-        (["--topic", inbox, "--since", "1h", "--limit", "1"], [3]),
-        (["--since", "2100-01-01"], []),
-    ):
-        found = json_of(acker("list", name, "--json", *filters))["dead_letters"]
-        assert [each["offset"] for each in found] == offsets, filters
+    assert [each["offset"] for each in listed("--component", "acker")] == [2]
+    assert [each["offset"] for each in listed("--topic", inbox, "--since", "1h", "--limit", "1")] == [3]
+    assert listed("--since", "2100-01-01") == []
     plain = acker("list", name, "--limit", "3").stdout
     assert f"{inbox}[0]@1" in plain
     assert "  word='to'  " in plain
@@ -83,10 +76,9 @@ def test_dead_letters_are_listed_and_shown_unchanged(acker: Acker, log: AckLog, 
     plain = acker("show", name, "1").stdout
     for line in ("detail    ValueError: no\n", "header    source: s/default\n", "  00000000  ff 00 ff"):
         assert line in plain
-    assert '  {"word": "to"}\n' in acker("show", name, "0").stdout
     assert "tuple     word='to'\n" in acker("show", name, "3").stdout
-    assert "has no dead letter 17" in refused(acker("show", name, "17"))
-    assert "no topology 'no-such'" in refused(acker("list", "no-such"))
+    assert "has no dead letter 17" in one_line(acker("show", name, "17"))
+    assert "no topology 'no-such'" in one_line(acker("list", "no-such"))
     # Without the manifest the fields are unknown, so the bytes are shown.
     log.catalogue.withdraw(name)
     assert json_of(acker("show", name, "3", "--json"))["preview"] == preview(pack)
@@ -96,8 +88,8 @@ def test_dead_letters_are_listed_and_shown_unchanged(acker: Acker, log: AckLog, 
 def test_a_dead_letter_is_replayed_unchanged_and_once(acker: Acker, log: AckLog, inbox: str) -> None:
     name = log.topology
     write_dead_letters(log.kafka, name, inbox, [b"zero", b"one"])
-    assert "Give a filter" in refused(acker("replay", name, "--yes"))
-    assert "--yes continues without asking" in refused(acker("replay", name, "--offset", "1"))
+    assert "Give a filter" in one_line(acker("replay", name, "--yes"))
+    assert "--yes continues without asking" in one_line(acker("replay", name, "--offset", "1"))
     dry = json_of(acker("replay", name, "--offset", "1", "--dry-run", "--json"))
     assert (dry["chosen"], dry["replayed"]) == ([1], [])
     assert log.records(inbox) == []
@@ -110,7 +102,7 @@ def test_a_dead_letter_is_replayed_unchanged_and_once(acker: Acker, log: AckLog,
     assert headers_of(record) == {"source": b"s/default", "traceparent": b"00-1"}
     assert json_of(acker("list", name, "--json"))["dead_letters"][1]["replayed_ms"] is not None
 
-    second = refused(acker("replay", name, "--offset", "1", "--offset", "0", "--yes"))
+    second = one_line(acker("replay", name, "--offset", "1", "--offset", "0", "--yes"))
     assert "dead letter 1 was replayed before: --again" in second
     await_inbox(log, b"one")
     rest = json_of(acker("replay", name, "--all", "--yes", "--json"))
@@ -131,7 +123,7 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
     done = json_of(acker("replay", name, "--all", "--yes", "--json"))
     assert [each["offset"] for each in done["replayed"]] == [2]
     assert [each["offset"] for each in done["refused"]] == [0, 1, 3]
-    assert "has only 1 partitions: it is from 9" in refused(acker("replay", name, "--offset", "3", "--yes"))
+    assert "has only 1 partitions: it is from 9" in one_line(acker("replay", name, "--offset", "3", "--yes"))
 
     # Of two replays the one that began last continues; the other is fenced.
     letters = list(DeadLetterLog(log.kafka, name).fetch([2]))
@@ -164,7 +156,7 @@ def test_a_rejected_record_aborts_its_whole_batch(acker: Acker, log: AckLog, inb
     """It exceeds the size limit of the topic, so its transaction is aborted."""
     write_dead_letters(log.kafka, log.topology, inbox, [b"small", b"x" * 20_000])
     log.set_config(inbox, "max.message.bytes", "10000")
-    error = refused(acker("replay", log.topology, "--all", "--yes"))
+    error = one_line(acker("replay", log.topology, "--all", "--yes"))
     assert f"dead letter 1 was refused by {inbox}" in error
     assert "0 of 2 are known to be back" in error
     assert log.records(inbox) == []

@@ -7,10 +7,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Use, in_threads
-from tests.kafka.test_cli_topologies import member_of
 from tests.topics import create_topics
 from tests.unit.cli.running import Acker, Run, call_acker
 from tests.waiting import eventually
@@ -37,24 +35,23 @@ def findings(run: Run, code: int) -> set[tuple[str, str, str]]:
 @pytest.mark.parametrize("topology", ["endless", pytest.param("exactly_once", marks=pytest.mark.exhaustive)])
 def test_a_running_topology_has_no_finding_but_that_of_its_failures(use: Use, doctor: Acker, topology: str) -> None:
     """Its bolt `split` fails one line in twelve."""
-    cluster, code = use(topology), f"tests.kafka.sdk_topologies:{topology}"
-    with in_threads(load_topology(code), cluster.bootstrap) as running:
+    source = use(topology)
+    with in_threads(source.topology, source.bootstrap) as running:
         eventually(lambda: running.stats["lines"].acked, "trees to be acked")
 
         def is_right() -> bool:
-            run = doctor(code, "--json", "--strict", watch="2")
+            run = doctor(source.reference, "--json", "--strict", watch="2")
             printed = json.loads(run.stdout)
             found = [(each["severity"], each["check"], each["component"]) for each in printed["findings"]]
-            assert printed["topologies"] == [cluster.manifest.topology]
+            assert printed["topologies"] == [source.name]
             return (run.returncode, found) == (1, [("warning", "trees", "split")])
 
         # On a busy machine a bolt may make no progress during the watch.
         eventually(is_right, "no other finding", 120)
 
 
-def test_an_unhealthy_topology_has_one_finding_for_each_fault(
-    doctor: Acker, log: AckLog, bootstrap_servers: str
-) -> None:
+@pytest.mark.usefixtures("nothing_runs")
+def test_an_unhealthy_topology_has_one_finding_for_each_fault(doctor: Acker, log: AckLog) -> None:
     name, admin = log.topology, AdminClient(log.kafka)
     inbox, notices = tuples_topic(name, "b"), notices_topic(name, "s")
     assert ("problem", "manifest", "no-such") in findings(doctor("no-such", "--json"), 2)
@@ -74,15 +71,12 @@ def test_an_unhealthy_topology_has_one_finding_for_each_fault(
     assert "lag 4 records" in strict.stdout
 
     # A bolt without ackers and without its spout, which commits nothing while a record waits.
-    bolt = member_of(bootstrap_servers, log)
-    try:
+    with log.member():
         assert {
             ("problem", "ackers", name),
             ("problem", "groups", f"{name}.s"),
             ("warning", "lag", f"{name}.b"),
         } <= findings(doctor(name, "--json"), 2)
-    finally:
-        bolt.close()
 
     log.set_config(log.topic, "message.timestamp.type", "CreateTime")
     log.set_config(notices, "retention.ms", "60000")

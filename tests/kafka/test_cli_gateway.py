@@ -9,9 +9,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.kafka.client_rig import ready, running
-from tests.kafka.client_topologies import DIRECTORY
-from tests.kafka.sdk_rig import Use, records
+from tests.chaos.components import DIRECTORY
+from tests.kafka.sdk_rig import Use
 from tests.unit.cli.running import running_acker
 from tests.waiting import eventually
 
@@ -20,14 +19,13 @@ def test_a_message_over_http_is_answered_also_while_the_gateway_stops(
     use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DIRECTORY, str(tmp_path))
-    cluster, source = ready(use, "answered")
-    answers: list[Any] = []
-    with running(cluster, "answered"):
-        cluster.produce(source, 0, b"before")
-        eventually(lambda: records(cluster.bootstrap, f"{source}.outcomes"), "a committed offset, which has the topic")
-        servers = ("--bootstrap-servers", cluster.bootstrap["bootstrap.servers"])
-        with running_acker("gateway", cluster.manifest.topology, "--port", "0", *servers, cwd=tmp_path) as gateway:
-            gateway.wait_for(f"messages go to topic {source}")
+    orders, answers = use("answered", 2), list[Any]()
+    with orders.processes():
+        orders.feed(["before"])
+        eventually(lambda: orders.outcomes, "a committed offset, which has the topic")
+        given = ("--port", "0", "--bootstrap-servers", orders.servers)
+        with running_acker("gateway", orders.name, *given, cwd=tmp_path) as gateway:
+            gateway.wait_for(f"messages go to topic {orders.source}")
             address = gateway.out[0].strip()
 
             def send(text: str) -> None:

@@ -30,6 +30,7 @@ def facts_of(kafka: dict[str, str], topology: str) -> TopologyFacts:
     return facts
 
 
+@pytest.mark.usefixtures("nothing_runs")
 def test_a_state_is_read_exported_and_reset(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

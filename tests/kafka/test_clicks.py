@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import NewTopic
@@ -18,8 +18,8 @@ from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import TopologyRunner
 from spout_sdk.windows.late_tuples import LATE
-from tests.kafka.clicks_topology import MODULE, results_of, source_of
-from tests.kafka.sdk_rig import Cluster, Use
+from tests.kafka.sdk_rig import Source, Use
+from tests.kafka.topologies import minutes_of
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import dead_letters_topic, results_topic
@@ -40,25 +40,18 @@ class Run:
         kills: by component.
     """
 
-    def __init__(self, cluster: Cluster, directory: Path, reference: str, stores: Path | None) -> None:
-        self.cluster, self._down = cluster, directory / "down"
-        self._reference, self._stores = reference, stores
-        self.name = cluster.manifest.topology
-        for topic in (source_of(self.name), results_of(self.name)):
-            create_topics(cluster.bootstrap, [NewTopic(topic, PARTITIONS, 1)])
-        self.clicks = Clicks(cluster.bootstrap, source_of(self.name))
+    def __init__(self, source: Source, directory: Path, stores: Path | None) -> None:
+        self.source, self._down, self._stores = source, directory / "down", stores
+        create_topics(source.bootstrap, [NewTopic(minutes_of(source.name), PARTITIONS, 1)])
+        self.clicks = Clicks(source.bootstrap, source.source)
         self.late = 0
 
     @contextmanager
     def deployment(self) -> Iterator[None]:
         """Starts all processes, and stops them."""
-        self.ackers = AckerPool(self.name, self.cluster.kafka, 2, log_level="error")
-        environment = {DOWN: str(self._down)}
-        runner = TopologyRunner(
-            *(self._reference, self.cluster.kafka, _PROCESSES),
-            environment=environment,
-            state_directory=self._stores,
-        )
+        self.ackers = AckerPool(self.source.name, self.source.kafka, 2, log_level="error")
+        options: dict[str, Any] = {"environment": {DOWN: str(self._down)}, "state_directory": self._stores}
+        runner = TopologyRunner(self.source.reference, self.source.kafka, _PROCESSES, **options)
         with self.ackers, runner:
             self.runner = runner
             yield
@@ -94,11 +87,11 @@ class Run:
 def test_every_minute_of_an_hour_is_exact_after_deployments_kills_and_an_outage(
     use: Use, tmp_path: Path, topology: str, on_disk: bool
 ) -> None:
-    cluster = use(topology, MODULE)
-    Catalogue(cluster.bootstrap).publish(cluster.manifest)
-    run = Run(cluster, tmp_path, f"{MODULE}:{topology}", tmp_path / "stores" if on_disk else None)
+    source = use(topology, PARTITIONS)
+    Catalogue(source.bootstrap).publish(source.manifest)
+    run = Run(source, tmp_path, tmp_path / "stores" if on_disk else None)
     run.clicks.write(CLICKS // 2)  # a backlog
-    kinds = [*(each.name for each in cluster.manifest.components), ACKER]
+    kinds = [*(each.name for each in source.manifest.components), ACKER]
     part = CLICKS // 2 // DEPLOYMENTS
     for number in range(DEPLOYMENTS):
         with run.deployment():
@@ -113,7 +106,7 @@ def test_every_minute_of_an_hour_is_exact_after_deployments_kills_and_an_outage(
             run.flows()
     run.clicks.end()
     wanted = run.clicks.closed()
-    published = Results(cluster.bootstrap, results_of(run.name))
+    published = Results(source.bootstrap, minutes_of(source.name))
     with run.deployment():
 
         def closed() -> bool:
@@ -126,10 +119,10 @@ def test_every_minute_of_an_hour_is_exact_after_deployments_kills_and_an_outage(
     assert published.changed == set()
     if topology == "clicks_exactly_once":
         assert set(published.times.values()) == {1}
-    made = Results(cluster.bootstrap, results_topic(run.name, "per-minute"))
+    made = Results(source.bootstrap, results_topic(source.name, "per-minute"))
     eventually(lambda: made.look() or made.minutes.keys() >= wanted.keys(), "the results")  # type: ignore[func-returns-value]
     assert wrong(wanted, made.minutes) == []
     assert set(made.times.values()) == {1}, "they are written in the transactions of the state"
-    assert len(cluster.records(dead_letters_topic(run.name))) >= run.clicks.malformed
+    assert len(source.records(dead_letters_topic(source.name))) >= run.clicks.malformed
     published.close()
     made.close()

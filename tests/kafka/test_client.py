@@ -9,19 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from spout_sdk import (
-    Client,
-    ClientClosedError,
-    ClientError,
-    DeadLetterError,
-    OutcomePendingError,
-    TooManyCallsError,
-    TopologyRunner,
-    load_topology,
-)
-from tests.kafka.client_rig import MODULE, ready, running
-from tests.kafka.client_topologies import DIRECTORY
-from tests.kafka.sdk_rig import Use, records
+from spout_sdk import Client, DeadLetterError, TopologyRunner
+from tests.chaos.components import DIRECTORY
+from tests.kafka.sdk_rig import Use
+from tests.kafka.topologies import outcomes_of
 from tests.waiting import eventually
 
 
@@ -37,10 +28,10 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 @pytest.mark.parametrize("topology", ["answered", pytest.param("answered_once", marks=pytest.mark.exhaustive)])
 def test_each_message_gets_its_answer_although_the_bolt_is_killed(use: Use, directory: Path, topology: str) -> None:
-    cluster, source = ready(use, topology)
+    orders = use(topology, 2)
 
     async def scenario(runner: TopologyRunner) -> None:
-        async with Client(load_topology(f"{MODULE}:{topology}"), cluster.kafka, max_open=50) as client:
+        async with Client(orders.topology, orders.kafka, max_open=50) as client:
             outcomes = await asyncio.gather(*(client.process(f"a{n}", key=f"{n}", timeout=60) for n in range(200)))
             assert [each.answer[0] for each in outcomes] == [f"A{n}" for n in range(200)]
             assert {each.outcome for each in outcomes} == {"acked"}
@@ -54,53 +45,14 @@ def test_each_message_gets_its_answer_although_the_bolt_is_killed(use: Use, dire
             (directory / "release-held").touch()
             with pytest.raises(DeadLetterError, match="it is bad") as raised:
                 await other
-            assert (raised.value.outcome.attempts, raised.value.outcome.component) == (2, "upper")
+            assert (raised.value.outcome.attempts, raised.value.outcome.component) == (4, "upper")
             text, pid = (await held).answer
             assert (text, pid) == ("HELD", runner.pids()["upper"][0])
             assert client.open_calls == 0
 
-    with running(cluster, topology) as runner:
+    with orders.processes() as runner:
         asyncio.run(scenario(runner))
-    assert len(records(cluster.bootstrap, f"{source}.outcomes")) == 202
-
-
-def test_a_call_that_ends_early_leaves_its_message_in_process(use: Use, directory: Path) -> None:
-    cluster, source = ready(use, "answered")
-
-    async def scenario() -> None:
-        topology = load_topology(f"{MODULE}:answered")
-        async with Client(cluster.manifest.topology, cluster.kafka, topic=source, max_open=1) as client:
-            assert (await client.process("first", timeout=60)).answer[0] == "FIRST"
-            with pytest.raises(OutcomePendingError, match="still being processed") as pending:
-                await client.process("held", timeout=1)
-            assert (pending.value.topic, pending.value.partition in (0, 1)) == (source, True)
-            blocked = asyncio.create_task(client.process("later", timeout=60))
-            await until(lambda: client.is_full, "the only slot")
-            with pytest.raises(TooManyCallsError):
-                await client.process("not sent", timeout=0.1)
-            (directory / "release-held").touch()
-            assert (await blocked).answer[0] == "LATER"
-            held = asyncio.create_task(client.process("silent", timeout=60))
-            await until(lambda: client.open_calls, "an open call")
-        with pytest.raises(ClientClosedError):
-            await held
-        with pytest.raises(ClientClosedError):
-            await client.process("closed")
-        for wrong in (
-            Client(topology, cluster.kafka, spout="no"),
-            Client(topology, cluster.kafka, topic="other"),
-            Client(cluster.manifest.topology, cluster.kafka),
-        ):
-            with pytest.raises(ClientError):
-                await wrong.__aenter__()
-
-    with running(cluster, "answered"):
-        asyncio.run(scenario())
-        (directory / "release-silent").touch()
-        values = [record.value() for record in records(cluster.bootstrap, source)]
-        assert b"not sent" not in values
-        done = lambda: len(records(cluster.bootstrap, f"{source}.outcomes")) == 4  # noqa: E731
-        eventually(done, "the outcome of each message that was sent")
+    assert len(orders.outcomes) == 202
 
 
 @pytest.mark.exhaustive
@@ -108,11 +60,10 @@ def test_a_call_that_ends_early_leaves_its_message_in_process(use: Use, director
 def test_each_call_gets_its_own_answer_while_the_spout_and_the_bolt_are_killed(
     use: Use, directory: Path, topology: str
 ) -> None:
-    cluster, _ = ready(use, topology)
-    kills = 4
+    orders, kills = use(topology, 2), 4
 
     async def scenario(runner: TopologyRunner) -> None:
-        async with Client(load_topology(f"{MODULE}:{topology}"), cluster.kafka, max_open=100) as client:
+        async with Client(orders.topology, orders.kafka, max_open=100) as client:
             killed, answered = 0, 0
 
             async def caller(name: int) -> None:
@@ -132,7 +83,7 @@ def test_each_call_gets_its_own_answer_while_the_spout_and_the_bolt_are_killed(
                     await asyncio.to_thread(runner.kill, component)
                     killed += 1
 
-    with running(cluster, topology) as runner:
+    with orders.processes() as runner:
         asyncio.run(scenario(runner))
 
 
@@ -141,17 +92,17 @@ def test_outcomes_are_read_from_partitions_that_are_added_to_their_topic(
     use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spout_sdk.client.reading._LOOK_SECONDS", 0.1)
-    cluster, source = ready(use, "completed")
-    outcomes, admin = f"{source}.outcomes", AdminClient(cluster.bootstrap)
+    orders = use("answered", 2)
+    outcomes = outcomes_of(orders.name)
 
     async def scenario() -> None:
-        async with Client(load_topology(f"{MODULE}:completed"), cluster.kafka) as client:
-            first = await client.process("first", key="first", timeout=60)
-            assert (first.outcome, first.answer) == ("acked", None)
-            admin.create_partitions([NewPartitions(outcomes, 3)])[outcomes].result(60)
+        async with Client(orders.topology, orders.kafka) as client:
+            await client.process("first", key="first", timeout=60)
+            added = AdminClient(orders.bootstrap).create_partitions([NewPartitions(outcomes, 4)])
+            added[outcomes].result(60)
             # The spout discovers the partitions with its next refresh of metadata.
-            while {each.partition() for each in records(cluster.bootstrap, outcomes)} == {0}:
+            while {each.partition() for each in orders.records(outcomes)} <= {0, 1}:
                 await asyncio.gather(*(client.process("more", key=f"{number}", timeout=60) for number in range(20)))
 
-    with running(cluster, "completed"):
+    with orders.processes():
         asyncio.run(scenario())

@@ -4,7 +4,7 @@ import pytest
 
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker
-from spout_sdk import ComponentRunner, load_topology
+from spout_sdk import ComponentRunner
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Threaded, Use
 from tests.waiting import eventually
@@ -25,7 +25,8 @@ def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> None:
     """Also an idle one: without `lines` no tuple reaches `count`."""
-    cluster, topology = use("endless"), load_topology("tests.kafka.sdk_topologies:endless")
+    cluster = use("endless")
+    topology = cluster.topology
     runners = [ComponentRunner(topology, name, cluster.bootstrap) for name in components]
     threads = [Threaded(runner) for runner in runners]
     try:

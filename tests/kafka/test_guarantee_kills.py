@@ -1,27 +1,21 @@
-"""Bolts killed with SIGKILL at chosen steps: each output exists once; with a weaker guarantee it does not."""
+"""Bolts killed with SIGKILL at chosen steps: each result exists once; with a weaker guarantee it does not."""
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from local_kafka import LocalKafka
-from spout_sdk import Stats
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
-from tests.kafka.guarantee_rig import Run, Start, starter
-from tests.kafka.guarantee_topologies import COPIES, STEPS
+from tests.kafka.kill_rig import KilledRun, Start
+from tests.kafka.killed import STEPS
 from tests.kafka.sdk_rig import acking
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.exhaustive
-
-
-@pytest.fixture
-def start(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
-    return starter(bootstrap_servers, monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -30,60 +24,33 @@ def broker() -> Iterator[LocalKafka]:
         yield kafka
 
 
-def none_failed_or_repeated(spout: Stats) -> bool:
-    return (spout.failed, spout.counters) == ({}, {})
+def check_once(run: KilledRun) -> None:
+    assert run.results() == run.expected()
+    assert run.spout.acked == run.fed, "no message was acked twice"
 
 
-def all_inputs_committed(run: Run) -> bool:
-    return all(at == end for at, end in run.cluster.progress("transform").values())
-
-
-def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
+@pytest.mark.parametrize(("topology", "kills"), [("exactly_once", 4), ("windows", 2)])
+def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start, topology: str, kills: int) -> None:
+    """Also none of windows: no window is lost, and none closes twice."""
     # A transaction that a successor did not abort would outlast every wait of this test.
-    run = start("exactly_once", **{"transaction.timeout.ms": 240_000})
+    run = start(topology, processes=2, **{"transaction.timeout.ms": 240_000})
     with acking(run.cluster), run.runner:
-        run.kill_at_each_step()
-        for _ in range(4):
+        run.flows()
+        for step in random.sample(STEPS, len(STEPS)):
+            run.spoil()
+            run.kill_at(step)
+        for _ in range(kills):
             run.flows()
             run.spoil()
             run.kill()
-        assert len(run.exits) == 10
-        run.finish()
-        spout = run.spout
-    assert sorted(run.inputs()) == list(range(spout.emitted))
-    assert run.outputs() == run.expected()
-    assert run.dead_letters() == 10
-    assert none_failed_or_repeated(spout)
-    assert spout.acked == spout.emitted
-
-
-def test_kills_lose_no_window_and_close_none_twice(start: Start) -> None:
-    run = start("windows", **{"transaction.timeout.ms": 240_000})
-    with acking(run.cluster), run.runner:
-        run.kill_at_each_step()
-        for _ in range(2):
-            run.flows()
-            run.kill()
-        run.flows()
-        run.enough()
-        eventually(lambda: len(run.inputs()) == run.spout.emitted, "all inputs there")
-        inputs = run.inputs_of_tasks()
-        last = {task: max(number for of, number in inputs if of == task) for task, _ in inputs}
-        # The last window of each task stays open.
-        closed = {(number, copy) for task, number in inputs if number < last[task] // 50 * 50 for copy in range(COPIES)}
-        eventually(lambda: run.outputs().keys() >= closed, "all windows closed", 90)
-        eventually(lambda: run.spout.acked * COPIES >= len(closed), "what was in them acked", 90)
-        spout = run.spout
-    outputs = run.outputs()
-    assert outputs.keys() == closed
-    assert set(outputs.values()) == {1}
-    assert run.dead_letters() == len(STEPS)
-    assert none_failed_or_repeated(spout)
+        run.finish(has_windows=topology == "windows")
+    check_once(run)
+    assert run.dead_letters() == len(run.exits) == len(STEPS) + kills
 
 
 def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None:
     """The count of the test above detects repeats."""
-    run = start("at_least_once", processes=1)
+    run = start("at_least_once")
     with acking(run.cluster), run.runner:
         run.flows()
 
@@ -91,30 +58,27 @@ def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None
             # It may have had nothing to commit: a suspended machine executes nothing between two commits.
             run.kill_at("flushed")
             run.produces()
-            return max(run.outputs().values()) > 1
+            return max(run.results().values()) > 1
 
-        eventually(repeats, "an output that is there twice", 90)
-        run.enough()
-        eventually(lambda: all_inputs_committed(run), "all inputs committed", 90)
-    assert run.outputs().keys() == run.expected().keys()
+        eventually(repeats, "a result that is there twice", 90)
+        eventually(lambda: run.results().keys() == run.expected().keys(), "every result", 90)
 
 
 @pytest.mark.parametrize("step", ["executing", "emitted", "committed"])
 def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
-    run = start("at_most_once", processes=1)
+    run = start("at_most_once")
     with run.runner:
         for _ in range(2):
             run.produces()
             run.kill_at(step)
         run.produces()
-        run.enough()
-        eventually(lambda: all_inputs_committed(run), "all inputs committed")
-    outputs, expected = run.outputs(), run.expected()
-    assert set(outputs.values()) == {1}
-    assert outputs.keys() <= expected.keys()
+        eventually(run.has_committed_inputs, "all inputs committed")
+    results, expected = run.results(), run.expected()
+    assert set(results.values()) == {1}
+    assert results.keys() <= expected.keys()
     if step != "emitted":
         # So that a kill is known to lose something: an input was committed, and not executed any more.
-        assert outputs.keys() < expected.keys()
+        assert results.keys() < expected.keys()
 
 
 @pytest.mark.parametrize("step", ["flushed", "offsets"])
@@ -122,17 +86,19 @@ def test_a_suspended_process_delays_the_acker_by_its_transaction_timeout_at_most
     start: Start, broker: LocalKafka, step: str
 ) -> None:
     # On a broker of its own, for how soon a broker aborts what has timed out is a setting.
-    run = start("exactly_once", servers=broker.bootstrap_servers, **{"transaction.timeout.ms": TRANSACTION_MS})
+    servers, timeout = broker.bootstrap_servers, {"transaction.timeout.ms": TRANSACTION_MS}
+    run = start("exactly_once", processes=2, servers=servers, **timeout)
     with acking(run.cluster), run.runner:
         run.flows()
         stopped = run.stop_at(step)
-        began, acked, longest = time.monotonic(), run.spout.acked, 0.0
+        began, acked, longest = time.monotonic(), run.arena.acked, 0.0
         since = began
 
         def is_over() -> bool:
             nonlocal acked, since, longest
+            run.feed_more()
             now, before = time.monotonic(), acked
-            acked = run.spout.acked
+            acked = run.arena.acked
             longest = max(longest, now - since)
             if acked > before:
                 since = now
@@ -140,18 +106,15 @@ def test_a_suspended_process_delays_the_acker_by_its_transaction_timeout_at_most
             return now - began > 20
 
         eventually(is_over, "twenty seconds")
-        rollbacks = run.runner.stats()["transform"].rollbacks
+        rollbacks = run.runner.stats()["split"].rollbacks
         os.kill(stopped, signal.SIGCONT)
         # Its producer is fenced, and its consumer was a member of the group; without a session it may have to end.
         eventually(
-            lambda: run.exits or run.runner.stats()["transform"].rollbacks > rollbacks,
-            "the process that woke up to undo",
+            lambda: run.exits or run.runner.stats()["split"].rollbacks > rollbacks, "the process that woke up to undo"
         )
         run.flows()
         run.finish()
-        spout = run.spout
+    check_once(run)
     # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
     assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
     assert all("fenced" in exit_.error for exit_ in run.exits)
-    assert run.outputs() == run.expected()
-    assert none_failed_or_repeated(spout)

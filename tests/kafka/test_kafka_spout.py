@@ -1,61 +1,47 @@
 """`KafkaSpout` on a real broker: retries, commits and the hand-over of tasks in threads, kills in processes."""
 
-import json
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewTopic
 
 from local_kafka import LocalKafka
-from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, Topology, TopologyRunner, Tuple
+from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, TopologyRunner, Tuple
 from tests.contract.components import STREAMS, Execute, Executed, FunctionBolt, Hold
 from tests.contract.real import RealWorld
-from tests.kafka.sdk_rig import acking, headers_of, value
-from tests.kafka.sdk_topologies import NAME
-from tests.kafka.source_rig import Source
-from tests.kafka.source_topologies import QUICKLY, SOURCE
-from tests.topics import create_topics
+from tests.kafka.sdk_rig import Source, Use, headers_of, value
+from tests.kafka.topologies import QUICKLY
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import dead_letters_topic
 
-Use = Callable[..., Source]
 
-
-class InThreads(Source):
+def in_threads(
+    world: RealWorld,
+    servers: str,
+    partitions: tuple[int, ...],
+    execute: Execute,
+    tasks: int = 1,
+    guarantee: Guarantee = "at_least_once",
+) -> tuple[Source, Executed]:
     """Topics with these partitions, and a topology whose spout `lines` reads them and whose bolt executes this."""
-
-    def __init__(
-        self,
-        world: RealWorld,
-        servers: str,
-        partitions: Sequence[int],
-        execute: Execute,
-        tasks: int = 1,
-        guarantee: Guarantee = "at_least_once",
-    ) -> None:
-        unique = uuid.uuid4().hex[:8]
-        topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
-        self.seen = Executed(execute)
-        self.outcomes = f"outcomes-{unique}"
-        create_topics({"bootstrap.servers": servers}, [NewTopic(self.outcomes, 2, 1)])
-        builder = world.builder(ack_partitions=2, message_timeout=120, tick=0.5, guarantee=guarantee)
-        spout = KafkaSpout(
-            [*topics],
-            streams=STREAMS,
-            translate=lambda message: (str(message.value(), "utf-8"), message.offset()),  # type: ignore[arg-type]
-            retry=QUICKLY,
-            outcomes=None if guarantee == "at_most_once" else self.outcomes,
-        )
-        builder.set_spout("lines", spout, tasks=tasks)
-        builder.set_bolt("see", partial(FunctionBolt, self.seen)).shuffle_grouping("lines")
-        self.topology: Topology = builder.build()
-        super().__init__(servers, self.topology, topics)
+    seen, builder = Executed(execute), world.builder(message_timeout=120, tick=0.5, guarantee=guarantee)
+    name = f"source-{uuid.uuid4().hex[:8]}"
+    topics = {f"{name}-{number}": count for number, count in enumerate(partitions)}
+    spout = KafkaSpout(
+        [*topics],
+        streams=STREAMS,
+        translate=lambda message: (str(message.value(), "utf-8"), message.offset()),  # type: ignore[arg-type]
+        retry=QUICKLY,
+        outcomes=None if guarantee == "at_most_once" else f"{name}-outcomes",
+    )
+    builder.set_spout("lines", spout, tasks=tasks)
+    builder.set_bolt("see", partial(FunctionBolt, seen)).shuffle_grouping("lines")
+    return Source(servers, builder.build(), topics), seen
 
 
 @pytest.mark.smoke
@@ -69,20 +55,18 @@ def test_failed_messages_are_retried_and_become_dead_letters(world: RealWorld, b
             raise FailTupleError("it does not work")
         collector.ack(tuple_)
 
-    source = InThreads(world, bootstrap_servers, (3, 2), execute)
+    source, _ = in_threads(world, bootstrap_servers, (3, 2), execute)
     values = [f"{n} {'never' if n % 50 == 7 else 'once' if n % 10 == 0 else ''}" for n in range(120)]
     source.feed(values[:60])
     source.feed(values[60:], [*source.topics][1])
     with world.run(source.topology) as running:
         source.await_all_committed()
-        letters = source.records(dead_letters_topic(source.topology.name))
+        letters = source.records(dead_letters_topic(source.name))
         stats = running.stats("lines")
     expected = [("dead-letter", 4) if "never" in text else ("acked", 2 if "once" in text else 1) for text in values]
-    outcomes = [json.loads(value(record)) for record in source.records(source.outcomes)]
-    assert Counter((each["outcome"], each["attempts"]) for each in outcomes) == Counter(expected)
-    assert all("it does not work" in each["failure"] for each in outcomes if each["outcome"] == "dead-letter")
-    for text in values:
-        assert len(roots[text]) == (4 if "never" in text else 2 if "once" in text else 1)
+    assert Counter((each["outcome"], each["attempts"]) for each in source.outcomes) == Counter(expected)
+    assert all("it does not work" in each["failure"] for each in source.outcomes if each["outcome"] == "dead-letter")
+    assert [len(roots[text]) for text in values] == [attempts for _, attempts in expected]
     every = [root for of_one in roots.values() for root in of_one]
     assert len({*every}) == len(every), "each delivery is a tree of its own"
     assert (stats.acked, stats.dead_letters, stats.pending) == (117, 3, 0)
@@ -100,7 +84,7 @@ def test_failed_messages_are_retried_and_become_dead_letters(world: RealWorld, b
 def test_two_processes_share_the_tasks_and_take_over(
     world: RealWorld, bootstrap_servers: str, guarantee: Guarantee
 ) -> None:
-    source = InThreads(world, bootstrap_servers, (4,), Hold(), tasks=2, guarantee=guarantee)
+    source, seen = in_threads(world, bootstrap_servers, (4,), Hold(), tasks=2, guarantee=guarantee)
     fed: list[str] = []
 
     def feed_until(condition: Callable[[], Any], what: str) -> None:
@@ -123,24 +107,11 @@ def test_two_processes_share_the_tasks_and_take_over(
         feed_until(lambda: len(first.stats.tasks) == 2, "the first one has both again")
         thread.join()
         source.await_all_committed()
-        eventually(lambda: len(source.seen.words) >= len(fed), "every message executed")
+        eventually(lambda: len(seen.words) >= len(fed), "every message executed")
         assert (first.stats.failed, second.stats.failed) == ({}, {})
     if guarantee == "at_most_once":
-        assert sorted(source.seen.words) == sorted(fed), "none is emitted twice"
-    assert {*source.seen.words} == {*fed}
-
-
-@pytest.fixture
-def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Gives a topology of `source_topologies` a fresh name, its topics and a source."""
-
-    def use(topology: str, servers: str = bootstrap_servers) -> Source:
-        unique = uuid.uuid4().hex[:8]
-        monkeypatch.setenv(NAME, f"{topology}-{unique}")
-        monkeypatch.setenv(SOURCE, f"source-{unique}")
-        return Source(servers, topology, {f"source-{unique}": 4})
-
-    return use
+        assert sorted(seen.words) == sorted(fed), "none is emitted twice"
+    assert {*seen.words} == {*fed}
 
 
 def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> None:
@@ -156,30 +127,27 @@ def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> N
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("processes", [1, 2])
 def test_repeated_kills_lose_no_message(use: Use, processes: int) -> None:
-    source = use("two_tasks")
+    source, kills = use("two_tasks", 4), 5
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
-    kills = 5
-    with acking(source), TopologyRunner(source.reference, source.kafka, {"lines": processes}) as runner:
+    with source.processes({"lines": processes}) as runner:
         for number in range(kills):
             kill_at_work(runner, source, values[number * 500 : (number + 1) * 500])
         source.feed(values[kills * 500 :])
         source.await_all_committed(150)
         runner.stop()
-        seen = runner.stats()["see"].counters
-        lines = runner.stats()["lines"]
-    assert set(values) <= seen.keys()
-    assert lines.dead_letters == 0
+        seen, lines = (runner.stats()[component] for component in ("see", "lines"))
+    assert set(values) <= seen.counters.keys()
     # An owner's roots are not those of the one before: no tree that it opens waits for a time-out.
-    assert lines.failed.get("timeout", 0) == 0
+    assert (lines.dead_letters, lines.failed.get("timeout", 0)) == (0, 0)
 
 
 @pytest.mark.exhaustive
 def test_the_spout_continues_when_the_broker_is_back(use: Use, tmp_path: Path) -> None:
     values = [str(number) for number in range(2_000)]
     with LocalKafka(data_dir=tmp_path) as kafka:
-        source = use("two_tasks", kafka.bootstrap_servers)
+        source = use("two_tasks", 4, servers=kafka.bootstrap_servers)
         source.feed(values[:1_000])
-        with acking(source), TopologyRunner(source.reference, source.kafka) as runner:
+        with source.processes() as runner:
             eventually(lambda: runner.stats()["see"].executed > 100, "some processed")
             kafka.stop()
             kafka.start()

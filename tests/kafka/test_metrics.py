@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafka_clients.catalogue import Catalogue
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Use
-from tests.kafka.sdk_topologies import HOLD, LINES
+from tests.kafka.topologies import HOLD, LINES
 from tests.pages import ROOT
 from tests.unit.cli.running import RunningAcker, command_line, descendants, running_acker
 from tests.waiting import eventually
@@ -24,8 +24,6 @@ from tests.waiting import eventually
 STUCK_AFTER_SECONDS = 2
 PATIENT = {"ACKER_KAFKA__SESSION_TIMEOUT_MS": "60000"}
 """A member that is suspended for a moment stays in its group."""
-
-TOPOLOGY = "tests.kafka.sdk_topologies:words"
 
 
 class Endpoint:
@@ -155,7 +153,7 @@ def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers:
     hold = tmp_path / "hold"
     hold.touch()
     stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_SECONDS}", "--metrics-port", "0")
-    arguments = ("run", TOPOLOGY, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
+    arguments = ("run", cluster.reference, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
     with running_acker(*arguments, cwd=ROOT, environment={**PATIENT, HOLD: str(hold)}) as command:
         endpoint = Endpoint(command)
         endpoint.becomes_unhealthy("split")

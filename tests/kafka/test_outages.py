@@ -10,7 +10,7 @@ from local_kafka import LocalKafka
 from spout_sdk import OutputCollector, Tuple
 from tests.contract.components import alone
 from tests.contract.real import RealWorld
-from tests.kafka.guarantee_rig import starter
+from tests.kafka.kill_rig import Start
 from tests.kafka.sdk_rig import acking
 from tests.waiting import eventually
 
@@ -47,15 +47,12 @@ def test_a_bolt_that_exceeds_the_poll_interval_loses_its_task_and_no_message(boo
     assert sorted(messages.acked_ids) == ["last", "next", "slow"]
 
 
-def test_an_outage_beyond_the_delivery_timeout_stops_no_topology(
-    broker: LocalKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    start = starter(broker.bootstrap_servers, monkeypatch, tmp_path)
-    run = start("at_least_once", **{"message.timeout.ms": 3_000})
+def test_an_outage_beyond_the_delivery_timeout_stops_no_topology(broker: LocalKafka, start: Start) -> None:
+    run = start("at_least_once", servers=broker.bootstrap_servers, **{"message.timeout.ms": 3_000})
     with acking(run.cluster), run.runner:
         run.flows()
         broker.kill()
         eventually(lambda: any("was not delivered" in each.error for each in run.exits), "a process to end", 90)
         broker.start()
         run.flows()
-        assert run.outputs().keys() <= run.expected().keys()
+        assert run.results().keys() <= run.expected().keys()

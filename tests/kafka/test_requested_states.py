@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import uuid
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -15,45 +14,40 @@ from confluent_kafka import Consumer, TopicPartition
 
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
-from tests.kafka.sdk_rig import progress, write_in_transactions
-from tests.kafka.sdk_topologies import NAME
-from tests.kafka.source_rig import MODULE, Source
-from tests.kafka.source_topologies import SOURCE
+from tests.kafka.sdk_rig import Source, Use, write_in_transactions
+from tests.pages import ROOT
 from tests.unit.cli.running import RunningAcker, call_acker, command_line, descendants, is_alive, json_of, running_acker
 from tests.waiting import eventually
 from tuple_tree.names import component_group, tuples_topic
 
 
 @pytest.fixture
-def source(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Source:
-    name = f"requested-{uuid.uuid4().hex[:8]}"
-    monkeypatch.setenv(NAME, name)
-    monkeypatch.setenv(SOURCE, f"{name}-lines")
-    source = Source(bootstrap_servers, "two_tasks", {f"{name}-lines": 2})
+def source(use: Use) -> Source:
+    source = use("two_tasks", 2)
     Catalogue(source.bootstrap).publish(source.manifest)
     return source
 
 
 @pytest.mark.exhaustive
 def test_a_topology_pauses_across_a_kill_drains_and_stops(source: Source, tmp_path: Path) -> None:
-    name, servers = source.manifest.topology, source.bootstrap["bootstrap.servers"]
-    acker = partial(call_acker, "topologies", servers=servers)
-    arguments = ("run", f"{MODULE}:two_tasks", "--ackers", "1", "--bootstrap-servers", servers)
+    name = source.name
+    acker = partial(call_acker, "topologies", servers=source.servers)
+    arguments = ("run", source.reference, "--ackers", "1", "--bootstrap-servers", source.servers)
     source.feed([f"line {number}" for number in range(200_000)])
-    environment = {"PYTHONPATH": os.getcwd()}
+    environment = {"PYTHONPATH": str(ROOT)}
 
     with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
         command.wait_until(lambda: acked(source) > 0, "an ack")
         paused = json_of(acker("pause", name, "--wait", "--json"))
         assert paused["is_done"], paused
-        top = figures(servers, name)
+        top = figures(source)
         assert (top["control"], top["components"][0]["pending"]) == ("paused", 0)
         before, emitted = acked(source), top["components"][0]["totals"]["emitted"]
-        assert any(source.lag()), "the pause came while there was work"
-        kill_spout(command, source)
+        assert any(at < end for at, end in source.source_progress()), "the pause came while there was work"
+        kill_spout(command)
         command.wait_until(lambda: command.output.count("lines/1 reads ") == 2, "its successor to read the source")
         command.wait_until(lambda: command.output.count(f"lines of {name} is paused") == 2, "its requested state")
-        after = figures(servers, name)["components"][0]
+        after = figures(source)["components"][0]
         assert (after["control"], after["totals"]["emitted"]) == (["paused"], emitted)
         (row,) = (each for each in json_of(acker("list", "--json"))["topologies"] if each["topology"] == name)
         assert row["state"] == "paused"
@@ -62,11 +56,9 @@ def test_a_topology_pauses_across_a_kill_drains_and_stops(source: Source, tmp_pa
 
         assert json_of(acker("resume", name, "--json"))["state"] == "running"
         command.wait_until(lambda: acked(source) > before, "more acks")
-        drained = json_of(acker("drain", name, "--wait", "--json"))
-        assert drained["is_done"], drained
+        assert json_of(acker("drain", name, "--wait", "--json"))["is_done"]
         in_between = acked(source)
-        stopped = json_of(acker("stop", name, "--wait", "--json"))
-        assert stopped["is_done"], stopped
+        assert json_of(acker("stop", name, "--wait", "--json"))["is_done"]
         assert command.ended() == 0
         assert f"{name} is stopped" in command.output
         assert acked(source) == in_between
@@ -85,51 +77,46 @@ def test_a_topology_pauses_across_a_kill_drains_and_stops(source: Source, tmp_pa
 
 
 def test_a_topology_without_processes_is_drained_and_its_record_goes_with_it(source: Source) -> None:
-    name, servers = source.manifest.topology, source.bootstrap["bootstrap.servers"]
-    late = call_acker("topologies", "pause", "none", servers=servers)
-    assert "none" in late.stderr
-    assert late.returncode == 1
+    acker, catalogue = partial(call_acker, "topologies", servers=source.servers), Catalogue(source.bootstrap)
+    late = acker("pause", "none")
+    assert (late.returncode, "none" in late.stderr) == (1, True)
     # No process runs, so nothing is emitted; and nothing has been.
-    assert json_of(call_acker("topologies", "drain", name, "--wait", "--json", servers=servers))["is_done"]
+    assert json_of(acker("drain", source.name, "--wait", "--json"))["is_done"]
     # Then a bolt without a state may get more tasks.
-    inbox = tuples_topic(name, "see")
+    inbox = tuples_topic(source.name, "see")
     for _ in range(2):
-        Catalogue(source.bootstrap).add_partitions(inbox, 3)
-        assert Catalogue(source.bootstrap).topics()[inbox] == 3
-    Catalogue(source.bootstrap).withdraw(name)
-    assert name not in Catalogue(source.bootstrap).controls()
+        catalogue.add_partitions(inbox, 3)
+        assert catalogue.topics()[inbox] == 3
+    catalogue.withdraw(source.name)
+    assert source.name not in catalogue.controls()
 
 
-def figures(servers: str, name: str) -> Any:
-    return json_of(call_acker("top", name, "--once", "--json", servers=servers))
+def figures(source: Source) -> Any:
+    return json_of(call_acker("top", source.name, "--once", "--json", servers=source.servers))
 
 
 def acked(source: Source) -> int:
     """Messages before the committed offsets."""
-    topics = (progress(source.bootstrap, source.group, topic) for topic in source.topics)
-    return sum(committed for each in topics for committed, _ in each.values())
+    return sum(committed for committed, _ in source.source_progress())
 
 
-def kill_spout(command: RunningAcker, source: Source) -> None:
+def kill_spout(command: RunningAcker) -> None:
     (pid,) = (pid for pid in descendants(command.process.pid) if command_line(pid).endswith(" lines"))
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not is_alive(pid), "the spout's process to be gone")
 
 
 def test_markers_of_transactions_are_no_unread_records_of_a_drained_topology(source: Source) -> None:
-    name, bolt = source.manifest.topology, source.manifest.inboxes[0].name
-    inbox, group = tuples_topic(name, bolt), component_group(name, bolt)
+    bolt = source.manifest.inboxes[0].name
+    inbox, group = tuples_topic(source.name, bolt), component_group(source.name, bolt)
     write_in_transactions(source.bootstrap, inbox, [(b"x", True), (b"x", True)])
     status = ClusterStatus(source.bootstrap)
 
-    def lags(offset: int) -> tuple[int | None, int | None]:
+    def lags(offset: int) -> tuple[int | None, ...]:
         consumer = Consumer({**source.bootstrap, "group.id": group})
         consumer.commit(offsets=[TopicPartition(inbox, 0, offset)], asynchronous=False)
         consumer.close()
-        with_markers, without = (
-            status.lags(source.manifest, {}, counts_markers=counts).lags[bolt] for counts in (True, False)
-        )
-        return with_markers, without
+        return tuple(status.lags(source.manifest, {}, counts_markers=counts).lags[bolt] for counts in (True, False))
 
     assert lags(3) == (1, 0), "record, marker, record, and a marker that no reader gets"
     assert lags(2) == (2, 2)

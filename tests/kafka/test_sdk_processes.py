@@ -18,33 +18,27 @@ from spout_sdk import (
     Exit,
     ProcessError,
     SpoutSdkError,
+    TaskContext,
     TopicsError,
     Topology,
     TopologyError,
     TopologyRunner,
-    load_topology,
 )
-from tests.kafka.sdk_rig import Cluster, Use, acking
-from tests.kafka.sdk_topologies import LINES, LINES_A_WINDOW, NAME, RELEASE
-from tests.kafka.source_topologies import SOURCE
-from tests.packs import packed, tuples_in
+from tests.chaos.components import NAME
+from tests.components import Sink
+from tests.kafka.sdk_rig import Source, Use
+from tests.kafka.topologies import LINES, SOURCE
 from tests.unit.cli.running import is_alive
 from tests.waiting import eventually
-
-MODULE = "tests.kafka.sdk_topologies"
-ENDLESS = f"{MODULE}:endless"
 
 
 @pytest.mark.smoke
 def test_a_killed_process_is_reported_and_started_again_and_sigterm_ends_all_in_order(
     use: Use, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = use("words")
+    source = use("words")
     exits: list[Exit] = []
-    with (
-        acking(cluster),
-        TopologyRunner(f"{MODULE}:words", cluster.kafka, {"count": 2}, on_exit=exits.append) as runner,
-    ):
+    with source.processes({"count": 2}, on_exit=exits.append) as runner:
         eventually(lambda: runner.stats()["lines"].counters.get("acked") == LINES, "every line acked")
         assert {component: len(pids) for component, pids in runner.pids().items()} == {
             "lines": 1,
@@ -59,56 +53,48 @@ def test_a_killed_process_is_reported_and_started_again_and_sigterm_ends_all_in_
     assert [(each.component, each.pid, each.code) for each in exits] == [("count", killed, -signal.SIGKILL)]
     assert str(exits[0]).startswith(f"process {killed} of count was killed by SIGKILL; restarting in")
     assert "did not stop in time" not in caplog.text
-    assert all(committed == end for committed, end in cluster.progress("split").values())
-    failed = LINES // 10
-    assert (stats["lines"].emitted, stats["lines"].failed, stats["lines"].pending) == (
-        LINES + failed,
-        {"failed": failed},
-        0,
-    )
+    assert all(committed == end for committed, end in source.progress("split").values())
+    lines, failed = stats["lines"], LINES // 10
+    assert (lines.emitted, lines.failed, lines.pending) == (LINES + failed, {"failed": failed}, 0)
+
+
+class Failing(Sink):
+    def prepare(self, context: TaskContext) -> None:
+        raise KeyError("the setting")
 
 
 def test_a_start_error_is_one_line(
-    use: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    use: Use, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("spout_sdk.kafka.kafka_checks.ANSWER_SECONDS", 1.0)
+    words = use("words")
+    kafka, made = words.kafka, words.topology
+    failing = replace(made, factories={**made.factories, "count": Failing})
+    other = Topology(made.manifest.model_copy(update={"ack_partitions": 5}), made.factories)
+    monkeypatch.setenv(NAME, f"{words.name}-sources")
     monkeypatch.setenv(SOURCE, "no-such-topic")
-    monkeypatch.delenv(RELEASE, raising=False)
-    cluster = use("holding")
-    kafka, name = cluster.kafka, cluster.manifest.topology
-    holding = load_topology(f"{MODULE}:holding")
-    other = Topology(holding.manifest.model_copy(update={"ack_partitions": 5}), holding.factories)
-    monkeypatch.setenv(NAME, f"{name}-sources")
-    sources = load_topology("tests.kafka.source_topologies:one_task")
-    Cluster(kafka["bootstrap.servers"], sources.manifest).create_topics()
-    monkeypatch.setenv(NAME, f"{name}-none")
+    sources = Source(bootstrap_servers, "tests.kafka.topologies:one_task", {}).topology
 
     def run(topology: Topology, component: str, kafka: dict[str, Any]) -> Callable[[], Any]:
         return lambda: ComponentRunner(topology, component, kafka).run()
 
     def plan(processes: dict[str, int]) -> Callable[[], Any]:
-        return lambda: TopologyRunner(ENDLESS, kafka, processes)
+        return lambda: TopologyRunner(words.reference, kafka, processes)
 
+    nowhere = {"bootstrap.servers": "127.0.0.1:1"}
+    writing = replace(made, kafka_targets={"count": "no-such-topic"})
     refusals: list[tuple[Callable[[], Any], type[SpoutSdkError], str]] = [
-        (run(other, "hold", kafka), TopicsError, ".acks has 3 partitions, but the topology needs 5"),
+        (run(other, "count", kafka), TopicsError, ".acks has 3 partitions, but the topology needs 5"),
+        (run(sources, "lines", kafka), TopicsError, "no-such-topic does not exist, and 'lines' reads it: create it"),
         (
-            run(sources, "lines", kafka),
+            run(writing, "count", kafka),
             TopicsError,
-            "no-such-topic does not exist, and 'lines' reads it: create it",
+            "topic no-such-topic does not exist, and 'count' writes to it: create it",
         ),
+        (run(failing, "count", kafka), ComponentError, "count/0 stopped: prepare() raised KeyError: 'the setting'"),
+        (run(made, "count", nowhere), BrokerUnreachableError, "no broker answers at 127.0.0.1:1"),
         (
-            run(replace(holding, kafka_targets={"hold": "no-such-topic"}), "hold", kafka),
-            TopicsError,
-            "topic no-such-topic does not exist, and 'hold' writes to it: create it",
-        ),
-        (run(holding, "hold", kafka), ComponentError, "hold/0 stopped: prepare() raised KeyError: 'SDK_TEST_RELEASE'"),
-        (
-            run(holding, "hold", {"bootstrap.servers": "127.0.0.1:1"}),
-            BrokerUnreachableError,
-            "no broker answers at 127.0.0.1:1",
-        ),
-        (
-            run(holding, "hold", {}),
+            run(made, "count", {}),
             SpoutSdkError,
             "no bootstrap.servers: pass it, or set ACKER_KAFKA__BOOTSTRAP_SERVERS",
         ),
@@ -122,11 +108,12 @@ def test_a_start_error_is_one_line(
         assert expected in str(raised.value)
         assert "\n" not in str(raised.value)
 
+    monkeypatch.setenv(NAME, f"{words.name}-none")
     exits: list[Exit] = []
-    runner = TopologyRunner(ENDLESS, kafka, on_exit=exits.append)
+    runner = TopologyRunner(words.reference, kafka, on_exit=exits.append)
     with pytest.raises(ProcessError) as failed:
         runner.run()
-    assert f"topic {name}-none." in str(failed.value)
+    assert f"topic {words.name}-none." in str(failed.value)
     assert str(failed.value).endswith("does not exist. Create it: acker topics create MODULE:TOPOLOGY")
     assert (exits[0].code, exits[0].restarts_in) == (2, None)
     assert "Traceback" not in capfd.readouterr().err
@@ -134,20 +121,16 @@ def test_a_start_error_is_one_line(
 
 
 def test_a_process_started_by_hand_names_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "spout_sdk.runtime.process"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = [sys.executable, "-m", "spout_sdk.runtime.process"]
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "use `acker run MODULE:TOPOLOGY --component COMPONENT`" in done.stderr
 
 
 @pytest.mark.exhaustive
 def test_without_restart_the_end_of_one_process_ends_all(use: Use) -> None:
-    with TopologyRunner(ENDLESS, use("endless").kafka, restart=False) as runner:
+    source = use("endless")
+    with TopologyRunner(source.reference, source.kafka, restart=False) as runner:
         assert runner.wait_ready(120)
         runner.kill("split")
         with pytest.raises(ProcessError, match=r"split: process .* was killed by SIGKILL"):
@@ -156,17 +139,17 @@ def test_without_restart_the_end_of_one_process_ends_all(use: Use) -> None:
 
 @pytest.mark.exhaustive
 def test_children_end_with_a_parent_that_is_killed(use: Use) -> None:
+    source = use("endless")
     code = f"""
         import sys
         from spout_sdk import TopologyRunner
-        with TopologyRunner({ENDLESS!r}, {use("endless").kafka!r}) as runner:
+        with TopologyRunner({source.reference!r}, {source.kafka!r}) as runner:
             assert runner.wait_ready(120)
             print(*[pid for pids in runner.pids().values() for pid in pids], flush=True)
             sys.stdin.read()
     """
-    parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}
-    )
+    line = [sys.executable, "-c", textwrap.dedent(code)]
+    parent = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ})
     try:
         assert parent.stdout is not None
         children = [int(pid) for pid in parent.stdout.readline().split()]
@@ -176,28 +159,3 @@ def test_children_end_with_a_parent_that_is_killed(use: Use) -> None:
         parent.kill()
         parent.communicate()
     eventually(lambda: not any(map(is_alive, children)), "every child ended", 20)
-
-
-@pytest.mark.exhaustive
-def test_held_tuples_of_a_killed_process_are_in_the_next_owners_windows(use: Use) -> None:
-    cluster = use("batches")
-    name = cluster.manifest.topology
-    with acking(cluster), TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:
-        eventually(lambda: runner.stats()["lines"].acked == LINES_A_WINDOW, "the first window acked", 120)
-        eventually(lambda: cluster.progress("batch") == {0: (LINES_A_WINDOW, LINES)}, "what is held not committed")
-        (before,) = runner.pids()["batch"]
-        assert runner.kill("batch") == before
-        eventually(lambda: runner.pids()["batch"] not in ([], [before]), "another process", 120)
-        # Untracked lines fill the window, so that it closes.
-        stream = cluster.manifest.stream("lines", "default")
-        for number in range(LINES, 2 * LINES_A_WINDOW):
-            payload = packed(stream, (number, 0, "more"))
-            cluster.produce(f"{name}.tuples.batch", 0, payload, [("source", b"lines/default")])
-        eventually(lambda: runner.stats()["lines"].acked == LINES, "every line acked", 120)
-        eventually(lambda: cluster.progress("batch") == {0: (100, 100)}, "all committed")
-    batches = tuples_in(cluster.records(f"{name}.tuples.keep"), cluster.manifest.stream("batch", "default"))
-    kept = [each.values[0].split() for each in batches]
-    assert [sorted(map(int, batch)) for batch in kept] == [
-        list(range(LINES_A_WINDOW)),
-        list(range(LINES_A_WINDOW, 2 * LINES_A_WINDOW)),
-    ]

@@ -18,20 +18,18 @@ from inspection.dashboard.source import Source
 from inspection.http_server import ServedAt
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import Stats, load_topology
-from tests.kafka.sdk_rig import Cluster, Use, in_threads
-from tests.kafka.sdk_topologies import LINES
+from spout_sdk import Stats
+from tests.kafka.sdk_rig import Source as Topics
+from tests.kafka.sdk_rig import Use, in_threads
+from tests.kafka.topologies import LINES
 from tests.unit.cli.running import Acker, json_of, one_line, running_acker
 from tests.unit.dashboard.http import TOKEN, Events, request
 from tests.waiting import eventually
 from tuple_tree.names import stats_topic
 
-WORDS = "tests.kafka.sdk_topologies:words"
-ENDLESS = "tests.kafka.sdk_topologies:endless"
-
 
 @pytest.fixture
-def endless(use: Use) -> Iterator[Cluster]:
+def endless(use: Use) -> Iterator[Topics]:
     """A topology that is published, and does not run."""
     cluster = use("endless")
     Catalogue(cluster.bootstrap).publish(cluster.manifest)
@@ -61,7 +59,7 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     assert "no topology 'no-such-topology' in acker.topologies" in one_line(acker("top", "no-such-topology", "--once"))
     source = Source(cluster.bootstrap)
     server = DashboardServer(source, ServedAt(token=TOKEN), name)
-    with in_threads(load_topology(WORDS), cluster.bootstrap) as running, server:
+    with in_threads(cluster.topology, cluster.bootstrap) as running, server:
         port = server.port
 
         def is_done() -> bool:
@@ -126,7 +124,7 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
 
 @pytest.mark.exhaustive
 def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
-    endless: Cluster, acker: Acker, caplog: pytest.LogCaptureFixture
+    endless: Topics, acker: Acker, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, catalogue = endless.manifest.topology, Catalogue(endless.bootstrap)
     topic = stats_topic(name)
@@ -135,7 +133,7 @@ def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
     # What `acker run` checks before it starts anything.
     check_cluster(endless.bootstrap, endless.manifest)
     warning = f"will not show this process: topic {topic} does not exist"
-    with in_threads(load_topology(ENDLESS), endless.bootstrap) as running:
+    with in_threads(endless.topology, endless.bootstrap) as running:
         eventually(lambda: running.stats["lines"].acked, "trees to be acked without it")
         eventually(lambda: warning in caplog.text, "a warning")
         assert topic not in catalogue.topics(), "no write may create it"
@@ -152,7 +150,7 @@ def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
     assert caplog.text.count(warning) == 1, "all are in this process, which logs equal lines once"
 
 
-def test_a_dashboard_that_cannot_start_prints_one_line(endless: Cluster, acker: Acker) -> None:
+def test_a_dashboard_that_cannot_start_prints_one_line(endless: Topics, acker: Acker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         refused = one_line(acker("dashboard", "--port", port))
@@ -164,7 +162,7 @@ def test_a_dashboard_that_cannot_start_prints_one_line(endless: Cluster, acker: 
 
 
 @pytest.mark.exhaustive
-def test_the_dashboard_is_served_until_it_is_stopped(endless: Cluster, tmp_path: Path) -> None:
+def test_the_dashboard_is_served_until_it_is_stopped(endless: Topics, tmp_path: Path) -> None:
     """Also while a browser reads events, whose stream would never end; `--open` gives the browser the token."""
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')

@@ -1,6 +1,5 @@
 """`acker trace`: where a tree is stuck."""
 
-import uuid
 from functools import partial
 from typing import Any
 
@@ -13,12 +12,9 @@ from inspection.trace.records import State
 from inspection.trace.tree import Status
 from inspection.trace_reader import TraceReader
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Cluster, Use, headers_of, in_threads, progress, write_in_transactions
-from tests.kafka.sdk_topologies import LINES, NAME, STUCK
-from tests.kafka.source_rig import Source
-from tests.kafka.source_topologies import SOURCE
+from tests.kafka.topologies import LINES, STUCK
 from tests.packs import anchor_headers, edges_in, packed, tuples_in
 from tests.unit.cli.running import Acker, Run, call_acker, json_of, one_line
 from tests.unit.inspection.otel.collector import collecting
@@ -42,16 +38,10 @@ def trees_of(run: Run) -> list[dict[str, Any]]:
     return trees
 
 
-def roots_in(cluster: Cluster, bolt: str) -> list[int]:
-    """The roots of the tuples in the inbox of a bolt."""
-    inbox = cluster.records(tuples_topic(cluster.manifest.topology, bolt))
-    return [root for record in inbox for each in edges_in(headers_of(record).items()) for root in each]
-
-
 def stuck_tuple(cluster: Cluster) -> tuple[int, int, str, int]:
     """Task, offset, place and root of the word that is never acked."""
     stream = cluster.manifest.stream("split", "default")
-    inbox = [*tuples_in(cluster.records(tuples_topic(cluster.manifest.topology, "count")), stream)]
+    inbox = [*tuples_in(cluster.records(tuples_topic(cluster.name, "count")), stream)]
     (stuck,) = (each for each in inbox if each.values == (STUCK,))
     beside = [each for each in inbox if (each.partition, each.offset) == (stuck.partition, stuck.offset)]
     place = str(stuck.offset) if len(beside) == 1 else f"{stuck.offset}.{stuck.index}"
@@ -62,8 +52,8 @@ def stuck_tuple(cluster: Cluster) -> tuple[int, int, str, int]:
 @pytest.mark.smoke
 def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acker: Acker) -> None:
     cluster = use("forgetful")
-    name = cluster.manifest.topology
-    with in_threads(load_topology("tests.kafka.sdk_topologies:forgetful"), cluster.bootstrap) as running:
+    name = cluster.name
+    with in_threads(cluster.topology, cluster.bootstrap) as running:
         eventually(lambda: running.stats["lines"].acked == LINES - 1, "the other lines acked")
         task, offset, place, root = stuck_tuple(cluster)
         assert task == fields_task(STUCK.encode(), 2)
@@ -93,12 +83,9 @@ def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acke
             f"count/{task}@999": f"[{task}] holds no record at offset 999: its offsets are 0 to",
         }.items():
             assert message in one_line(acker("--tuple", wrong, "--topology", name))
-        stats = running.stats["count"]
-        assert stats.oldest_input == f"{name}.tuples.count[{task}] offset {offset}"
+        assert running.stats["count"].oldest_input == f"{name}.tuples.count[{task}] offset {offset}"
 
-        plain = acker("--oldest", "5", "--topology", name)
-        assert plain.returncode == 0, plain.stderr
-        lines = plain.stdout.splitlines()
+        lines = acker("--oldest", "5", "--topology", name).stdout.splitlines()
         assert lines[0].startswith(f"root {show_root(root)} of {name}  begun 20")
         assert f"{parent}  number={STUCK}, attempt=0, line=" in lines[1]
         (drawn,) = (line for line in lines if f"count/{task}@{place}  word={STUCK!r}" in line)
@@ -106,8 +93,9 @@ def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acke
         assert lines[-1] == sentence
 
         # A tree that is complete, by its decimal id.
-        complete = next(each for each in roots_in(cluster, "count") if each != root)
-        (done,) = trees_of(acker(str(complete), "--topology", name, "--json"))
+        inbox = cluster.records(tuples_topic(name, "count"))
+        roots = {other for record in inbox for each in edges_in(headers_of(record).items()) for other in each}
+        (done,) = trees_of(acker(str(min(roots - {root})), "--topology", name, "--json"))
         assert done["status"] == "acked"
         assert {each["state"] for each in done["tuples"]} == {"acked"}
         assert [notice["outcome"] for notice in done["notices"]] == ["acked"]
@@ -146,10 +134,8 @@ def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -
     first, second = (
         positional_root(Position(0, 3, 17, attempt), key, log.manifest.ack_partitions) for attempt in (0, 1)
     )
-    log.send(first, init=5)
-    log.send(first, fail="no")
-    log.send(second, init=6)
-    log.send(second, ack=6)
+    log.send(first, init=5, fail="no")
+    log.send(second, init=6, ack=6)
     log.flush()
     trees = trees_of(acker("--message", "s/3/17", *of, "--json"))
     assert [(tree["root"], tree["status"]) for tree in trees] == [
@@ -178,19 +164,12 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
     log.flush()
     inbox = tuples_topic(log.topology, "b")
     payload = packed(log.manifest.stream("s", "default"), ("a",))
-    all_headers: tuple[list[tuple[str, str | bytes | None]], ...] = (
-        [
-            *anchor_headers([{2: 0xA, 4: 0xA}]),
-            ("source", b"s/default"),
-            ("traceparent", TRACEPARENT.encode()),
-        ],
-        [*anchor_headers([{6: 0xC}]), ("source", b"s/default")],
-        [("anchors", b"ragged"), ("source", b"s/default")],
-        [],
-    )
-    for headers in all_headers:
+    source = ("source", b"s/default")
+    of_both: list[tuple[str, str | bytes | None]] = [*anchor_headers([{2: 0xA, 4: 0xA}]), source]
+    of_both.append(("traceparent", TRACEPARENT.encode()))
+    for headers in (of_both, [*anchor_headers([{6: 0xC}]), source], [("anchors", b"ragged"), source], []):
         write_in_transactions(log.kafka, inbox, [(payload, True)], headers)
-    write_in_transactions(log.kafka, inbox, [(payload, False)], all_headers[0])
+    write_in_transactions(log.kafka, inbox, [(payload, False)], of_both)
     # So that a marker is all that follows.
     eventually(lambda: progress(log.kafka, f"{log.topology}.b", inbox)[0][1] == 10, "the marker of the abort")
     with TraceReader(log.kafka, log.manifest) as reader:
@@ -207,43 +186,35 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
 
 def test_the_oldest_trees_are_those_of_the_ackers(log: AckLog) -> None:
     """Read from the offset in their commit, even if it is before the requested time."""
-    for root in range(2, 22, 2):
-        log.send(root, init=root)
     with log.worker():
-        for root in range(6, 22, 2):
-            log.send(root, ack=root)
+        for root in range(2, 22, 2):
+            log.send(root, init=root, ack=root if root > 4 else None)
         log.await_notices(range(6, 22, 2))
         eventually(lambda: log.committed()[0][0] == log.end_offsets()[0], "the commit")
     with TraceReader(log.kafka, log.manifest) as reader:
         now = log.append_ms(1)
         assert set(reader.oldest(9, now + 60_000)) == {2, 4}
         trees = reader.oldest_trees(9, now + 60_000)
+        assert {(tree.root, tree.status) for tree in trees} == {(2, Status.OPEN), (4, Status.OPEN)}
         assert {tree.root for tree in reader.oldest_trees(9, now, [0])} == {2, 4}
         assert reader.oldest_trees(1, now, [1]) == []
         with pytest.raises(TraceError, match="has no partition 2: it has 2"):
             reader.oldest_trees(1, now, [0, 2])
-    assert {tree.root for tree in trees} == {2, 4}
-    assert {tree.status for tree in trees} == {Status.OPEN}
 
 
 def test_messages_of_a_kafka_spout_are_traced_and_exported(
-    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, acker: Acker
+    use: Use, monkeypatch: pytest.MonkeyPatch, acker: Acker
 ) -> None:
     """Trees of all attempts join the trace of their message; a message without `traceparent` has its own trace."""
-    unique = uuid.uuid4().hex[:8]
-    topics = {f"trace-{number}-{unique}": number + 1 for number in range(2)}
-    monkeypatch.setenv(NAME, f"three-steps-{unique}")
-    monkeypatch.setenv(SOURCE, ",".join(topics))
-    source = Source(bootstrap_servers, "three_steps", topics)
+    source = use("three_steps", 1, 2)
     # The partitions of the second topic are numbered from 4096 // 2 on.
-    second, number = list(topics)[1], 2048 + 1
+    second, number = [*source.topics][1], 2048 + 1
     source.feed(["plain"])
     producer = Producer(source.bootstrap)
-    headers: list[tuple[str, str | bytes | None]] = [("other", b"x"), ("traceparent", TRACEPARENT.encode())]
-    producer.produce(second, b"once", partition=1, headers=headers)
+    producer.produce(second, b"once", partition=1, headers=[("other", b"x"), ("traceparent", TRACEPARENT.encode())])
     assert producer.flush(30) == 0
-    name = source.manifest.topology
-    with in_threads(load_topology(source.reference), source.bootstrap):
+    name = source.name
+    with in_threads(source.topology, source.bootstrap):
         source.await_all_committed()
     Catalogue(source.bootstrap).publish(source.manifest)
     printed, plain = (acker("--message", f"lines/{at}/0", "--topology", name, "--json") for at in (number, 0))
@@ -257,7 +228,7 @@ def test_messages_of_a_kafka_spout_are_traced_and_exported(
     (other,) = trees_of(plain)
     assert (other["status"], [each["traceparent"] for each in other["tuples"]]) == ("acked", [None] * 3)
     # Code in a bolt reads it, too.
-    see = source.manifest.stream("lines", "default")
+    see = source.manifest.stream("copy", "default")
     seen = [each.values[0] for each in tuples_in(source.records(f"{name}.tuples.see"), see)]
     assert sum(each.endswith(f"once a {TRACEPARENT}") for each in seen) == 2
     assert sum(each.endswith("plain a None") for each in seen) == 1
@@ -266,13 +237,8 @@ def test_messages_of_a_kafka_spout_are_traced_and_exported(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.endpoint)
         sent = [acker("--message", f"lines/{at}/0", "--topology", name, "--otlp").stdout for at in (number, 0)]
         assert sent == ["sent 8 spans of 2 trees\n", "sent 4 spans of 1 trees\n"]
-        spans = [
-            span
-            for request in collector.requests
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
+        resources = [resource for request in collector.requests for resource in request.resource_spans]
+        spans = [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
     Catalogue(source.bootstrap).withdraw(name)
     joined = [span for span in spans if span.trace_id.hex() == TRACE]
     assert len(joined) == 8

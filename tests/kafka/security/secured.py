@@ -25,11 +25,12 @@ from kafka_clients.access import Role
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka, Security
 from tests.certificates import Authority
+from tests.pages import ROOT
 from tests.unit.cli.running import RunningAcker, command_line, descendants
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
 
-HERE = Path(__file__).parents[3]
+HERE = ROOT
 """Where the modules of the tests are found."""
 
 # Its parameters are optional, and not declared so.

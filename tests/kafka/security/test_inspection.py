@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from inspection.dashboard.source import Source
@@ -19,10 +19,9 @@ from inspection.message_status import status
 from inspection.replay import Replayer, replay_id
 from inspection.trace_reader import TraceReader
 from kafka_clients.access import Operation, Permission, Role, acker_role, viewer_role
-from spout_sdk import load_topology
+from spout_sdk import Topology
 from tests.kafka.replaying import write_dead_letters
-from tests.kafka.sdk_rig import records
-from tests.kafka.sdk_topologies import NAME
+from tests.kafka.sdk_rig import records, write
 from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.topics import create_topics
 from tests.waiting import eventually
@@ -35,11 +34,8 @@ CATALOGUE = Permission("group", "acker.catalogue", (Operation.READ,))
 
 
 @pytest.fixture
-def manifest(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Manifest:
-    monkeypatch.setenv(NAME, f"inspected-{uuid.uuid4().hex[:8]}")
-    manifest = load_topology("tests.kafka.sdk_topologies:endless").manifest
-    secured.publish(manifest)
-    return manifest
+def manifest(topology: Topology) -> Manifest:
+    return topology.manifest
 
 
 def user(secured: SecuredKafka, role: Role, *more: Permission) -> dict[str, Any]:
@@ -88,9 +84,7 @@ def test_a_viewer_can_read_everything(secured: SecuredKafka, manifest: Manifest)
 def test_the_status_of_a_message_needs_read_of_its_source(secured: SecuredKafka, manifest: Manifest) -> None:
     source = f"orders-{uuid.uuid4().hex[:8]}"
     create_topics(secured.super_user, [NewTopic(source, 1, 1)])
-    producer = Producer(secured.super_user)
-    producer.produce(source, "an order", "ORDER-4711")
-    assert producer.flush(60) == 0
+    write(secured.super_user, source, ["ORDER-4711"], has_keys=True)
     consumer = Consumer({**secured.super_user, "group.id": component_group(manifest.topology, "lines")})
     consumer.commit(offsets=[TopicPartition(source, 0, 1)], asynchronous=False)
     consumer.close()

@@ -14,31 +14,24 @@ from confluent_kafka.admin import AdminClient
 
 from acker_cli.processes.running import check_cluster
 from acker_worker.worker import AckerWorker
-from kafka_clients.access import ACKER, Permission, Role, acker_role, component_role, operator_role
+from inspection.health.observation import Observation
+from inspection.health.verdict import judge
+from inspection.observer import latest
+from kafka_clients.access import ACKER, Operation, Permission, Role, acker_role, component_role, operator_role
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import AccessError, BrokerError
-from spout_sdk import ComponentRunner, Stats, Topology, load_topology
+from spout_sdk import ComponentRunner, Stats, Topology
 from tests.certificates import Authority
-from tests.kafka.sdk_rig import Threaded
-from tests.kafka.sdk_topologies import NAME
+from tests.kafka.sdk_rig import Threaded, in_threads
 from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.waiting import eventually
-from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.names import TOPOLOGIES_TOPIC, tuples_topic
 
 pytestmark = pytest.mark.xdist_group("secured")
 
 SECONDS = 120
 COMPONENTS = ("lines", "split", "count")
 Service = ComponentRunner | AckerWorker
-
-
-@pytest.fixture(scope="module")
-def topology(secured: SecuredKafka) -> Topology:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(NAME, f"refusing-{uuid.uuid4().hex[:8]}")
-        built = load_topology("tests.kafka.sdk_topologies:endless")
-    secured.publish(built.manifest)
-    return built
 
 
 def role_of(topology: Topology, name: str) -> Role:
@@ -62,19 +55,18 @@ def one_line(error: BaseException) -> str:
     return str(error)
 
 
-def error_of(run: Callable[[], None], stop: Callable[[], None], check: Callable[[], object] | None = None) -> str:
+def error_of(run: Callable[[], None], stop: Callable[[], None], check: Callable[[], object] = lambda: None) -> str:
     """The error of a check before, or with which something ends by itself."""
 
-    def whole() -> None:
-        if check is not None:
-            check()
+    def check_and_run() -> None:
+        check()
         run()
 
     guard = threading.Timer(SECONDS, stop)
     guard.start()
     try:
         with pytest.raises(BrokerError) as refused:
-            whole()
+            check_and_run()
     finally:
         guard.cancel()
     return one_line(refused.value)
@@ -95,9 +87,8 @@ def test_each_acl_that_is_missing_is_named(secured: SecuredKafka, topology: Topo
                 continue  # only commands read it
             _, kafka = user_with(secured, role, without=lacking)
             running = service(chosen, name, kafka)
-
-            checks = partial(check_cluster, kafka, manifest, name)
-            message = error_of(running.run, running.stop, checks if is_command else None)
+            checks = (partial(check_cluster, kafka, manifest, name),) if is_command else ()
+            message = error_of(running.run, running.stop, *checks)
             named = f"{lacking.resource} {lacking.name}"
             assert f"{named} may not be" in message or f"{named} has no DESCRIBE ACL" in message, (name, guarantee)
             assert "acker topics acls MODULE:TOPOLOGY" in message
@@ -112,18 +103,18 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
     message = error_of(worker.run, worker.stop)
     assert f"topic {topology.name}.acks may not be asked for its settings by this user" in message
 
-    role = operator_role(topology.manifest)
-    prefix, topologies, *_ = role.permissions
+    operator = operator_role(topology.manifest)
+    prefix, topologies, *_ = operator.permissions
     other = topology.manifest.model_copy(update={"topology": f"{topology.name}-2"})
-    _, kafka = user_with(secured, role)
+    _, kafka = user_with(secured, operator)
     with pytest.raises(BrokerError, match=r"may not be created by this user.*--role operator") as refused:
         Catalogue(kafka).create_topics(other)
     one_line(refused.value)
-    _, kafka = user_with(secured, role, without=topologies)
+    _, kafka = user_with(secured, operator, without=topologies)
     with pytest.raises(BrokerError, match=r"topic acker.topologies may not be created by this user"):
         Catalogue(kafka).create_topics(topology.manifest)
     without_write = dataclasses.replace(topologies, operations=topologies.operations[:-1])
-    _, kafka = user_with(secured, dataclasses.replace(role, permissions=(prefix, without_write)))
+    _, kafka = user_with(secured, dataclasses.replace(operator, permissions=(prefix, without_write)))
     assert Catalogue(kafka).create_topics(topology.manifest) == []
     with pytest.raises(BrokerError, match=r"acker.topologies may not be written by this user.*--role operator"):
         Catalogue(kafka).publish(topology.manifest)
@@ -136,22 +127,33 @@ def test_an_acl_that_is_removed_ends_a_component(
 ) -> None:
     """It must end: a replay of a tuple that cannot be written fails again."""
     user, kafka = user_with(secured, component_role(topology.manifest, name))
-    latest = [Stats(name)]
-    runner = ComponentRunner(topology, name, kafka, on_stats=latest.append)
-    threads = [Threaded(service(topology, other, secured.super_user)) for other in (*COMPONENTS, ACKER)]
-    ended = Threaded(runner)
-    try:
-        eventually(lambda: latest[-1].emitted, f"{name} to emit")
-        secured.forbid(f"User:{user}", f"{topology.name}.{written}")
-        message = ended.wait_for_error()
-    finally:
-        for thread in (ended, *threads):
-            thread.stop()
-        for thread in threads:
-            thread.join()
+    reported = [Stats(name)]
+    with in_threads(topology, secured.super_user):
+        ended = Threaded(ComponentRunner(topology, name, kafka, on_stats=reported.append))
+        try:
+            eventually(lambda: reported[-1].emitted, f"{name} to emit")
+            secured.forbid(f"User:{user}", f"{topology.name}.{written}")
+            message = ended.wait_for_error()
+        finally:
+            ended.stop()
     assert "\n" not in message
     assert f"topic {topology.name}.{written} may not be written by this user" in message
     assert "acker topics acls MODULE:TOPOLOGY" in message
+
+
+@pytest.mark.exhaustive
+def test_a_missing_acl_is_the_first_finding(secured: SecuredKafka, topology: Topology) -> None:
+    inbox, role = tuples_topic(topology.name, "count"), component_role(topology.manifest, "count")
+    (needed,) = [each for each in role.permissions if each.name == inbox and Operation.READ in each.operations]
+    _, kafka = user_with(secured, role, needed)
+    with in_threads(topology, secured.super_user, ("lines", "split")) as running:
+        eventually(lambda: running.stats["split"].executed, "the others work")
+        error = Threaded(ComponentRunner(topology, "count", kafka)).wait_for_error()
+        assert inbox in error
+        first, *_ = judge(Observation(topology.manifest, latest(secured.super_user, topology.manifest, 60)))
+    assert (first.check, first.component) == ("groups", "count")
+    assert inbox in first.found
+    assert "acker topics acls MODULE:TOPOLOGY --role count" in first.remedy
 
 
 @pytest.mark.exhaustive

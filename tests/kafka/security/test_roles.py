@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_clients.access import OPERATOR, Role, roles
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
+from tests.chaos.components import NAME
 from tests.kafka.sdk_rig import in_threads, progress, write
-from tests.kafka.sdk_topologies import LINES, NAME
 from tests.kafka.security.secured import (
     HERE,
     SecuredKafka,
@@ -27,7 +27,7 @@ from tests.kafka.security.secured import (
     environment_of,
     printed_bindings,
 )
-from tests.kafka.source_topologies import SOURCE
+from tests.kafka.topologies import LINES, SOURCE
 from tests.topics import create_topics
 from tests.unit.cli.running import Run, call_acker, one_line, running_acker
 from tests.waiting import eventually
@@ -37,8 +37,8 @@ from tuple_tree.topics import topic_specs
 
 pytestmark = pytest.mark.xdist_group("secured")
 
-WORDS = "tests.kafka.sdk_topologies:words"
-EXACTLY_ONCE = "tests.kafka.sdk_topologies:exactly_once"
+WORDS = "tests.kafka.topologies:words"
+EXACTLY_ONCE = "tests.kafka.topologies:exactly_once"
 COMPONENTS = ("count", "split", "lines")
 
 
@@ -142,7 +142,7 @@ def test_a_kafka_spout_needs_the_acls_of_its_role(secured: SecuredKafka, monkeyp
     name, source = f"secured-{uuid.uuid4().hex[:8]}", f"source-{uuid.uuid4().hex[:8]}"
     monkeypatch.setenv(NAME, name)
     monkeypatch.setenv(SOURCE, source)
-    reference = "tests.kafka.source_topologies:one_task"
+    reference = "tests.kafka.topologies:one_task"
     topology = load_topology(reference)
     secured.publish(topology.manifest)
     create_topics(secured.super_user, [NewTopic(source, 1, 1)])

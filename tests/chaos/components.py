@@ -1,0 +1,181 @@
+"""Spouts and bolts of numbered messages, in processes of their own: each part of a message is an effect, in an `Arena`.
+
+The names of topology and directory are in the environment.
+"""
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Failure,
+    KafkaBolt,
+    KafkaSpout,
+    Record,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Tuple,
+    Window,
+    WindowedBolt,
+    declare,
+    tumbling,
+)
+from tests.chaos.arena import PARTS, Arena
+
+NAME: Final = "TEST_TOPOLOGY"
+DIRECTORY: Final = "TEST_DIRECTORY"
+SOURCE_PARTITIONS: Final = 2
+RATE: Final = 100
+"""Messages a second of each topology under random faults."""
+CLOSING: Final = b"closing"
+"""The value of marker messages with the latest time: they close all windows, and do not count as messages."""
+CLOSING_MESSAGES: Final = 100
+"""Enough that each task has one."""
+_OFFSET_MASK: Final = 2**40 - 1
+
+
+def directory() -> Path:
+    return Path(os.environ[DIRECTORY])
+
+
+def is_over() -> bool:
+    """Whether no more messages are to be made."""
+    return (directory() / "over").exists()
+
+
+def arena_of(topology: str) -> Arena:
+    return Arena(directory() / f"{topology}.arena")
+
+
+def source_of(topology: str) -> str:
+    return f"{topology}.source"
+
+
+def results_of(topology: str) -> str:
+    """The topic that a `Publish` or a `WriteSeveral` writes."""
+    return f"{topology}.results"
+
+
+def outcomes_of(topology: str) -> str:
+    """The topic of the outcomes of a spout."""
+    return f"{topology}.outcomes"
+
+
+def number_of(partition: int, offset: int) -> int:
+    """The messages of a source are numbered as they lie in its partitions by turns."""
+    return offset * SOURCE_PARTITIONS + partition
+
+
+class Numbers(Spout):
+    """Emits rising numbers, failed ones again, and after a restart those without an ack."""
+
+    streams = (declare({"number": int}),)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.arena, self.collector = arena_of(context.topology), collector
+        self.pause = threading.Event()
+        self.number = self.arena.emitted
+        self.again = deque(number for number in range(self.number) if not self.arena.acked_at[number])
+
+    def next_tuple(self) -> None:
+        if self.again:
+            number = self.again.popleft()
+        elif is_over():
+            return
+        else:
+            number, self.number = self.number, self.number + 1
+            self.pause.wait(1 / RATE)
+        self.arena.emit(number, time.time())
+        self.collector.emit((number,), message_id=number)
+
+    def ack(self, message_id: Any) -> None:
+        self.arena.ack(message_id, time.time())
+
+    def fail(self, message_id: Any, _reason: Failure) -> None:
+        self.again.append(message_id)
+
+
+class Source(KafkaSpout):
+    """A Kafka spout that records its acks and fails."""
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.arena = arena_of(context.topology)
+        super().open(context, collector)
+
+    def ack(self, message_id: Any) -> None:
+        super().ack(message_id)
+        self.arena.ack(self._number(message_id), time.time())
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.arena.fail(self._number(message_id))
+        super().fail(message_id, reason)
+
+    @staticmethod
+    def _number(message_id: int) -> int:
+        return number_of(message_id >> 40, message_id & _OFFSET_MASK)
+
+
+def numbered(record: Record) -> tuple[int]:
+    return (number_of(record.partition() or 0, record.offset() or 0),)
+
+
+class Split(BasicBolt):
+    streams = (declare({"number": int, "part": int}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for part in range(PARTS):
+            collector.emit((tuple_["number"], part))
+
+
+class SplitWindows(WindowedBolt):
+    """As `Split`, for the tuples of a second at a time; replayed ones are late."""
+
+    window = (
+        tumbling(seconds=1)
+        .with_timestamp_field("at")
+        .with_lag(1)
+        .with_watermark_interval(0.1)
+        .with_late_tuple_stream("late")
+    )
+    streams = (*Split.streams, declare({"number": int}, name="late"))
+
+    def execute_window(self, window: Window) -> None:
+        for tuple_ in window.tuples:
+            for part in range(PARTS):
+                self.collector.emit((tuple_["number"], part), anchors=tuple_)
+
+
+class Sink(BasicBolt):
+    """A tuple is an effect; a late one is all effects of its message."""
+
+    def prepare(self, context: TaskContext) -> None:
+        self.arena = arena_of(context.topology)
+
+    def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
+        for part in range(PARTS) if tuple_.stream == "late" else (tuple_["part"],):
+            self.arena.effect(tuple_["number"], part)
+
+
+class Publish(KafkaBolt):
+    """A tuple is an effect, and a record in a topic."""
+
+    def __init__(self, topology: str) -> None:
+        super().__init__(results_of(topology), value=self.effect)
+        self._topology = topology
+
+    @cached_property
+    def arena(self) -> Arena:
+        return arena_of(self._topology)
+
+    def effect(self, tuple_: Tuple) -> str:
+        number, part = tuple_["number"], tuple_["part"]
+        self.arena.effect(number, part)
+        return json.dumps({"number": number, "part": part}, separators=(",", ":"))
