@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import VIEWER
 from kafka_clients.client_settings import for_consumer, new_client
@@ -138,6 +139,10 @@ class LogReader:
         self._consumer.assign(wanted)
         # A partition stays paused over assignments.
         self._consumer.resume(wanted)
+        if wanted:
+            # librdkafka looks for partitions to fetch only once a second, or when it sends another request to a leader.
+            with suppress(KafkaException):
+                self._consumer.offsets_for_times([TopicPartition(*place, OFFSET_END) for place in starts], timeout=1.0)
 
     def poll(self, seconds: float, *, ignoring: Collection[int] = ()) -> list[Message]:
         """The next records, those of a partition in order; waits `seconds` for the first.
