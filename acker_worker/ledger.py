@@ -58,7 +58,7 @@ class LedgerSettings:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "LedgerSettings":
-        """Those of a topology; a record whose spout is not known yet is kept as long as the slowest spout's."""
+        """The settings of a topology; a record of an unknown spout is kept for the longest timeout of any spout."""
         slowest = max((spout.timeout_ms for spout in manifest.spouts), default=manifest.max_tree_age_ms)
         return cls(manifest.tick_ms, manifest.max_tree_age_ms, slowest)
 

@@ -15,7 +15,7 @@ SERVING: Final = "acker_serving"
 METRIC_NAMES: Final = {each.name for kind in (WorkerStats, PartitionStats) for each in metric_fields(kind).values()} | {
     SERVING
 }
-"""Of all metrics of acker workers."""
+"""The names of all metrics of acker workers."""
 
 
 class WorkerCollector(Collector):

@@ -85,7 +85,7 @@ class HttpServer:
         threading.Thread(target=self._run, name=self._name).start()
 
     def close(self) -> None:
-        """To be called once, after `start`."""
+        """Stops the server, and waits for its end; call it once, after `start`."""
         self._stop()
         self._ended.wait()
         self._socket.close()

@@ -58,7 +58,7 @@ class PartitionStatus:
     def of(
         cls, partition: int, begin: int, end: int, commit: TopicPartition | None, position: int | None
     ) -> "PartitionStatus":
-        """Of a partition whose group continues at a position; None where that is not known."""
+        """The status of a partition whose group continues at `position`, or None if that is not known."""
         if commit is None or position is None:
             return cls(partition, begin, end, None, None if position is None else max(0, end - position))
         done = done_of(commit)

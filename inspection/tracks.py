@@ -32,7 +32,7 @@ Latency = dict[str, float]  # `p50` and `p99`, in milliseconds, to the microseco
 
 
 def _ahead_ms(record: StatsRecord) -> Iterable[int]:
-    """By how much the broker's clock was ahead of the process's when it took a record, at most."""
+    """The largest difference by which the broker's clock can be ahead of the process's."""
     return [record.at_ms - record.sent_ms] if record.sent_ms else []
 
 
@@ -224,7 +224,7 @@ def rounded(rate: float | None) -> float | None:
 
 
 def latency_between(states: Iterable[tuple[Stats, Stats]], name: str) -> Latency | None:
-    """Of what processes did from one state to another; None if there is nothing."""
+    """The latency of what processes did between pairs of states; None if they did nothing."""
     together = LatencyHistogram()
     for before, now in states:
         together.merge(getattr(now, name).since(getattr(before, name)))

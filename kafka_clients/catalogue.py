@@ -234,7 +234,7 @@ class Catalogue:
         self._write(topology, control.to_json(), control_key(topology))
 
     def controls(self) -> dict[str, Control]:
-        """By topology, the last control record; nothing of a topology without one."""
+        """Topology → its last control record, of topologies that have one."""
         return self._read_topologies()[1] if TOPOLOGIES_TOPIC in self.topics() else {}
 
     def _write(self, topology: str, value: bytes | None, key: bytes | None = None) -> None:
@@ -285,7 +285,7 @@ class Catalogue:
         return self._read_topologies()[0]
 
     def _read_topologies(self) -> tuple[dict[str, tuple[int, bytes | None]], dict[str, Control]]:
-        """By topology, the last record of its manifest, and its last control record."""
+        """Topology → the last record of its manifest, and its last control record."""
         records: dict[str, tuple[int, bytes | None]] = {}
         controls: dict[str, Control] = {}
 

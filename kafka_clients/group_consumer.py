@@ -91,7 +91,7 @@ class GroupConsumer:
         return sum(self._monitor.unread.values())
 
     def unread_of(self, topic: str, partition: int, *, is_paused: bool) -> int:
-        """The same of one partition."""
+        """As `unread`, for one partition."""
         known = self._monitor.unused if is_paused else self._monitor.unread
         return known.get((topic, partition), 0)
 

@@ -24,7 +24,7 @@ from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress, encode_ac
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 ENTRIES: Final = 4096
-"""Of a batch, at most."""
+"""The most entries of a batch."""
 
 ANY_PARTITION: Final = -1
 """The partition of a record whose partition the client chooses."""
@@ -51,7 +51,7 @@ _ONCE: Final = {
 }
 
 _producers: Final[dict[str, Producer]] = {}
-"""Of this process; Spark runs the tasks of an application in a few that live on."""
+"""The producers of this process; Spark runs many tasks in each of a few long-lived processes."""
 
 _LARGEST_VALUE: Final = 1_000_000
 """Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""

@@ -14,7 +14,7 @@ from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Stream
 
 ColumnType = tuple[Any, spark.DataType]
-"""Of Arrow, and of Spark."""
+"""A type of Arrow, and the type of Spark for it."""
 
 _PRIMITIVES: Final[Mapping[str, ColumnType]] = {
     "string": (pa.string(), spark.StringType()),
@@ -166,7 +166,7 @@ class FrameCodec:
             return self._packed(without_rows(columns, unfit)), unfit
 
     def _unfit(self, columns: Any, rows: Any) -> dict[int, str]:
-        """Those of some rows that do not fit the stream, found by halves, and why."""
+        """The rows that do not fit the stream, found by bisection, and why."""
         try:
             self._packed(columns.take(pa.array(rows)))
         except Exception as error:  # noqa: BLE001 - as above

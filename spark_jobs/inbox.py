@@ -42,7 +42,7 @@ _REPORTED: Final = 1_000_000
 """Anchors whose acks a task reports to the driver, at most, 16 bytes each."""
 
 _BATCH_BITS: Final = 20
-"""Of a sequence number of write 2, below the id of the micro-batch."""
+"""The number of bits below the id of the micro-batch in a sequence number of write 2."""
 
 
 class PartitionRead(NamedTuple):
@@ -73,7 +73,7 @@ class InputAcks:
     batch_id: int
 
     def records(self, partition: int, roots: IdColumn, edges: IdColumn) -> list[Record]:
-        """Those of a partition of the inbox, whose anchors are in the order of the records' offsets.
+        """The acks of a partition of the inbox, whose anchors are in the order of the records' offsets.
 
         So a run that is repeated makes the same batches under the same numbers.
         """

@@ -52,7 +52,7 @@ _PRODUCER: Final[dict[str, Any]] = {
 _FIXED: Final = {"acks": "all", "enable.idempotence": True, "delivery.report.only.error": True, "log_level": 2}
 
 READER_SETTINGS: Final = {"queued.max.messages.kbytes": 4_096}
-"""Of the consumer that reads keys: a round is short, so little is to be fetched beyond its end."""
+"""Settings of the consumer that reads keys: it fetches little beyond the end of a short round."""
 
 
 class _Unsent(NamedTuple):

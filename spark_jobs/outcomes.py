@@ -377,7 +377,7 @@ class Outcomes:
                 self._failed.pop(position, None)
 
     def _given_up(self, places: Places) -> dict[int, str]:
-        """By position, why messages without attempts left are not delivered again."""
+        """Position → why the message is not delivered again, of messages without attempts left."""
         spent = places[self._table.columns["attempt"][places] > self._retry_limit]
         reasons = self._table.columns["reason"][spent].tolist()
         return {

@@ -48,7 +48,7 @@ STRING_REDACTION: Final = (
     r'\w*LoginModule required(?: \w+="(?:[^"\\]|\\.)*")+;?|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]+'
     r"|password -> .*?(?=, [\w.]+ -> |\),None)"
 )
-"""The same within the text of a plan: that of a stream not started yet holds its options once more, as they are."""
+"""Secrets within the text of a query plan, which shows the options of a stream that has not started."""
 
 
 def packages() -> tuple[str, ...]:

@@ -146,7 +146,7 @@ def _unread(ranges: Mapping[Place, range], ended: Mapping[Place, int]) -> dict[P
 
 
 def ranges_of(positions: Positions) -> dict[int, range]:
-    """From the first to the last of some positions in each partition; they rise."""
+    """Partition → the range from the first to the last offset, of rising positions."""
     partitions, firsts = np.unique(positions >> OFFSET_BITS, return_index=True)
     lasts = np.append(firsts[1:], len(positions)) - 1
     begins, ends = positions[firsts] % MAX_OFFSET, positions[lasts] % MAX_OFFSET + 1

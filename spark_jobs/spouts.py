@@ -52,7 +52,7 @@ logger = get_logger("spark_jobs.spout")
 
 DEFAULT_MAX_ROWS: Final = 200_000
 _REPLAY_PARTITIONS: Final = 4
-"""Of a replay topic that is created here."""
+"""The partitions of a replay topic that this job creates."""
 _CREATE_SECONDS: Final = 10.0
 
 

@@ -26,7 +26,7 @@ Clock = Callable[[], float]
 """Monotonic seconds."""
 
 Entropy = Callable[[int], bytes]
-"""That many random bytes."""
+"""Returns the given number of random bytes."""
 
 
 class Record(Protocol):

@@ -18,13 +18,13 @@ A broker forgets an offset of a topic that no member of the group subscribes to,
 otherwise (`offsets.retention.minutes`)."""
 
 ATTEMPT: Final = "attempt"
-"""Of a spout: the first attempt that no owner of the partition has used."""
+"""A spout: the first attempt that no owner of the partition has used."""
 DONE: Final = "done"
 """The text of a `DoneSet`."""
 NOTICES: Final = "notices"
-"""Of a Spark spout: the offset of its notices from which on the outcomes of what is open have to be read."""
+"""A Spark spout: the offset of its notices from which the outcomes of open messages have to be read."""
 READ: Final = "read"
-"""Of a bolt with windows: the last offset that was read, a colon, and the state of its windows."""
+"""A bolt with windows: the last offset that was read, a colon, and the state of its windows."""
 
 _VERSION: Final = "2"
 _NAMES: Final = frozenset((ATTEMPT, DONE, NOTICES, READ))

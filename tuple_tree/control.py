@@ -36,7 +36,7 @@ class Control:
 
     Attributes:
         state: the requested state.
-        by: who wrote it, for people.
+        by: who wrote it; only shown.
         since_ms: when the broker appended it, in milliseconds since the epoch; 0 without a record.
     """
 

@@ -18,7 +18,7 @@ _FEW: Final = 12
 """Up to this number of edges numpy takes longer than Python."""
 
 STEP: Final = np.uint64(_GAMMA)
-"""From the edge of a pack to the next, the number that `seeds_of` returns rises by this."""
+"""The difference between the numbers, as `seeds_of` returns them, of consecutive edges of a pack."""
 
 _first, _second = map(np.uint64, FACTORS)
 _unfirst, _unsecond = (np.uint64(pow(factor, -1, 2**64)) for factor in FACTORS)

@@ -48,7 +48,7 @@ message could make each tuple of its tree too large for Kafka.
 
 
 def trace_context(headers: Iterable[tuple[str, Any]]) -> list[tuple[str, str | bytes | None]]:
-    """Those of a record's headers that its children get as well; the first of a name counts, mostly there are none."""
+    """The headers of a record that its children get as well; the first of each name counts."""
     context: dict[str, str | bytes | None] = {}
     for name, value in headers:
         if isinstance(value, bytes) and len(value) <= LONGEST.get(name, -1):

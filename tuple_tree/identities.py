@@ -56,7 +56,7 @@ class IdentityColumns:
         return cls(column[:tuples], column[tuples:] if len(column) > tuples else np.zeros(tuples, np.uint64))
 
     def part(self, begin: int, end: int) -> "IdentityColumns":
-        """Those of consecutive tuples."""
+        """The identities of consecutive tuples."""
         return IdentityColumns(self.positions[begin:end], self.paths[begin:end])
 
     def spread(self, counts: NDArray[np.intp]) -> "IdentityColumns":
@@ -64,7 +64,7 @@ class IdentityColumns:
         return IdentityColumns(np.repeat(self.positions, counts), np.repeat(self.paths, counts))
 
     def received(self, source: np.uint64) -> "IdentityColumns":
-        """The same with the paths at the bolt that receives the tuples; `source` is their `source_hash`."""
+        """These identities with their paths at the bolt that receives the tuples; `source` is their `source_hash`."""
         return IdentityColumns(self.positions, mix(self.paths + source))
 
     def headers(self) -> list[tuple[str, bytes]]:

@@ -102,7 +102,7 @@ class CustomGrouping(ABC):
 
 
 CustomFactory = Callable[[], CustomGrouping]
-"""Makes the instance of a task that emits: a class, or anything that is called without arguments."""
+"""Makes the instance of a task that emits: a class, or a callable without arguments."""
 
 CustomGroupings = Mapping[tuple[str, str, str], CustomFactory]
 """Custom groupings by emitting component, stream and receiving bolt."""

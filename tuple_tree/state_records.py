@@ -258,7 +258,7 @@ class About:
 
     @classmethod
     def of(cls, manifest: Manifest, bolt: str, sources: Mapping[str, Mapping[str, str]] | None = None) -> "About":
-        """That of a bolt with a state. Raises `ValueError` if it has none."""
+        """The declared state of a bolt. Raises `ValueError` if it has none."""
         state = state_of(manifest, bolt)
         spouts = tuple(spout.name for spout in manifest.spouts)
         return cls(manifest.topology, bolt, state.key, state.value, state.is_single, sources or {}, spouts)

@@ -86,7 +86,7 @@ class DemoReport:
 
     @property
     def latency(self) -> Latency | None:
-        """From emit to ack, over the whole run."""
+        """Latencies from emit to ack of the whole run."""
         return latency_between([(Stats(LINES), self.trees)], "complete_latency")
 
     @property

@@ -66,7 +66,7 @@ class Loop:
         self._turned_at = self._clock()
 
     def heartbeat_ages(self) -> dict[str, float]:
-        """From any thread."""
+        """May be called from any thread."""
         return {self._name: self._clock() - self._turned_at}
 
 

@@ -1,1 +1,1 @@
-"""Views for people, and output for programs."""
+"""Views for the terminal, and output for programs."""

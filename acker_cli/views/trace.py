@@ -1,4 +1,4 @@
-"""Tuple trees drawn for people."""
+"""Tuple trees drawn in the terminal."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -133,5 +133,5 @@ class Guard:
 
 
 def _cookie_name(request: Request) -> str:
-    """With the port, by which cookies are not separated: two dashboards on a machine do not log each other out."""
+    """Contains the port, because browsers share cookies between the ports of a host."""
     return f"acker-dashboard-{request.scope['server'][1]}"

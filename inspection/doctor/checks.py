@@ -15,9 +15,9 @@ from inspection.health.limits import CLOCK_SECONDS
 from inspection.health.verdict import judge, ordered
 
 _OLDEST: Final = (2, 8)
-"""From here on topics have ids, which distinguish a topic from a deleted one of the same name."""
+"""The first version with topic ids, which distinguish a topic from a deleted one of the same name."""
 _OLDEST_FOR_TRANSACTIONS: Final = (2, 5)
-"""From here on a transaction that commits offsets is fenced by the group's generation."""
+"""The first version that fences a transaction that commits offsets by the group's generation."""
 
 
 def check_java(facts: Facts) -> Iterator[Finding]:

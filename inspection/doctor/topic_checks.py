@@ -211,7 +211,7 @@ def component_of(topic: str, manifest: Manifest) -> str | None:
 
 
 def _copies(facts: TopologyFacts, topic: str) -> int:
-    """Of the partition that has the fewest; 0 if it has no partition."""
+    """The number of replicas of the partition with the fewest; 0 without partitions."""
     return min((len(each.replicas) for each in facts.topics[topic]), default=0)
 
 

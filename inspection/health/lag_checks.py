@@ -172,7 +172,7 @@ def _hot_task(view: ComponentView) -> tuple[int, float] | None:
 
 
 def _slowest(observed: Observation, head: Component) -> str:
-    """Of a component and the bolts that run in its tasks, the one whose calls take most of the time."""
+    """The component, or the bolt chained to it, whose calls take most of the time."""
     names = [head.name, *(bolt.name for bolt in observed.manifest.chained_to(head.name))]
 
     def took(name: str) -> float:

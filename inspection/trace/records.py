@@ -102,7 +102,7 @@ class Node:
 
     @property
     def order(self) -> tuple[int, str, int, int, int]:
-        """By time, and by offsets where a millisecond has several."""
+        """The order of tuples: by time, then by task and offset."""
         return self.emitted_ms, self.bolt, self.task, self.offset, self.index
 
     @property

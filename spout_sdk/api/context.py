@@ -52,17 +52,17 @@ class EmitInfo:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """Of the trees that it joins; empty for an untracked tuple."""
+        """The roots of the trees that it joins; empty for an untracked tuple."""
         if self.root is not None:
             return (self.root,)
         return tuple(dict.fromkeys(root for anchor in self.anchors for root in anchor.roots))
 
 
 class TaskHook:
-    """Code of yours that is called when a task emits, executes, acks or fails: override what you need.
+    """Your code, called when a task emits, executes, acks or fails; override the methods that you need.
 
-    A hook belongs to one task and runs in its thread. What it raises is logged, counted as an error, and changes
-    nothing: a tuple that was acked is acked. In `prepare` it counts as raised by the component.
+    A hook belongs to one task and runs in its thread. An exception of a hook is logged and counted as an error, and
+    changes nothing: a tuple that was acked stays acked. An exception in `prepare` counts as raised by the component.
     """
 
     def prepare(self, context: "TaskContext") -> None:
@@ -91,7 +91,7 @@ class TaskHook:
 
 
 HookFactory = Callable[[], TaskHook]
-"""Makes the hook of one task: a class, or anything that is called without arguments."""
+"""Makes the hook of one task: a class, or a callable without arguments."""
 
 
 class TaskContext:
@@ -130,11 +130,11 @@ class TaskContext:
         self._clock = clock
 
     def now(self) -> float:
-        """Monotonic seconds, of the clock that the task goes by: simulated ones in a simulated cluster."""
+        """Monotonic seconds by the clock of the task; simulated seconds in a simulated cluster."""
         return self._clock()
 
     def count(self, name: str, n: int = 1) -> None:
-        """Adds to a counter of your own, which appears in the stats under `counters`."""
+        """Adds to your own counter, which the stats show under `counters`."""
         users = self._counters.users
         # JSON, the format of the stats, takes no integer of numpy.
         users[name] = users.get(name, 0) + int(n)

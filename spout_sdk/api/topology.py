@@ -60,7 +60,7 @@ class BoltOptions:
 
 
 Factory = Callable[[], AnySpout | AnyBolt]
-"""Makes the instance of one task: a class, or anything that is called without arguments."""
+"""Makes the instance of one task: a class, or a callable without arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ class ArrowCollector:
         """Fails the trees of rows that could not be processed, with the message.
 
         Args:
-            message: why, for people.
+            message: the reason, as text.
             rows: as for `ack`.
 
         Raises:
@@ -235,7 +235,7 @@ class ArrowCollector:
         """Has rows executed again later, in this task, as `OutputCollector.retry` a tuple.
 
         Args:
-            message: why, for people.
+            message: the reason, as text.
             rows: as for `ack`.
             delay: seconds until then; by the bolt's `RetryPolicy` unless given.
 

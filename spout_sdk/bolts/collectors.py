@@ -147,7 +147,7 @@ class OutputCollector(Emitter):
 
         Args:
             tuple_: an input.
-            message: why, for people; of an exception its type and its text.
+            message: the reason, as text; of an exception its type and text.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
@@ -163,7 +163,7 @@ class OutputCollector(Emitter):
 
         Args:
             tuple_: an input.
-            message: why, for people; of an exception its type and its text.
+            message: the reason, as text; of an exception its type and text.
             delay: seconds until then; by the bolt's `RetryPolicy` unless given.
 
         Raises:

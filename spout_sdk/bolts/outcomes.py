@@ -399,5 +399,5 @@ class Outcomes:
 
 
 def as_text(message: str | BaseException) -> str:
-    """A message for people; of an exception its type and its text."""
+    """A reason as text; of an exception its type and text."""
     return f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)

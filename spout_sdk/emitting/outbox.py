@@ -1,7 +1,7 @@
 """The outbox of a task: all that it has to send, and the one place that sends it.
 
-The order of `flush` is what no false ack rests on: edges are drawn and joined to the inputs of all tuples that are not
-sent yet; only then are the vals of inits and acks computed; tuples are sent before the acks of their inputs.
+The order of `flush` prevents false acks: first it draws the edges of all unsent tuples and joins them to their inputs;
+then it computes the vals of inits and acks; and it sends tuples before the acks of their inputs.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from tuple_tree.payloads import MAX_BYTES
 
 logger = get_logger("spout_sdk.outbox")
 
-# Characters of a fail message that are kept: it is read by people, and a batch must fit a record.
+# Characters of a fail message that are kept, because a batch must fit a record.
 MAX_MESSAGE: Final = 500
 _MOST_CHARACTERS: Final = 65_536
 _GROWTH: Final = 4

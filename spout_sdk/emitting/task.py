@@ -68,7 +68,7 @@ class Task:
         self._logger.error("%s/%d reports an error: %s: %s", *what, exc_info=error)
 
     def run_hooks(self, call: Callable[[TaskHook], None]) -> None:
-        """Calls each hook of the task; what one raises is reported, as it comes after the fact."""
+        """Calls each hook of the task, and reports their exceptions, which change nothing."""
         for hook in self._hooks:
             try:
                 call(hook)

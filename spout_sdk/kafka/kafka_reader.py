@@ -159,7 +159,7 @@ class KafkaReader:
         return self.member.unread
 
     def unread_of(self, partition: int) -> int:
-        """The same of one partition."""
+        """As `unread`, for one partition."""
         return self.member.unread_of(self._topic, partition, is_paused=partition in self._paused)
 
     def _assign(self, partitions: list[TopicPartition]) -> None:

@@ -255,7 +255,7 @@ class OwnedPartition:
 
 
 def _number(failures: int) -> int:
-    """Of a delivery among the attempts of an owner."""
+    """The number of a delivery among the attempts of an owner."""
     return failures if failures < MOST_RESERVED else 1 + (failures - 1) % (MOST_RESERVED - 1)
 
 

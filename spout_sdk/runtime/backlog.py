@@ -31,7 +31,7 @@ class Backlog:
 
     @property
     def partitions(self) -> Collection[int]:
-        """Those with anything to execute, what is begun first."""
+        """The partitions with something to execute, begun records first."""
         return dict.fromkeys((*self.begun, *self._records))
 
     @property

@@ -61,7 +61,7 @@ class ComponentRunner:
         state_directory: of stores of states on disk, which the next process on this disk continues with; they are in
             memory unless given. Two processes of one bolt share it.
         clock: monotonic seconds.
-        entropy: returns that many random bytes.
+        entropy: returns a given number of random bytes.
 
     Raises:
         TopologyError: if there is no such component.

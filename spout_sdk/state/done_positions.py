@@ -195,7 +195,7 @@ class _Reader:
             except KafkaException as error:
                 raise _unreadable(topic, self._bolt, error) from error
             except TimeoutError as error:
-                raise BrokerError(f"the brokers do not describe source topic {topic}: it is asked for again") from error
+                raise BrokerError(f"the brokers do not describe source topic {topic}: the task asks again") from error
             self._ids[topic] = str(described.topic_id)
             self._counts[topic] = len(described.partitions)
 

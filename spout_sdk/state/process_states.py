@@ -27,7 +27,7 @@ from tuple_tree.state_records import as_text
 logger = get_logger("spout_sdk.state")
 
 _POSITION_SECONDS: Final = 10.0
-"""How often it is asked how far changelogs are; a successor on the same disk, or after a rollback, reads the rest."""
+"""Seconds between two requests for the ends of changelogs; a successor with the same store reads what follows."""
 _EXPIRY_SECONDS: Final = 1.0
 _MEASURE_SECONDS: Final = 1.0
 
@@ -61,7 +61,7 @@ class Process(Protocol):
 
 
 class NoStates:
-    """Of a process whose tasks have no state."""
+    """The states of a process whose tasks have none."""
 
     have_changes = False
     stats: StateStats | None = None

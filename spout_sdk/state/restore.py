@@ -214,7 +214,7 @@ class Restorer:
         return f"acker state reset {self._topology.name} {self._bolt}"
 
     def _source_ids(self) -> dict[str, dict[str, str]]:
-        """By spout: the ids of the topics that it reads, as far as this user may describe them."""
+        """Spout → the ids of the topics that it reads, if this user may describe them."""
         spouts = {each.name for each in self._topology.manifest.spouts_upstream(self._bolt)}
         topics = {spout: each for spout, each in self._topology.kafka_sources.items() if spout in spouts}
         try:

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from tuple_tree.state_records import SYSTEM_PREFIX
 
 Changes = Mapping[bytes, tuple[bytes | None, int]]
-"""By key: the value, None where the key is deleted, and the time of the change in milliseconds since the epoch."""
+"""Key → value, None for a deleted key, and time of the change in milliseconds since the epoch."""
 
 _MS_BYTES: Final = 8
 _KEY_OVERHEAD: Final = 240  # measured: bytes of an entry in memory, beside those of its key and value

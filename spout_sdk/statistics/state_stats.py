@@ -68,7 +68,7 @@ class StateStats:
         return (self.restore_total - self.restore_left) / self.restore_total if self.restore_total else 1.0
 
     def merge(self, other: "StateStats") -> "StateStats":
-        """Those of both processes; of a task that both report, the figures of the other one."""
+        """The figures of both processes; of a task that both report, the figures of `other`."""
         return replace(
             self,
             guarantee=other.guarantee or self.guarantee,

@@ -294,7 +294,7 @@ _EMPTY: Final = Stats("")
 
 
 def _sum(left: Any, right: Any) -> Any:
-    """Of two counts, of two mappings of counts, or of two histograms; of two texts the later one that is not empty."""
+    """The sum of two counts, mappings of counts, or histograms; of two texts the later one that is not empty."""
     if isinstance(left, LatencyHistogram):
         return left.merged(right)
     if isinstance(left, str):

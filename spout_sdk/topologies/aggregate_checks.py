@@ -65,7 +65,7 @@ class ResultsSpouts:
         timeout_ms: int,
         max_pending: int,
     ) -> "ResultsSpouts":
-        """Those of a topology; raises `TopologyError` if there is a component of that name.
+        """The spouts that read the results of windows; raises `TopologyError` if there is a component of that name.
 
         Args:
             made: instances of components, by name.

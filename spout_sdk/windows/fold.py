@@ -112,7 +112,7 @@ class WindowFold:
 
     @property
     def last(self) -> Position:
-        """Of the last tuple that was taken."""
+        """The position of the last tuple that was taken."""
         return self._resumed_at if self._last is None else (self._last.offset, self._last.index)
 
     @property

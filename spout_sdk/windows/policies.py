@@ -186,7 +186,7 @@ class WindowManager:
         return self._flush_after is not None and bool(self._times) and now - self._times[0] >= self._flush_after
 
     def _earliest_end(self, now: int) -> int:
-        """Of the next window: by count just behind now, as a tuple that comes now is in it."""
+        """The earliest end of the next window: after `now` for windows by count, which include the current tuple."""
         return self.trigger if self._every_count is None else now + 1
 
 

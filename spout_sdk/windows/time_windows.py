@@ -39,7 +39,7 @@ class TimeWindows:
 
     @classmethod
     def of(cls, spec: WindowSpec) -> "TimeWindows":
-        """Those of a specification by time, or of sessions."""
+        """The windows of a specification by time or with a session gap."""
         length = spec.seconds if spec.gap is None else spec.gap
         return cls(milliseconds(length or 0), milliseconds(spec.every_seconds or 0), milliseconds(spec.grace))
 
