@@ -5,7 +5,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from tests.manifests import counting, manifest, spout
 from tests.pages import ROOT
@@ -16,13 +15,11 @@ from tuple_tree.edges import edge
 from tuple_tree.identities import IdentityColumns, source_hash
 from tuple_tree.messages import ACK_BATCH, NOTICE_BATCH, WIRE_REASONS, FailReason, schema_directory
 from tuple_tree.names import TOPOLOGIES_TOPIC
-from tuple_tree.positions import Position, position_of, positional_root, topic_key
-from tuple_tree.routing import fields_task
+from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
 _TEXT: Final = (ROOT / "schemas" / "README.md").read_text()
-_HASH_SEED: Final = 42
 _DASH: Final = "\N{EN DASH}"
 
 
@@ -125,31 +122,14 @@ def test_the_runs_of_vals() -> None:
         assert read.tolist() == vals
 
 
-def test_positional_roots_are_those_of_the_page() -> None:
-    bits = [int(row[1]) for row in _table("field | bits")]
-    assert bits == [6, 12, 40, 6]
-    rows = _table("spout | partition")
-    assert len(rows) >= 5
-    for row in rows:
-        partitions = int(row[4])
-        position, root = Position(*map(int, row[:4])), int(row[5], 16)
-        assert positional_root(position, 0, partitions) == root
-        assert position_of(root, 0, partitions) == position
-        assert root % partitions == int(row[6])
+def test_the_bits_of_positional_roots() -> None:
+    assert [int(row[1]) for row in _table("field | bits")] == [6, 12, 40, 6]
+    assert f"{positional_root(Position(3, 17, 123456789, 2), 0, 3):016x}" in _TEXT
 
 
 def test_the_key_of_a_topic() -> None:
     (row,) = _table("topic id")
     assert topic_key(row[0]) == int(row[1], 16)
-
-
-def test_fields_grouping() -> None:
-    rows = _table("key (hex)")
-    assert len(rows) >= 5
-    for key_hex, digest, of_3, of_8 in rows:
-        key = b"" if key_hex == "(empty)" else bytes.fromhex(key_hex)
-        assert xxhash.xxh64_intdigest(key, _HASH_SEED) == int(digest, 16)
-        assert (fields_task(key, 3), fields_task(key, 8)) == (int(of_3), int(of_8))
 
 
 def test_topics() -> None:
