@@ -29,7 +29,7 @@ def a_settled_tuple_is_acked_again(original: Any, outcomes: Outcomes, tuple_: Tu
     original(outcomes, tuple_)
 
 
-@mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_tree_fails_if_its_second_record_is_not_delivered")
+@mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_tuple_is_acked_when_all_of_its_records_are_delivered")
 @replaces(PendingWrites, "expect")
 def a_tuple_is_acked_with_the_first_of_its_records(original: Any, writes: PendingWrites, tuple_: Tuple) -> Any:
     if tuple_ not in writes.undelivered:

@@ -1,19 +1,11 @@
 """`OutputCollector.write`: a tuple is acked when all records that were written for it are delivered."""
 
-from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import (
-    Bolt,
-    OutputCollector,
-    TaskContext,
-    Tuple,
-    TupleAlreadyDoneError,
-    declare,
-)
+from spout_sdk import Tuple, TupleAlreadyDoneError
 from tests.unit.sdk.bolt_rig import Manual, feed, rig
 from tests.unit.sdk.memory import MemorySink, Sent
 from tuple_tree.manifest import Guarantee
@@ -21,47 +13,55 @@ from tuple_tree.manifest import Guarantee
 NOT_DELIVERED = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
-class Twice(Bolt):
-    streams = (declare({"word": str}),)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
+class Twice(Manual):
     def execute(self, tuple_: Tuple) -> None:
         for topic in ("one", "two"):
             self.collector.write(tuple_, topic, tuple_["line"].encode())
 
 
-def written(sink: MemorySink, topic: str) -> list[Sent]:
-    return [sent for sent in [*sink.tuples, *sink.reported] if sent.topic == topic]
+def written(sink: MemorySink) -> list[Sent]:
+    return [sent for sent in sink.reported if sent.topic in ("one", "two")]
 
 
-def test_a_tree_fails_if_its_second_record_is_not_delivered() -> None:
-    bench, task, _ = rig(Twice, holds_back=True)
-    feed(bench, task, "a", {1: 1})
-    feed(bench, task, "b", {2: 2})
-    for sent in written(bench.sink, "one"):
-        sent.deliver()
-        task.flush()
-    assert not bench.sink.checksums()
-    first, second = written(bench.sink, "two")
-    first.deliver(NOT_DELIVERED)
-    second.deliver()
+@pytest.mark.parametrize(
+    ("script", "acked", "failed"),
+    [
+        # `w1` writes a record for input 1, `d0` and `u0` report that record 0 is delivered or not.
+        ("w1 w1 d0", [], []),
+        ("w1 w1 d0 d1", [1], []),
+        ("w1 w1 d0 u1", [], [1]),
+        ("w1 w1 u0 d1", [], [1]),
+        ("w1 w2 a1 a2", [], []),
+        ("w1 w2 a1 a2 d0 u1", [1], [2]),
+        ("w1 w2 w1 d0 d1", [2], []),
+        ("w1 w2 w1 d0 d1 d2", [1, 2], []),
+        ("w1 f1 d0", [], [1]),
+    ],
+)
+def test_a_tuple_is_acked_when_all_of_its_records_are_delivered(
+    script: str, acked: list[int], failed: list[int]
+) -> None:
+    bench, task, bolt = rig(holds_back=True)
+    for number in (1, 2):
+        feed(bench, task, "a", {number: number})
+    for step in script.split():
+        action, number = step[0], int(step[1])
+        if action in "du":
+            written(bench.sink)[number].deliver(None if action == "d" else NOT_DELIVERED)
+            task.flush()
+            continue
+        tuple_ = bolt.tuples[number - 1]
+        match action:
+            case "w":
+                bolt.collector.write(tuple_, "one", b"")
+            case "a":
+                bolt.collector.ack(tuple_)
+            case "f":
+                bolt.collector.fail(tuple_, "no")
     task.flush()
-    assert bench.sink.checksums() == {2: 2}
-    assert list(bench.sink.failed()) == [1]
-    assert bench.counters.undelivered == 1
-
-
-def test_a_tree_fails_once_if_its_first_record_is_not_delivered() -> None:
-    bench, task, _ = rig(Twice, holds_back=True)
-    feed(bench, task, "a", {1: 1})
-    written(bench.sink, "one")[0].deliver(NOT_DELIVERED)
-    task.flush()
-    written(bench.sink, "two")[0].deliver()
-    task.flush()
-    assert (bench.sink.checksums(), list(bench.sink.failed())) == ({}, [1])
-    assert bench.counters.failed["failed"] == 1
+    assert (bench.sink.checksums(), list(bench.sink.failed())) == ({root: root for root in acked}, failed)
+    assert sum(bench.counters.failed.values()) == len(failed)
+    assert bench.counters.undelivered == script.count("u")
 
 
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))
@@ -70,56 +70,28 @@ def test_a_record_that_is_delivered_before_the_next_is_sent_does_not_ack(guarant
     bench, task, _ = rig(Twice, guarantee=guarantee)
     edges = {} if guarantee == "at_most_once" else {1: 1}
     feed(bench, task, "a", edges)
-    assert [len(written(bench.sink, topic)) for topic in ("one", "two")] == [1, 1]
-    assert bench.counters.acked == 0
+    assert (len(written(bench.sink)), bench.counters.acked) == (2, 0)
     task.tick(bench.clock())
     assert (bench.counters.acked, task.open_inputs) == (1, 1)
     task.flush()
     assert (bench.sink.checksums(), task.open_inputs) == (edges, 0)
 
 
-def test_an_ack_waits_for_the_records_of_its_tuple() -> None:
-    bench, task, bolt = rig(holds_back=True)
-    for line, number in (("a", 1), ("b", 2)):
-        feed(bench, task, line, {number: number})
-        tuple_ = bolt.tuples[-1]
-        bolt.collector.write(tuple_, "one", b"")
-        bolt.collector.ack(tuple_)
-        with pytest.raises(TupleAlreadyDoneError, match="cannot ack the tuple"):
-            bolt.collector.ack(tuple_)
-    task.flush()
-    assert not bench.sink.checksums()
-    first, second = written(bench.sink, "one")
-    first.deliver()
-    second.deliver(NOT_DELIVERED)
-    task.flush()
-    assert (bench.sink.checksums(), list(bench.sink.failed())) == ({1: 1}, [2])
-
-
-def _after_its_ack(bolt: Manual, deliver: Callable[[], None]) -> None:
-    bolt.collector.ack(bolt.tuples[0])
-
-
-def _after_its_delivery(bolt: Manual, deliver: Callable[[], None]) -> None:
-    deliver()
-
-
-@pytest.mark.parametrize("how", [_after_its_ack, _after_its_delivery])
-def test_a_record_that_is_written_after_the_ack_fails_the_tree(how: Callable[[Manual, Any], None]) -> None:
+@pytest.mark.parametrize("first", ["ack", "delivery"])
+def test_a_record_that_is_written_after_the_ack_fails_the_tree(first: str) -> None:
     bench, task, bolt = rig(holds_back=True)
     feed(bench, task, "a", {1: 1})
     bolt.collector.write(bolt.tuples[0], "one", b"")
-
-    def deliver() -> None:
-        written(bench.sink, "one")[0].deliver()
+    if first == "ack":
+        bolt.collector.ack(bolt.tuples[0])
+    else:
+        written(bench.sink)[0].deliver()
         task.tick(bench.clock())
-
-    how(bolt, deliver)
     with pytest.raises(TupleAlreadyDoneError, match="cannot write a record for the tuple"):
         bolt.collector.write(bolt.tuples[0], "two", b"")
-    deliver()
+    written(bench.sink)[0].deliver()
     task.flush()
-    assert not written(bench.sink, "two")
+    assert [sent.topic for sent in written(bench.sink)] == ["one"]
     assert list(bench.sink.failed()) == [1]
 
 
@@ -134,44 +106,19 @@ class AcksAndRaises(Manual):
 def test_a_tuple_stays_acked_though_the_ack_waits_for_records(on_exception: str) -> None:
     bench, task, _ = rig(AcksAndRaises, holds_back=True, on_exception=on_exception)
     feed(bench, task, "a", {1: 1})
-    written(bench.sink, "one")[0].deliver()
+    written(bench.sink)[0].deliver()
     task.flush()
     assert (bench.sink.checksums(), bench.sink.failed(), bench.sink.to(".dead-letters")) == ({1: 1}, {}, [])
 
 
-def test_a_tuple_whose_ack_waits_for_records_cannot_be_failed() -> None:
+@pytest.mark.parametrize("method", ["ack", "fail"])
+def test_a_tuple_whose_ack_waits_for_records_has_its_outcome(method: str) -> None:
     bench, task, bolt = rig(holds_back=True)
     feed(bench, task, "a", {1: 1})
     bolt.collector.write(bolt.tuples[0], "one", b"")
     bolt.collector.ack(bolt.tuples[0])
-    with pytest.raises(TupleAlreadyDoneError, match="cannot fail the tuple"):
-        bolt.collector.fail(bolt.tuples[0])
-
-
-def test_records_of_a_tuple_that_has_failed_change_nothing() -> None:
-    bench, task, bolt = rig(holds_back=True)
-    feed(bench, task, "a", {1: 1})
-    bolt.collector.write(bolt.tuples[0], "one", b"")
-    bolt.collector.fail(bolt.tuples[0], "no")
-    written(bench.sink, "one")[0].deliver()
-    task.flush()
-    assert (bench.sink.checksums(), bench.sink.failed()) == ({}, {1: "no"})
-
-
-def test_records_may_be_written_by_later_calls_for_several_inputs_at_a_time() -> None:
-    bench, task, bolt = rig(holds_back=True)
-    for line, number in (("a", 1), ("b", 2)):
-        feed(bench, task, line, {number: number})
-        for tuple_ in bolt.tuples:
-            bolt.collector.write(tuple_, "one", b"")
-    first, of_first, second = written(bench.sink, "one")
-    first.deliver()
-    second.deliver()
-    task.flush()
-    assert bench.sink.checksums() == {2: 2}
-    of_first.deliver()
-    task.flush()
-    assert bench.sink.checksums() == {1: 1, 2: 2}
+    with pytest.raises(TupleAlreadyDoneError, match=f"cannot {method} the tuple"):
+        getattr(bolt.collector, method)(bolt.tuples[0])
 
 
 def test_a_write_that_raises_sends_nothing_and_is_not_waited_for() -> None:
@@ -193,8 +140,8 @@ class Raises(Twice):
 def test_a_tuple_is_acked_when_its_dead_letter_and_its_records_are_delivered() -> None:
     bench, task, _ = rig(Raises, holds_back=True, on_exception="dead_letter")
     feed(bench, task, "a", {1: 1})
-    for topic in ("one", "two"):
-        written(bench.sink, topic)[0].deliver()
+    for sent in written(bench.sink):
+        sent.deliver()
     task.flush()
     assert not bench.sink.checksums()
     bench.sink.to(".dead-letters")[0].deliver()

@@ -1,7 +1,7 @@
 """A spout's task, driven call by call without Kafka; the contract in memory shows the plain cases."""
 
-from collections import defaultdict, deque
-from collections.abc import Callable
+import random
+from collections import deque
 from typing import Any
 
 import pytest
@@ -25,18 +25,17 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.notices import notice_bytes
-from tests.unit.sdk.memory import Bench, MemorySink, Sent, made
+from tests.unit.sdk.memory import Bench, LogSink, Sent
 from tuple_tree.manifest import Guarantee
-from tuple_tree.messages import decode_ack_batch
 
 
 class Scripted(Spout):
     """Emits the entries of `todo`: values, and a message id or None."""
 
-    streams = (declare({"word": str}), declare({"n": int}, name="lonely"))
+    streams = (declare({"word": str}),)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.context, self.collector = context, collector
+        self.collector = collector
         self.todo: deque[tuple[tuple[Any, ...], Any]] = deque()
         self.outcomes: list[tuple[Any, Failure | None]] = []
         self.closed = False
@@ -44,9 +43,7 @@ class Scripted(Spout):
     def next_tuple(self) -> None:
         if self.todo:
             values, message_id = self.todo.popleft()
-            self.collector.emit(
-                values, message_id=message_id, stream="lonely" if isinstance(values[0], int) else "default"
-            )
+            self.collector.emit(values, message_id=message_id)
 
     def ack(self, message_id: Any) -> None:
         if message_id == "bad":
@@ -54,24 +51,23 @@ class Scripted(Spout):
         self.outcomes.append((message_id, None))
 
     def fail(self, message_id: Any, reason: Failure) -> None:
-        if message_id == "bad":
-            raise KeyError(message_id)
-        self.outcomes.append((message_id, reason))
+        self.ack(message_id)
+        self.outcomes[-1] = (message_id, reason)
 
     def close(self) -> None:
         self.closed = True
 
 
-def rig(*, guarantee: Guarantee = "at_least_once", max_pending: int = 10) -> tuple[Bench, SpoutTask, Any]:
-    spouts: list[Any] = []
+def rig(*, max_pending: int = 10, pack_tuples: int = 1) -> tuple[Bench, SpoutTask, Any]:
     builder = TopologyBuilder(
-        "words", guarantee=guarantee, ack_partitions=3, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
+        "words", ack_partitions=3, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
     )
-    builder.set_spout("lines", made(spouts, Scripted), tasks=2)
+    builder.set_spout("lines", Scripted, tasks=2)
     builder.set_bolt("one", Sink, tasks=2).all_grouping("lines")
     builder.set_bolt("other", Sink).fields_grouping("lines", "word")
-    bench = Bench(builder.build())
-    return bench, bench.spout("lines", 1), spouts[-1]
+    bench = Bench(builder.build(), pack_tuples=pack_tuples)
+    task = bench.spout("lines", 1)
+    return bench, task, task.spout
 
 
 def notice(acked: tuple[int, ...] = (), failed: dict[int, tuple[FailReason, str]] | None = None) -> MemoryRecord:
@@ -122,21 +118,13 @@ def test_only_tracked_tuples_are_limited_and_the_time_at_the_limit_is_counted() 
 
 
 def test_what_is_buffered_lingers_for_five_milliseconds() -> None:
-    spouts: list[Any] = []
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", made(spouts, Scripted))
-    builder.set_bolt("count", Sink).shuffle_grouping("lines")
-    bench = Bench(builder.build(), pack_tuples=1_000)
-    task = bench.spout("lines")
+    bench, task, spout = rig(pack_tuples=1_000)
     task.tick(10.0)
-    for number, (now, records) in enumerate(
-        ((20.0, 0), (20.0 + LINGER_SECONDS * 0.9, 0), (20.0 + LINGER_SECONDS * 1.1, 1), (21.0, 1))
-    ):
-        if number != 3:
-            spouts[-1].todo.append(((str(number),), number))
-            task.emit(1)
+    for now, batches in ((20.0, 0), (20.0 + LINGER_SECONDS * 0.9, 0), (20.0 + LINGER_SECONDS * 1.1, 1)):
+        spout.todo.append((("a",), now))
+        task.emit(1)
         task.tick(now)
-        assert len(bench.sink.tuples) == len(bench.sink.batches) == records
+        assert (len(bench.sink.tuples), len(bench.sink.batches)) == (3 * batches, batches)
 
 
 def test_a_message_without_an_outcome_is_lost_and_a_late_outcome_ignored() -> None:
@@ -179,37 +167,11 @@ def test_a_spout_that_raises_stops_its_process(method: str) -> None:
     emit(task, spout, (("a",), "bad"))
     root = root_of(bench.sink.tuples[0])
     spout.todo.append((([],), "m"))
-    attempts: dict[str, Callable[[], object]] = {
-        "ack": lambda: task.handle(notice((root,))),
-        "fail": lambda: task.handle(notice((), {root: (FailReason.TIMEOUT, "")})),
-        "next_tuple": lambda: task.emit(1),
-    }
+    record = notice((root,)) if method == "ack" else notice((), {root: (FailReason.TIMEOUT, "")})
     with pytest.raises(ComponentError, match=rf"lines/1 stopped: {method}\(\) raised"):
-        attempts[method]()
+        task.emit(1) if method == "next_tuple" else task.handle(record)
     task.close()
     assert spout.closed
-
-
-class SlowLog(MemorySink):
-    """Delivers ack batches only in `flush`, and keeps the order in which records reach the log."""
-
-    def __init__(self) -> None:
-        super().__init__(holds_back=True)
-        self.inits: dict[int, int] = {}
-
-    def flush_acks(self, _seconds: float) -> int:
-        waiting, self.reported = self.reported, []
-        for sent in waiting:
-            batch = decode_ack_batch(sent.value)
-            self.inits |= zip(batch.init_roots.tolist(), batch.init_vals.tolist(), strict=True)
-            sent.deliver()
-        return 0
-
-    def send(self, *record: Any) -> None:
-        super().send(*record)
-        assert self.inits.keys() >= self.tuples[-1].edges.keys(), (
-            "a tuple is sent, and the init of its tree is not in the log"
-        )
 
 
 class Sliding(WindowedBolt):
@@ -223,25 +185,20 @@ class Sliding(WindowedBolt):
 @pytest.mark.parametrize("grouping", ["shuffle", "all"])
 def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(grouping: str, windows: bool) -> None:
     """Otherwise the first entry of such a bolt could expire, and its last entry complete the tree."""
-    spouts: list[Any] = []
     guarantee: Guarantee = "exactly_once" if windows else "at_least_once"
     builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=2, max_spout_pending=20_000)
-    builder.set_spout("lines", made(spouts, Scripted))
+    builder.set_spout("lines", Scripted)
     if windows:
         spark = builder.set_bolt("spark", Sliding, tasks=3)
     else:
         spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
     spark.shuffle_grouping("lines") if grouping == "shuffle" else spark.all_grouping("lines")
-    sink = SlowLog()
-    task = Bench(builder.build(), sink=sink, holds_back=True, pack_tuples=1_000).spout("lines", 0)
+    sink = LogSink(random.Random(1), inits_first=True)
+    task = Bench(builder.build(), sink=sink, pack_tuples=1_000).spout("lines", 0)
     # More than an ack batch and a pack hold, and a part that only lingers.
-    spouts[-1].todo.extend(((str(number),), number) for number in range(10_010))
+    task.spout.todo.extend(((str(number),), number) for number in range(10_010))
     task.emit(20_000)
     task.flush()
-    assert len(sink.inits) == 10_010
-    edges: dict[int, int] = defaultdict(int)
-    for sent in sink.tuples:
-        for root, edge in sent.edges.items():
-            edges[root] ^= edge
-    assert sink.inits == edges, "an init has the edges of all deliveries"
+    assert len(sink.checksums()) == 10_010
+    assert sink.checksums() == sink.edges(), "an init has the edges of all deliveries"
     assert sum(len(sent.edges) for sent in sink.tuples) == (10_010 if grouping == "shuffle" else 30_030)

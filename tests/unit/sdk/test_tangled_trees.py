@@ -6,18 +6,17 @@ Tuples have any number of trees and anchors, traces, and receivers; some emits r
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    TopologyBuilder,
-)
+from spout_sdk import TopologyBuilder
+from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.packs import tuples_of, under_seed
 from tests.seeds import each_seed
-from tests.unit.sdk.memory import Bench, MemorySink, Sent
+from tests.unit.sdk.memory import Bench, LogSink, Sent, entries_of
 from tests.unit.sdk.tangled_components import (
     STREAMS,
     Arrow,
@@ -32,35 +31,6 @@ from tests.unit.sdk.tangled_components import (
 )
 from tests.unit.sdk.test_write_order import Numbers
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.messages import decode_ack_batch
-
-
-class Lossy(MemorySink):
-    """A log; some tuples are not delivered, and are reported in the middle of a later send."""
-
-    def __init__(self, chance: random.Random) -> None:
-        super().__init__()
-        self.chance, self.log, self.unreported = chance, list[Sent](), list[Any]()
-
-    def send(self, *record: Any) -> None:
-        self.serve()
-        if self.chance.random() < 0.01:
-            self.unreported.append(lambda: record[-1](TimeoutError(), None))
-        else:
-            self.log.append(Sent(*record))
-
-    def send_reported(self, *record: Any) -> None:
-        self.serve()
-        self.log.append(Sent(*record))
-        self.unreported.append(self.log[-1].deliver)
-
-    def serve(self, most: int = 3) -> None:
-        for _ in range(min(len(self.unreported), self.chance.randrange(most + 1))):
-            self.unreported.pop(0)()
-
-    def flush_acks(self, _seconds: float) -> int:
-        self.serve(100)
-        return 0
 
 
 def topology(bolt: Any, chance: random.Random, *, is_chained: bool, **options: Any) -> Any:
@@ -115,20 +85,24 @@ def check(world: World, log: Sequence[Sent], sums: dict[int, int]) -> None:
             for values, edges in tuples_of(sent.value or b"", sent.headers, stream):
                 if sent.topic.endswith(".raw"):
                     assert sent.key == values[0]
-                for root, edge in edges.items():
-                    sums[root] = sums.get(root, 0) ^ edge
-                    written[root] += 1
+                written.update([*edges])
+                add(sums, edges.items())
         elif sent.topic.endswith(".acks"):
-            batch = decode_ack_batch(sent.value)
-            for roots, vals in ((batch.init_roots, batch.init_vals), (batch.ack_roots, batch.ack_vals)):
-                for root, val in zip(roots.tolist(), vals.tolist(), strict=True):
-                    sums[root] = sums.get(root, 0) ^ val
-                    touched.add(root)
-            known.update(batch.init_roots.tolist())
+            touched = add(sums, entries_of(sent.batch))
+            known.update(sent.batch.init_roots.tolist())
         for root in touched & known:
             if not sums[root]:
                 assert not world.open[root], f"tree {root} completes, and an input of it is open"
                 assert written[root] == world.emitted[root], f"tree {root} completes before all of it is sent"
+
+
+def add(sums: dict[int, int], pairs: Iterable[tuple[int, int]]) -> set[int]:
+    """XORs values of roots into sums; returns the roots."""
+    touched = set()
+    for root, value in pairs:
+        sums[root] = sums.get(root, 0) ^ value
+        touched.add(root)
+    return touched
 
 
 @pytest.mark.parametrize("bolt", [Tangled, Basic, Arrow, Windowed])
@@ -145,7 +119,8 @@ def run_bolt(bolt: Any, seed: int, *, is_chained: bool = False) -> None:
     Here.world = world = World(seed)
     chance = world.chance
     guarantee = chance.choice(("at_least_once", "exactly_once"))
-    sink = Lossy(chance)
+    world.sink = sink = LogSink(chance, lost=0.01)
+    world.refused = chance.choice((0, 0.3))
     made = topology(bolt, chance, is_chained=is_chained, guarantee=guarantee)
     bench = Bench(made, sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
     task = bench.bolt("middle")
@@ -158,34 +133,44 @@ def run_bolt(bolt: Any, seed: int, *, is_chained: bool = False) -> None:
             of = [chance.sample(trees, 1) for _ in range(size)]
         pairs = under_seed(of, chance.getrandbits(64))
         for pair in pairs:
-            for root, edge in pair.items():
-                sums[root] = sums.get(root, 0) ^ edge
-                world.open[root] += 1
+            world.open.update(add(sums, pair.items()))
         trace = [("traceparent", b"00-%d" % chance.randrange(3))] if chance.random() < 0.3 else []
         record = bench.pack("middle", [(number,)] * size, pairs, *trace, source="numbers/default")
-        if task.takes == "columns":
-            rows = task.read_columns(record)
-            while rows:
-                part = rows[: chance.choice((1, 7, 1_000))]
-                task.execute_batch(part)
-                assert task.chain.run(math.inf)
-                rows = rows[len(part) :]
-        else:
-            assert task.execute(iter(task.read(record)), math.inf)
-        if chance.random() < 0.2:
-            task.flush()
-        elif chance.random() < 0.2:
-            task.tick(bench.clock.advance(0.004))
-    task.cleanup()
-    for _ in range(3):
-        sink.serve(10_000)
-        task.flush()
+        execute_in_parts(task, record, chance)
+        pass_time(task, bench, chance, (0.004,))
+    settle(task, sink, task.cleanup)
     check(world, sink.log, sums)
-    endless = world.endless.union(fails(sink.log))
+    endless = world.endless | sink.failed().keys()
     assert all(sums[root] for root in world.failed), "a tree completes, and an input of it has failed"
     for root, left in sums.items():
-        if root not in endless and not world.open[root]:
+        if not sink.refusals and root not in endless and not world.open[root]:
             assert not left, f"tree {root} never completes"
+
+
+def execute_in_parts(task: Any, record: MemoryRecord, chance: random.Random) -> None:
+    if task.takes != "columns":
+        assert task.execute(iter(task.read(record)), math.inf)
+        return
+    rows = task.read_columns(record)
+    while rows:
+        part = rows[: chance.choice((1, 7, 1_000))]
+        task.execute_batch(part)
+        assert task.chain.run(math.inf)
+        rows = rows[len(part) :]
+
+
+def pass_time(task: Any, bench: Bench, chance: random.Random, seconds: Sequence[float]) -> None:
+    if chance.random() < 0.2:
+        task.flush()
+    elif chance.random() < 0.2:
+        task.tick(bench.clock.advance(chance.choice(seconds)))
+
+
+def settle(task: Any, sink: LogSink, end: Callable[[], object]) -> None:
+    """Ends the task's work, and delivers all that it has sent."""
+    for step in (end, task.flush, task.flush, task.flush):
+        sink.flush_acks(0)
+        step()
 
 
 @pytest.mark.parametrize("inits_first", [False, True])
@@ -210,41 +195,20 @@ def run_spout(inits_first: bool, seed: int, *, is_chained: bool = False) -> None
     if is_chained:
         chain(builder, "numbers", {"default", "raw"}, chance)
         builder.add_hook(Watching)
-    sink = Lossy(chance)
+    world.sink = sink = LogSink(chance, lost=0.01, inits_first=inits_first)
     bench = Bench(builder.build(), sink=sink, pack_tuples=chance.choice((1, 3, 1_000)))
     task = bench.spout("numbers")
     for _ in range(100):
         task.emit(chance.choice((1, 5, 40)))
-        if chance.random() < 0.2:
-            task.flush()
-        elif chance.random() < 0.2:
-            task.tick(bench.clock.advance(chance.choice((0.004, 0.7))))
-    if is_chained:
-        task.close()
-    for _ in range(3):
-        sink.serve(10_000)
-        task.flush()
+        pass_time(task, bench, chance, (0.004, 0.7))
+    settle(task, sink, task.close if is_chained else task.flush)
     sums: dict[int, int] = {}
     check(world, sink.log, sums)
-    failed = set(fails(sink.log)) | world.endless
-    assert world.emitted.keys() <= sums.keys() | failed | world.acked
+    failed = sink.failed().keys() | world.endless
     assert not world.acked & sums.keys(), "no acker may have entries of these trees"
     assert all(sums[root] for root in world.failed), "a message is complete, and an input of it has failed"
     assert len(sums) + len(world.acked) > 50
-    if inits_first:
-        begun: set[int] = set()
-        for sent in sink.log:
-            if ".tuples." in sent.topic:
-                assert sent.edges.keys() <= begun
-            elif sent.topic.endswith(".acks"):
-                begun.update(decode_ack_batch(sent.value).init_roots.tolist())
     for root, left in sums.items():
         assert root in world.emitted or left, f"message {root} is acked, and was not emitted"
         assert root in failed or not left, f"message {root} never completes"
-
-
-def fails(log: Sequence[Sent]) -> Iterable[int]:
-    """The roots that were failed."""
-    for sent in log:
-        if sent.topic.endswith(".acks"):
-            yield from decode_ack_batch(sent.value).fail_roots.tolist()
+    assert world.emitted.keys() <= sums.keys() | failed | world.acked

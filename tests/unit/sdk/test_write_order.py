@@ -3,7 +3,6 @@
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, ClassVar
 
@@ -30,24 +29,18 @@ from spout_sdk import (
 from tests.components import Sink, source
 from tests.packs import tuples_of, under_seed
 from tests.seeds import each_seed
-from tests.unit.sdk.memory import Bench, MemorySink, Sent, execute
+from tests.unit.sdk.memory import Bench, LogSink, Sent, execute
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.messages import decode_ack_batch
 
 CHILD = declare({"n": int})
 RAW = declare(["raw"], name="raw", codec="bytes")
-
-
-Numbers = source(declare({"n": int}))
-
-
-class Fails(Exception):  # noqa: N818 - raised by a bolt of these tests
-    """Raised for one in eleven inputs, after their emits."""
+Numbers = source(CHILD)
 
 
 def children(n: int) -> range:
+    """Raises for one in eleven inputs."""
     if n % 11 == 10:
-        raise Fails(n)
+        raise ZeroDivisionError(n)
     return range(n % 4)
 
 
@@ -65,8 +58,7 @@ class Manual(Bolt):
             self.collector.emit((b"raw",), anchors=tuple_, stream="raw")
         self.waiting.append(tuple_)
         if tuple_["n"] % 3:
-            for each in self.waiting[::-1]:
-                self.collector.ack(each)
+            self.collector.ack_all(self.waiting[::-1])
             self.waiting.clear()
 
     def cleanup(self) -> None:
@@ -115,30 +107,6 @@ class Windowed(WindowedBolt):
                 self.collector.emit((n,), anchors=tuple_)
 
 
-@dataclass
-class Crowded(MemorySink):
-    """A log in the order of its writes, which has no room now and then: reports are served in the middle of a send."""
-
-    chance: random.Random = field(default_factory=random.Random)
-    log: list[Sent] = field(default_factory=list)
-    unreported: list[Sent] = field(default_factory=list)
-
-    def send(self, *record: Any) -> None:
-        self._write(record)
-
-    def send_reported(self, *record: Any) -> None:
-        self.unreported.append(self._write(record))
-
-    def serve(self, most: int) -> None:
-        for _ in range(min(most, len(self.unreported))):
-            self.unreported.pop(0).deliver()
-
-    def _write(self, record: Any) -> Sent:
-        self.serve(self.chance.choice((0, 0, 1, 5)))
-        self.log.append(Sent(*record))
-        return self.log[-1]
-
-
 def check(log: Sequence[Sent], edges: dict[int, int]) -> set[int]:
     """Checks that no ack precedes a child of its input, or lacks one; returns the roots that were acked.
 
@@ -154,8 +122,7 @@ def check(log: Sequence[Sent], edges: dict[int, int]) -> set[int]:
                     assert root not in acked, f"a child of {root} was written after the ack of its input"
                     written[root] ^= edge
         elif sent.topic.endswith(".acks"):
-            batch = decode_ack_batch(sent.value)
-            for root, val in zip(batch.ack_roots.tolist(), batch.ack_vals.tolist(), strict=True):
+            for root, val in zip(sent.batch.ack_roots.tolist(), sent.batch.ack_vals.tolist(), strict=True):
                 assert val == edges[root] ^ written[root], f"the ack of {root} is not that of the children in the log"
                 assert root not in acked
                 acked.add(root)
@@ -174,47 +141,33 @@ def run(bolt: Any, chance: random.Random, pack_tuples: int) -> None:
     builder.set_spout("numbers", Numbers)
     # A pause would leave tuples to later calls, which do not come.
     builder.set_bolt("middle", bolt, max_consecutive_failures=0).shuffle_grouping("numbers")
-    streams = {stream.name for stream in bolt.streams}
     for name in ("first", "second")[: chance.choice((1, 2))]:
-        for stream in streams:
+        for stream in sorted(each.name for each in bolt.streams):
             builder.set_bolt(f"{name}-{stream}", Sink, tasks=2).shuffle_grouping("middle", stream)
     if chance.random() < 0.5:
         builder.add_hook(TaskHook)
-    bench = Bench(builder.build(), sink=(sink := Crowded(chance=chance)), pack_tuples=pack_tuples)
+    bench = Bench(builder.build(), sink=(sink := LogSink(chance)), pack_tuples=pack_tuples)
     task = bench.bolt("middle")
     edges: dict[int, int] = {}
-    numbers = 0
     # One record has more tuples than an ack batch has entries.
     sizes = [chance.choice((1, 3, 9, 40)) for _ in range(20)] + [4_500]
     for size in chance.sample(sizes, len(sizes)):
         pairs = under_seed([chance.getrandbits(64) for _ in range(size)], chance.getrandbits(64))
+        rows = [(len(edges) + index,) for index in range(size)]
+        execute(task, bench.pack("middle", rows, pairs, source="numbers/default"))
         for pair in pairs:
             edges |= pair
-        rows = [(numbers + index,) for index in range(size)]
-        numbers += size
-        execute(task, bench.pack("middle", rows, pairs, source="numbers/default"))
         match chance.randrange(4):
             case 0:
                 task.flush()
             case 1:
-                bench.clock.advance(0.004)
-                task.tick(bench.clock.now)
+                task.tick(bench.clock.advance(0.004))
             case 2:
                 sink.serve(3)
     task.cleanup()
     task.flush()
     acked = check(sink.log, edges)
-    failed = {
-        root
-        for sent in sink.log
-        if sent.topic.endswith(".acks")
-        for root in decode_ack_batch(sent.value).fail_roots.tolist()
-    }
-    assert acked
-    assert acked | failed >= edges.keys() - held(task)
-
-
-def held(task: Any) -> set[int]:
-    """Roots of what an open window holds."""
     fold = getattr(task.adapter, "_fold", None)
-    return set() if fold is None else {root for tuple_ in fold.held for root in tuple_.roots}
+    held = set() if fold is None else {root for tuple_ in fold.held for root in tuple_.roots}
+    assert acked
+    assert acked | sink.failed().keys() >= edges.keys() - held
