@@ -1,5 +1,9 @@
 """The ACLs of each role; tests on a broker check that they are sufficient and necessary."""
 
+from typing import Any
+
+import pytest
+
 from kafka_clients.access import (
     Operation,
     Role,
@@ -12,7 +16,7 @@ from kafka_clients.access import (
     shortfall,
     targets_of,
     viewer_role,
-)
+)  # fmt: skip
 from tests.manifests import bolt, chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.components import BoltManifest, Grouping, OutcomesManifest, Subscription
@@ -37,23 +41,19 @@ def uses(role: Role) -> dict[str, str]:
     }
 
 
+SHARED = {"topic:t.dead-letters": "w", "topic:t.stats": "w"}
+SPOUT = {**SHARED, "topic:t.notices.a": "r", "topic:t.tuples.c": "w", "group:t.a": "r"}
+
+
 def test_a_spout_reads_its_own_notices_and_writes_to_its_receivers_alone() -> None:
-    assert uses(component_role(manifest(), "a")) == {
-        "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
-        "topic:t.stats": "w", "group:t.a": "r",
-    }  # fmt: skip
+    assert uses(component_role(manifest(), "a")) == {**SPOUT, "topic:t.acks": "w"}
 
 
 def test_without_acking_there_are_no_acks_and_no_ackers() -> None:
     untracked = manifest(guarantee="at_most_once")
     assert [role.name for role in roles(untracked)] == ["operator", "a", "b", "c", "d"]
-    assert uses(component_role(untracked, "a")) == {
-        "topic:t.notices.a": "r", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w", "topic:t.stats": "w",
-        "group:t.a": "r",
-    }  # fmt: skip
-    assert uses(component_role(untracked, "d")) == {
-        "topic:t.tuples.d": "r", "topic:t.dead-letters": "w", "topic:t.stats": "w", "group:t.d": "r",
-    }  # fmt: skip
+    assert uses(component_role(untracked, "a")) == SPOUT
+    assert uses(component_role(untracked, "d")) == {**SHARED, "topic:t.tuples.d": "r", "group:t.d": "r"}
 
 
 def test_with_exactly_once_a_bolt_has_transactional_ids_of_its_own() -> None:
@@ -67,39 +67,30 @@ def test_with_exactly_once_a_bolt_has_transactional_ids_of_its_own() -> None:
     assert not any(each.resource == "transactional-id" for role in others for each in role.permissions)
 
 
-def test_a_bolt_with_a_state_reads_and_writes_its_changelog_in_transactions() -> None:
-    stateful = manifest_of(spout("a"), counting("c", "a"), topology="t")
-    used = uses(component_role(stateful, "c"))
-    assert (used["topic:t.state.c"], used["transactional-id:t.c."]) == ("rw", "w")
-    others = (acker_role(stateful), component_role(stateful, "a"))
-    assert not any("t.state.c" in resource for role in others for resource in uses(role))
+def described(role: Role) -> set[tuple[str, str]]:
+    """The resources that may be described alone."""
+    return {(each.resource, each.name) for each in role.permissions if each.operations == (Operation.DESCRIBE,)}
 
 
-def test_a_bolt_whose_windows_close_writes_their_results() -> None:
-    windows = manifest_of(spout("a"), counting("c", "a", windows="close"), topology="t")
-    assert uses(component_role(windows, "c"))["topic:t.results.c"] == "w"
-    changes = manifest_of(spout("a"), counting("c", "a", windows="change"), topology="t")
-    assert "topic:t.results.c" not in uses(component_role(changes, "c"))
-
-
-def test_a_bolt_with_a_state_may_describe_the_groups_and_topics_of_the_kafka_spouts_upstream() -> None:
+def test_a_bolt_with_a_state_has_its_changelog_in_transactions_and_describes_the_kafka_spouts_upstream() -> None:
     stateful = manifest_of(spout("a"), spout("b"), counting("c", "a"), topology="t")
     role = component_role(stateful, "c", upstream={"a": ("lines", "words"), "b": "other"})
-    described = [each for each in role.permissions if each.operations == (Operation.DESCRIBE,)]
-    assert [(each.resource, each.name) for each in described] == [
-        ("group", "t.a"),
-        ("topic", "lines"),
-        ("topic", "words"),
-    ]
+    used = uses(role)
+    assert (used["topic:t.state.c"], used["transactional-id:t.c."]) == ("rw", "w")
+    others = (acker_role(stateful), component_role(stateful, "a"))
+    assert not any("t.state.c" in resource for other in others for resource in uses(other))
+    assert described(role) == {("group", "t.a"), ("topic", "lines"), ("topic", "words")}
     (of_bolt,) = [role for role in roles(stateful, {"a": "lines"}) if role.name == "c"]
     assert of_bolt == component_role(stateful, "c", upstream={"a": "lines"})
-
-
-def test_a_bolt_that_recognises_replays_may_describe_the_groups_of_the_kafka_spouts_upstream() -> None:
     windows = bolt("w", "a").model_copy(update={"recognises_replays": True})
     role = component_role(manifest_of(spout("a"), windows, topology="t"), "w", upstream={"a": "lines"})
-    described = {(each.resource, each.name) for each in role.permissions if each.operations == (Operation.DESCRIBE,)}
-    assert described == {("group", "t.a"), ("topic", "lines")}
+    assert described(role) == {("group", "t.a"), ("topic", "lines")}, "so does a bolt that recognises replays"
+
+
+@pytest.mark.parametrize("windows", ["close", "change"])
+def test_a_bolt_whose_windows_close_writes_their_results(windows: Any) -> None:
+    made = manifest_of(spout("a"), counting("c", "a", windows=windows), topology="t")
+    assert uses(component_role(made, "c")).get("topic:t.results.c") == ("w" if windows == "close" else None)
 
 
 def test_a_component_in_spark_needs_no_describe_configs() -> None:
@@ -162,37 +153,31 @@ def test_answers_are_written_by_the_bolt_and_the_spouts_before_it_and_read_by_cl
 
 
 def test_missing_acls_are_described() -> None:
-    read, write = Operation.READ, Operation.WRITE
     cases: list[tuple[tuple[Operation, ...], list[str] | None, str]] = [
-        ((read,), None, ""),
-        ((read,), ["READ", "DESCRIBE"], ""),
-        ((read,), [], "has no DESCRIBE ACL for this user"),
-        ((write,), ["READ"], "may not be written by this user"),
-        ((read, write), ["DESCRIBE"], "may not be read or written by this user"),
+        ((Operation.READ,), None, ""),
+        ((Operation.READ,), ["READ", "DESCRIBE"], ""),
+        ((Operation.READ,), [], "has no DESCRIBE ACL for this user"),
+        ((Operation.WRITE,), ["READ"], "may not be written by this user"),
+        ((Operation.READ, Operation.WRITE), ["DESCRIBE"], "may not be read or written by this user"),
         ((Operation.DESCRIBE_CONFIGS,), ["READ"], "may not be asked for its settings by this user"),
     ]
-    for needed, allowed, message in cases:
-        assert shortfall(needed, allowed) == message
+    assert [shortfall(needed, allowed) for needed, allowed, _ in cases] == [message for *_, message in cases]
     assert remedy("split") == "allow it with what acker topics acls MODULE:TOPOLOGY --role split prints"
     assert "--role" not in remedy()
 
 
 def test_a_component_of_the_sdk_reads_the_statistics_of_the_tasks_that_share_a_shuffle() -> None:
-    cases: tuple[tuple[int, Grouping, bool, str], ...] = (
-        (2, "shuffle", False, "rw"),
-        (2, "none", False, "rw"),
-        (2, "local_or_shuffle", False, "rw"),
-        (1, "shuffle", False, "w"),
-        (2, "global", False, "w"),
-        (2, "shuffle", True, "w"),
-    )
+    shared: list[Grouping] = ["shuffle", "none", "local_or_shuffle"]
+    cases: list[tuple[int, Grouping, bool, str]] = [
+        *((2, grouping, False, "rw") for grouping in shared),
+        *((1, "shuffle", False, "w"), (2, "global", False, "w"), (2, "shuffle", True, "w")),
+    ]
     for tasks, grouping, external, uses_of_stats in cases:
         receives = Subscription(source="a", stream="default", grouping=grouping)
         receiver = BoltManifest(name="b", tasks=tasks, subscriptions=(receives,))
         made = manifest_of(spout("a", external=external), receiver, topology="t")
-        role = component_role(made, "a")
-        assert uses(role)["topic:t.stats"] == uses_of_stats
-        assert "t.stats" not in role.needed_topics
+        assert uses(component_role(made, "a"))["topic:t.stats"] == uses_of_stats
+        assert "t.stats" not in component_role(made, "a").needed_topics
         assert uses(component_role(made, "b"))["topic:t.stats"] == "w"
 
 
@@ -206,8 +191,5 @@ def test_a_component_has_the_permissions_of_its_chained_bolts_which_have_no_role
     head, *_ = of_components = roles(made, {"a": "lines"}, {"w": "out", "d": "other"})[2:]
     assert [role.name for role in of_components] == ["a", "c", "d"]
     assert (head.title, head.chained) == ("spout a, to which p, f, w are chained", ("p", "f", "w"))
-    assert uses(head) == {
-        "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
-        "topic:t.stats": "w", "group:t.a": "r", "topic:lines": "r", "topic:out": "w",
-    }  # fmt: skip
+    assert uses(head) == {**SPOUT, "topic:t.acks": "w", "topic:lines": "r", "topic:out": "w"}
     assert targets_of(made, "a", {"w": "out", "d": "other"}) == ("out",)

@@ -27,12 +27,16 @@ ISSUE = "https://github.com/confluentinc/librdkafka/issues/5430"
 
 
 class Cluster:
-    """Leaders by partition, as another client gets them, and the monitor that asks for them."""
+    """Leaders by partition, as another client gets them, and the monitor that asks for them.
 
-    def __init__(self, leaders: Mapping[Place, int] | None) -> None:
+    The first statistics with a partition are reported already.
+    """
+
+    def __init__(self, leaders: Mapping[Place, int] | None, **first: Any) -> None:
         self.leaders = leaders
         self._asked = SimpleQueue[None]()
         self.monitor = DeliveryMonitor({}, self._ask)
+        self.report(1, asks=False, **first)
 
     def _ask(self, places: Collection[Place]) -> Mapping[Place, int]:
         try:
@@ -42,8 +46,8 @@ class Cluster:
         finally:
             self._asked.put(None)
 
-    def report(self, count: int, *, asks: bool = True, state: str = "Assigned", **partition: Any) -> None:
-        """Statistics with one partition in this state; the monitor `asks` for its leader, unless it is the first."""
+    def report(self, count: int, *, asks: bool = True, state: str = "Assigned", **partition: Any) -> str:
+        """Statistics with one partition in this state; returns the error, if it is stuck."""
         whole = {"partition": 0, "msgq_cnt": 3, "xmit_msgq_cnt": 0, "msgs_inflight": 0, "txmsgs": 10, **partition}
         topics = {TOPIC: {"topic": TOPIC, "partitions": {str(whole["partition"]): whole}}}
         for _ in range(count):
@@ -51,80 +55,60 @@ class Cluster:
             if asks:
                 self._asked.get(timeout=10)
                 eventually(lambda: self.monitor._answer is not None, "the answer")
-
-
-def stuck(cluster: Cluster) -> str | None:
-    error = cluster.monitor.stuck
-    return None if error is None else error.str()
+        return "" if self.monitor.stuck is None else self.monitor.stuck.str()
 
 
 def test_a_partition_whose_leader_answers_others_for_20_s_is_stuck() -> None:
     cluster = Cluster({PLACE: 2})
-    cluster.report(1, asks=False)
-    cluster.report(4)
-    assert stuck(cluster) is None
-    cluster.report(1, asks=False)
-    error = cluster.monitor.stuck
-    assert error is not None
-    assert error.fatal()
-    assert error.str() == (
+    assert not cluster.report(4)
+    assert cluster.report(1, asks=False) == (
         f"no record for {TOPIC}[0] was sent for 25 s although its leader, broker 2, answers: librdkafka has lost the "
         f"leader of this partition ({ISSUE}). A restart continues from what is committed"
     )
+    assert cluster.monitor.stuck is not None
+    assert cluster.monitor.stuck.fatal()
 
 
 @pytest.mark.parametrize("leaders", [{}, {("other", 0): 1}, None])
 def test_a_partition_without_a_leader_waits(leaders: Mapping[Place, int] | None) -> None:
-    cluster = Cluster(leaders)
-    cluster.report(1, asks=False)
-    cluster.report(20)
-    assert stuck(cluster) is None
+    assert not Cluster(leaders).report(20)
 
 
 def test_the_leader_has_to_answer_several_times_in_a_row() -> None:
     """A client that works takes a moment until it has found a new leader."""
     cluster = Cluster({})
-    cluster.report(1, asks=False)
     cluster.report(20)
     for leaders in ({PLACE: 1}, {}, {PLACE: 3}):
         cluster.leaders = leaders
         cluster.report(3)
-    cluster.report(1)
-    assert stuck(cluster) is None
-    cluster.report(1, asks=False)
-    assert stuck(cluster) is not None
+    assert not cluster.report(1)
+    assert cluster.report(1, asks=False)
 
 
 @pytest.mark.parametrize("progress", [{"txmsgs": 11}, {"msgq_cnt": 0}, {"msgs_inflight": 5}])
 def test_a_partition_that_makes_progress_is_not_stuck(progress: dict[str, Any]) -> None:
     """Also one whose records were sent and are refused, or not acknowledged yet: they were sent to a broker."""
     cluster = Cluster({PLACE: 2})
-    cluster.report(1, asks=False)
     cluster.report(4)
-    cluster.report(1, asks=False, **progress)
-    assert stuck(cluster) is None
+    assert not cluster.report(1, asks=False, **progress)
     cluster.report(1, asks=False, txmsgs=12)
-    cluster.report(4, txmsgs=12)
-    assert stuck(cluster) is None
+    assert not cluster.report(4, txmsgs=12)
 
 
-def test_a_producer_without_its_producer_id_is_not_stuck() -> None:
-    cluster = Cluster({PLACE: 2})
-    for _ in range(20):
-        cluster.report(1, asks=False, state="WaitPID")
-    assert stuck(cluster) is None
-
-
-def test_records_without_a_partition_are_no_partition() -> None:
-    cluster = Cluster({(TOPIC, -1): 2})
-    cluster.report(20, asks=False, partition=-1)
-    assert stuck(cluster) is None
+@pytest.mark.parametrize("reported", [{"state": "WaitPID"}, {"partition": -1}], ids=["no producer id", "no partition"])
+def test_records_that_do_not_wait_for_a_leader_are_not_stuck(reported: dict[str, Any]) -> None:
+    leaders = {(TOPIC, reported.get("partition", 0)): 2}
+    assert not Cluster(leaders, **reported).report(20, asks=False, **reported)
 
 
 @pytest.fixture
 def brokers() -> Iterator[MockCluster]:
     with mock_cluster(TOPIC) as cluster:
         yield cluster
+
+
+def settings_of(brokers: MockCluster) -> dict[str, Any]:
+    return {"bootstrap.servers": brokers.bootstrap, "topic.metadata.refresh.interval.ms": 50, "log_level": 0}
 
 
 def test_a_leader_that_answers_is_found(brokers: MockCluster) -> None:
@@ -143,8 +127,7 @@ def test_a_sink_whose_producer_has_lost_a_leader_ends(
 ) -> None:
     """With the real client, which keeps the metadata that it was given by mistake."""
     monkeypatch.setattr(delivery_monitor, "_STATISTICS_MS", 50)
-    settings = {"bootstrap.servers": brokers.bootstrap, "topic.metadata.refresh.interval.ms": 50, "log_level": 0}
-    sink = KafkaSink(settings, never_twice=producer == "tuples at most once")
+    sink = KafkaSink(settings_of(brokers), never_twice=producer == "tuples at most once")
     send = sink.send_reported if producer == "ack batches" else sink.send
     failures: list[Any] = []
 
@@ -169,12 +152,7 @@ def test_an_acker_whose_producer_has_lost_a_leader_ends(monkeypatch: pytest.Monk
     monkeypatch.setattr(delivery_monitor, "_STATISTICS_MS", 50)
     rejected = Rejected(LogRecord(0, 0, b"x"), "undecodable", "no ack batch")
     with mock_cluster(dead_letters_topic("t")) as brokers:
-        settings: dict[str, Any] = {
-            "bootstrap.servers": brokers.bootstrap,
-            "topic.metadata.refresh.interval.ms": 50,
-            "log_level": 0,
-        }
-        notifier = Notifier("t", settings, Mock())
+        notifier = Notifier("t", settings_of(brokers), Mock())
 
         def turn(seconds: float) -> None:
             notifier.drain(seconds)
@@ -183,9 +161,7 @@ def test_an_acker_whose_producer_has_lost_a_leader_ends(monkeypatch: pytest.Monk
         notifier.reject(0, rejected)
         assert notifier.drain(10)
         brokers.answer_next_metadata(leader=-1, epoch=100)
-        words = (
-            f"notices cannot be sent any more: no record for t.dead-letters\\[0\\] .*{ISSUE}.*; start the worker again"
-        )
+        words = rf"cannot be sent any more: no record for t.dead-letters\[0\] .*{ISSUE}.*; start the worker again"
         with pytest.raises(BrokerError, match=words):
             until_it_ends(lambda: notifier.reject(0, rejected), turn)
 

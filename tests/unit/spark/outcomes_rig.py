@@ -45,16 +45,21 @@ def counted(outcomes: Outcomes, batch: NoticeBatch, by: Sequence[str] = ()) -> i
     return len(batch) - outcomes.ignored + before
 
 
-def ack(outcomes: Outcomes, *positions: Position) -> int:
-    return counted(outcomes, NoticeBatch(0, 0, acked_roots=roots(*positions)))
+def acks(*positions: Position) -> NoticeBatch:
+    return NoticeBatch(0, 0, acked_roots=roots(*positions))
 
 
-def fail(
-    outcomes: Outcomes, *positions: Position, reason: FailReason = FailReason.FAILED, message: str = "", by: str = ""
-) -> int:
+def fails(*positions: Position, reason: FailReason = FailReason.FAILED, message: str = "") -> NoticeBatch:
     reasons, messages = np.full(len(positions), reason, np.uint8), (message,) * len(positions)
-    failed = NoticeBatch(0, 0, failed_roots=roots(*positions), fail_reasons=reasons, fail_messages=messages)
-    return counted(outcomes, failed, (by,) * len(positions))
+    return NoticeBatch(0, 0, failed_roots=roots(*positions), fail_reasons=reasons, fail_messages=messages)
+
+
+def ack(outcomes: Outcomes, *positions: Position) -> int:
+    return counted(outcomes, acks(*positions))
+
+
+def fail(outcomes: Outcomes, *positions: Position, by: str = "", **failed: Any) -> int:
+    return counted(outcomes, fails(*positions, **failed), (by,) * len(positions))
 
 
 def taken(outcomes: Outcomes, most: int = 10, span: int = 100) -> dict[At, int]:

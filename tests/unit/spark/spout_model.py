@@ -3,6 +3,8 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import xor
 from types import MappingProxyType
 from typing import Any
 
@@ -12,18 +14,17 @@ from spark_jobs import delivering
 from spark_jobs.delivering import Delivered, SourceRoots
 from spark_jobs.entries import Record
 from spout_sdk import Stream
+from tests.ack_log import FoldedLog, acked_roots
 from tests.manifests import manifest
 from tests.packs import tuples_of
 from tests.spark.topologies import subscription
-from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids, rows_of
+from tests.unit.spark.test_two_writes import LEDGER, LINES, PARTITIONS, rows_of
 from tuple_tree.anchors import Edges
 from tuple_tree.components import BoltManifest, Grouping, SpoutManifest
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, encode_ack_batch
 from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.streams import declare
 
-LINES = declare({"line": str})
 PAIRS = declare({"n": int, "word": str})
 KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
 EXPIRED_MS = 200_000
@@ -33,14 +34,10 @@ EXPIRED_MS = 200_000
 def topology(stream: Stream, bolts: Sequence[tuple[str, Grouping]], **settings: Any) -> tuple[Manifest, SpoutManifest]:
     """lines → each of the bolts, and the spout."""
     lines = SpoutManifest(name="lines", streams=(stream,), timeout_ms=30_000)
-    receivers = [
-        BoltManifest(
-            name=name,
-            tasks=2,
-            subscriptions=(subscription("lines", grouping, *(["line"] if grouping == "fields" else [])),),
-        )
-        for name, grouping in bolts
-    ]
+    receivers = []
+    for name, grouping in bolts:
+        keys = ["line"] if grouping == "fields" else []
+        receivers.append(BoltManifest(name=name, tasks=2, subscriptions=(subscription("lines", grouping, *keys),)))
     return manifest(lines, *receivers, topology="t", ack_partitions=PARTITIONS, **settings), lines
 
 
@@ -70,7 +67,14 @@ class Attempt:
     def tuples(self, stream: Stream = LINES, topic: str = "") -> list[tuple[Any, Edges]]:
         """The tuples, of a topic if one is given, with their edges."""
         packs = [pack for pack in self.packs if topic in ("", pack["topic"])]
-        return [each for pack in packs for each in tuples_of(pack["value"], headers_of(pack), stream)]
+        return [each for pack in packs for each in tuples_of(pack["value"], pack["headers"], stream)]
+
+    def log(self) -> FoldedLog:
+        """The ack log with the inits alone."""
+        log = FoldedLog(PARTITIONS, LEDGER)
+        for init in self.inits:
+            log.append(*init)
+        return log
 
 
 def delivered(*batches: Any, **more: Any) -> Attempt:
@@ -89,21 +93,16 @@ def of_topics(report: Any, sent: Sequence[Record]) -> Attempt:
 def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:
     """Messages in Spark's columns."""
     size = len(values)
-    headers = pa.array(
-        [[{"key": "mine", "value": b"kept"}]] * size,
-        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-    )
-    return pa.record_batch(
-        {
-            "key": pa.array([b"k"] * size, pa.binary()),
-            "value": pa.array(values, pa.binary()),
-            "topic": pa.array(["source"] * size),
-            "partition": pa.array([partition] * size, pa.int32()),
-            "offset": pa.array(range(first, first + size), pa.int64()),
-            "headers": headers,
-            **fields,
-        }
-    )
+    of_headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = {
+        "key": pa.array([b"k"] * size, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "topic": pa.array(["source"] * size),
+        "partition": pa.array([partition] * size, pa.int32()),
+        "offset": pa.array(range(first, first + size), pa.int64()),
+        "headers": pa.array([[{"key": "mine", "value": b"kept"}]] * size, of_headers),
+    }
+    return pa.record_batch({**columns, **fields})
 
 
 def root_of(offset: int, attempt: int = 0, partition: int = 0) -> int:
@@ -122,17 +121,12 @@ class Copy:
 class Trees:
     """Bolts that execute tuples of the spout, and the set of processed tuples."""
 
-    def __init__(self, log: Log, rng: random.Random) -> None:
-        self.log = log
-        self.rng = rng
+    def __init__(self, log: FoldedLog, rng: random.Random) -> None:
+        self.log, self.rng = log, rng
         self.copies: list[Copy] = []
         self.children: list[tuple[int, int]] = []
         self.half: list[tuple[Copy, int]] = []
         self.done: set[int] = set()
-
-    def entry(self, root: int, val: int) -> set[int]:
-        batch = AckBatch(f"bolt/{self.rng.random()}", bytes(16), 0, ack_roots=ids(root), ack_vals=ids(val))
-        return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
 
     def act(self) -> set[int]:
         """One random step of the bolts; returns the roots that it acks."""
@@ -142,15 +136,14 @@ class Trees:
         if choice < 0.6 and self.half:
             copy, number = self.half.pop(self.rng.randrange(len(self.half)))
             copy.runs[number] = (copy.runs[number][0], True)
-            return self.entry(copy.root, copy.edge)
+            return self.log.ack({copy.root: copy.edge})
         if choice < 0.93 and self.children:
             root, edge = self.children.pop(self.rng.randrange(len(self.children)))
             self.done.add(edge)
-            return self.entry(root, edge)
+            return self.log.ack({root: edge})
         if choice < 0.97 and self.copies:
             root = self.rng.choice(self.copies).root
-            batch = AckBatch("bolt/f", bytes(16), self.rng.getrandbits(30), fail_roots=ids(root), fail_messages=("no",))
-            return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
+            return acked_roots(self.log.send(root, fails=[root]))
         if choice > 0.98:
             self.log.now_ms += EXPIRED_MS
         return set()
@@ -161,16 +154,13 @@ class Trees:
         if self.rng.random() < 0.5:
             # As a bolt of the SDK: one entry for the input and its children.
             copy.runs.append((edges, True))
-            val = copy.edge
-            for edge in edges:
-                val ^= edge
-            return self.entry(copy.root, val)
+            return self.log.ack({copy.root: reduce(xor, edges, copy.edge)})
         # As a bolt in Spark: first the children, later the input.
         copy.runs.append((edges, False))
         self.half.append((copy, len(copy.runs) - 1))
         acked: set[int] = set()
         for edge in edges:
-            acked |= self.entry(copy.root, edge)
+            acked |= self.log.ack({copy.root: edge})
         return acked
 
     def processed(self, root: int) -> bool:

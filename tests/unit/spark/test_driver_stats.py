@@ -2,44 +2,30 @@
 
 import logging
 
-import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spark_jobs.delivering import NOTHING, SourceRoots
+from spark_jobs.delivering import SourceRoots
 from spark_jobs.driver_stats import DriverStats, Tally
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.spouts import spout_stats
 from spout_sdk.statistics.stats import Stats
 from tests.spark.topologies import manifest_of
+from tests.unit.spark.outcomes_rig import KEY, LIMIT, RETRIES, Clock, ack, deliver, fail, taken
 from tests.waiting import eventually
-from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.positions import MAX_OFFSET, Position, positional_root, topic_key
-
-KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
+from tuple_tree.positions import Position
 
 
-def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
-    now = 100.0
+def test_the_complete_latency_is_that_of_the_attempt_that_was_acked(clock: Clock) -> None:
     lines = manifest_of("words").component("lines")
-    outcomes = Outcomes(SourceRoots(0, KEY, 8), 100, 10, 1_000.0, lambda: now)
-    delivered = NOTHING._replace(positions=2 * MAX_OFFSET + np.array([10, 11]))
-    outcomes.deliver(2, lambda: 0, lambda: False, lambda: delivered)
-
-    def notice(attempt: int, reason: FailReason | None = None) -> None:
-        roots = np.array([positional_root(Position(0, 2, 10, attempt), KEY, 8)], np.uint64)
-        if reason is None:
-            outcomes.read(NoticeBatch(0, 0, acked_roots=roots))
-        else:
-            reasons = np.array([reason], np.uint8)
-            outcomes.read(NoticeBatch(0, 0, failed_roots=roots, fail_reasons=reasons, fail_messages=("",)))
-
-    now += 5
-    notice(0, FailReason.FAILED)
-    now += 100
-    assert outcomes.take_due(10, 10)
-    now += 20
-    notice(1)
+    outcomes = Outcomes(SourceRoots(3, KEY, 8), LIMIT, RETRIES, 1_000.0, clock)
+    deliver(outcomes, 2, [10, 11])
+    clock.now += 5
+    fail(outcomes, Position(3, 2, 10))
+    clock.now += 100
+    assert taken(outcomes)
+    clock.now += 20
+    ack(outcomes, Position(3, 2, 10, 1))
     stats = spout_stats(Tally(lines), outcomes, True)
     message = Stats.of(stats)
     assert (message.acked, message.failed, message.pending) == (1, {"failed": 1}, 1)
@@ -49,10 +35,9 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     registry = CollectorRegistry()
     registry.register(DriverStats({}, "words", lines, lambda: stats, lambda: None, lambda: True))
     labels = {"topology": "words", "component": "lines"}
-    assert registry.get_sample_value("acker_component_acked_total", labels) == 1
     assert registry.get_sample_value("acker_component_failed_total", {**labels, "reason": "failed"}) == 1
-    assert registry.get_sample_value("acker_component_pending", labels) == 1
-    assert registry.get_sample_value("acker_component_complete_latency_seconds_count", labels) == 1
+    for name in ("acked_total", "pending", "complete_latency_seconds_count"):
+        assert registry.get_sample_value(f"acker_component_{name}", labels) == 1
 
 
 def test_invalid_client_settings_do_not_end_the_query(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,12 +19,13 @@ from tests.unit.spark.outcomes_rig import (
     At,
     Clock,
     ack,
+    acks,
     columns,
     deliver,
     fail,
-    roots,
+    fails,
     taken,
-)
+)  # fmt: skip
 from tuple_tree.errors import WireError
 from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.positions import MAX_OFFSET, Position
@@ -117,12 +118,15 @@ class Driver:
         left = [columns(number, range(begins[number].offset, end)) for number, end in self.planned.items()]
         self.outcomes.recovered(np.concatenate(left), self.read)
         for number, prefix in begins.items():
-            for begin, end in prefix.runs:
-                self.outcomes.done(columns(number, range(begin, end)))
+            for run in prefix.runs:
+                self.outcomes.done(columns(number, range(*run)))
         self.taken: list[Ended] = []
 
     def step(self) -> None:
         self.rng.choice([self.deliver, self.end_some, self.look, self.look, self.take, self.write, self.commit])()
+
+    def every(self) -> list[At]:
+        return [(number, offset) for number, end in self.planned.items() for offset in range(end)]
 
     def deliver(self) -> None:
         number, count = self.rng.randrange(3), self.rng.randrange(1, 20)
@@ -132,14 +136,9 @@ class Driver:
 
     def end_some(self) -> None:
         """Some trees are acked, or fail; each message has one that is acked in the end."""
-        every = [(number, offset) for number, end in self.planned.items() for offset in range(end)]
-        some = roots(*(Position(3, *at, self.rng.randrange(3)) for at in self.rng.sample(every, len(every) // 4)))
-        if self.rng.random() < 0.7:
-            self.notices.append(NoticeBatch(0, 0, acked_roots=some))
-        else:
-            reasons = np.full(len(some), FailReason.FAILED, np.uint8)
-            texts = ("no",) * len(some)
-            self.notices.append(NoticeBatch(0, 0, failed_roots=some, fail_reasons=reasons, fail_messages=texts))
+        some = self.rng.sample(self.every(), len(self.every()) // 4)
+        positions = [Position(3, *at, self.rng.randrange(3)) for at in some]
+        self.notices.append(acks(*positions) if self.rng.random() < 0.7 else fails(*positions, message="no"))
 
     def look(self) -> None:
         if self.read < len(self.notices):
@@ -170,13 +169,12 @@ def check_kills(seed: int) -> None:
         driver.step()
         if rng.random() < 0.03:
             driver.start()
-    every = [(number, offset) for number, end in driver.planned.items() for offset in range(end)]
-    driver.notices.append(NoticeBatch(0, 0, acked_roots=roots(*(Position(3, *at) for at in every))))
+    driver.notices.append(acks(*(Position(3, *at) for at in driver.every())))
     while not driver.outcomes.idle:
         for step in (driver.look, driver.take, driver.write):
             step()
     driver.commit()
-    assert driver.written == set(every)
+    assert driver.written == set(driver.every())
     assert driver.committed == {number: Prefix(end, driver.read) for number, end in driver.planned.items() if end}
 
 

@@ -10,6 +10,7 @@ from spark_jobs.errors import StoppedBetweenBatches
 from spark_jobs.running_query import BatchRunner
 from tests.spark.topologies import manifest_of
 
+NEVER = float("inf")
 QUERY = "00000000-0000-0000-0000-000000000001"
 
 
@@ -36,35 +37,27 @@ class Spark:
             raise InterruptedError
 
 
-@pytest.fixture
-def held_back(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a micro-batch of a query that is stopped; returns the seconds that it is held back, and what ends it."""
-
-    def run(ends_at: float, interrupted_at: float = float("inf"), *, is_started: bool = True) -> tuple[float, Any]:
-        spark: Any = Spark(ends_at, interrupted_at)
-        monkeypatch.setattr(running_query, "time", SimpleNamespace(monotonic=lambda: spark.now))
-        runner = BatchRunner("words", manifest_of("words").component("split"), lambda *_: pytest.fail("it runs"))
-        if is_started:
-            spark.writeStream = spark
-            runner.start(spark, {}, "checkpoint", None)
-        runner.stopping.set()
-        records: Any = SimpleNamespace(sparkSession=spark)
-        with pytest.raises((InterruptedError, StoppedBetweenBatches)) as raised:
-            runner(records, 3)
-        assert runner.parked.is_set()
-        return round(spark.now, 1), raised.type
-
-    return run
-
-
-def test_it_is_held_back_until_it_is_interrupted(held_back: Any) -> None:
-    assert held_back(0.2, 0.5) == (0.5, InterruptedError)
-
-
-def test_it_is_held_back_for_a_second_when_its_query_has_ended_and_nothing_interrupts_it(held_back: Any) -> None:
-    assert held_back(0.2) == (1.2, StoppedBetweenBatches)
-
-
-@pytest.mark.parametrize("is_started", [True, False])
-def test_it_is_held_back_for_half_a_minute_when_its_query_does_not_end(held_back: Any, is_started: bool) -> None:
-    assert held_back(float("inf"), is_started=is_started) == (30.0, StoppedBetweenBatches)
+@pytest.mark.parametrize(
+    ("ends_at", "interrupted_at", "is_started", "seconds", "error"),
+    [
+        pytest.param(0.2, 0.5, True, 0.5, InterruptedError, id="until it is interrupted"),
+        pytest.param(0.2, NEVER, True, 1.2, StoppedBetweenBatches, id="for a second if its query has ended"),
+        pytest.param(NEVER, NEVER, True, 30.0, StoppedBetweenBatches, id="for half a minute if its query does not end"),
+        pytest.param(NEVER, NEVER, False, 30.0, StoppedBetweenBatches, id="before its query is known"),
+    ],
+)
+def test_a_micro_batch_of_a_query_that_is_stopped_is_held_back(
+    monkeypatch: pytest.MonkeyPatch, ends_at: float, interrupted_at: float, is_started: bool, seconds: float, error: Any
+) -> None:
+    spark: Any = Spark(ends_at, interrupted_at)
+    monkeypatch.setattr(running_query, "time", SimpleNamespace(monotonic=lambda: spark.now))
+    runner = BatchRunner("words", manifest_of("words").component("split"), lambda *_: pytest.fail("it runs"))
+    if is_started:
+        spark.writeStream = spark
+        runner.start(spark, {}, "checkpoint", None)
+    runner.stopping.set()
+    records: Any = SimpleNamespace(sparkSession=spark)
+    with pytest.raises(error):
+        runner(records, 3)
+    assert runner.parked.is_set()
+    assert round(spark.now, 1) == seconds

@@ -90,25 +90,24 @@ def test_only_an_encrypted_key_has_a_password(authority: Authority, identity: Id
         security_options(tls(authority, encrypted))
 
 
-def test_a_keystore_is_passed_as_a_file() -> None:
-    options = security_options(
-        {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12", "ssl.keystore.password": "hush"}
-    )
-    assert options == {
-        "security.protocol": "SSL",
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": "/keys.p12",
-        "ssl.keystore.password": "hush",
-    }
-
-
-def test_host_name_verification_and_settings_that_the_protocol_ignores() -> None:
-    for algorithm, java in (("none", ""), ("https", "https")):
-        kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": algorithm}
-        assert security_options(kafka)["ssl.endpoint.identification.algorithm"] == java
-    assert security_options({"sasl.username": "alice"}) == {}
-    assert security_options({**SCRAM, "security.protocol": "plaintext"}) == {"security.protocol": "PLAINTEXT"}
-    assert security_options({"security.protocol": "SSL", "ssl.ca.location": "probe"}) == {"security.protocol": "SSL"}
+@pytest.mark.parametrize(
+    ("kafka", "java"),
+    [
+        (
+            {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12"},
+            {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12", "ssl.keystore.type": "PKCS12"},
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""},
+        ),
+        ({"sasl.username": "alice"}, {}),
+        ({**SCRAM, "security.protocol": "plaintext"}, {"security.protocol": "PLAINTEXT"}),
+        ({"security.protocol": "SSL", "ssl.ca.location": "probe"}, {"security.protocol": "SSL"}),
+    ],
+)
+def test_other_settings_and_settings_that_the_protocol_ignores(kafka: dict[str, Any], java: dict[str, str]) -> None:
+    assert security_options(kafka) == java
 
 
 def test_options_of_the_source_have_them() -> None:

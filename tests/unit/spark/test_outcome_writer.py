@@ -12,20 +12,20 @@ from confluent_kafka import KafkaError, Producer
 
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spark_jobs import SparkJobError
-from spark_jobs.delivering import NOTHING, SourceRoots
+from spark_jobs.delivering import SourceRoots
 from spark_jobs.message_table import Prefix
 from spark_jobs.outcome_writer import OutcomeWriter
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.source_reader import rounds
 from spark_jobs.spout_loop import SpoutLoop
 from tests.manifests import bolt, manifest, spout
+from tests.unit.spark.outcomes_rig import KEY, ack, deliver, fail
 from tests.waiting import eventually
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.errors import WireError
-from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.outcomes import OutcomeRecord, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
-from tuple_tree.positions import MAX_OFFSET, OFFSET_BITS, Position, positional_root
+from tuple_tree.positions import MAX_OFFSET, OFFSET_BITS, Position
 
 KEYS: Mapping[int, bytes | None] = {0: b"ORDER-0", 1: b"x" * 2_000, 2: None, MAX_OFFSET: b"ORDER-1"}
 """By position; the message at offset 3 is gone."""
@@ -74,31 +74,20 @@ class Broker:
 
 
 class Rig:
+    """A writer, and messages that have ended: one is acked, one after a failure, and two are dead letters."""
+
     def __init__(self, broker: Broker, codec: Any = "json") -> None:
-        self.outcomes = Outcomes(SourceRoots(0, 1, 2), 100, 3, 10.0, writes_outcomes=True)
+        self.outcomes = Outcomes(SourceRoots(3, KEY, 8), 100, 3, 10.0, writes_outcomes=True)
         self.topology = manifest(spout("orders"), bolt("charge", "orders"))
         self.codec = payload_codec(outcome_stream(codec))
         self.broker, self.reader = broker, Reader()
         target = OutcomesManifest(topic="done", codec=codec)
         kafka = {CLIENT_CLASSES: {Producer: lambda _settings: broker}}
         self.writer = OutcomeWriter(self.topology, "orders", target, self.outcomes, self.reader, kafka)  # type: ignore[arg-type]
-
-    def end(self) -> None:
-        """One message is acked, one after a failure, and two are dead letters."""
-        positions = np.array([0, 1, 2, 3, MAX_OFFSET])
-        delivered = NOTHING._replace(positions=positions)
-        self.outcomes.deliver(5, lambda: 0, lambda: False, lambda: delivered)
-        failed = NoticeBatch(
-            0,
-            0,
-            failed_roots=np.array([positional_root(Position(0, 0, 1), 1, 2)], np.uint64),
-            fail_reasons=np.array([FailReason.FAILED], np.uint8),
-            fail_messages=("the bank does not answer",),
-        )
-        self.outcomes.read(failed, ("charge/0",))
-        acked = [Position(0, 0, 0), Position(0, 0, 1), Position(0, 1, 0)]
-        roots = np.array([positional_root(each, 1, 2) for each in acked], np.uint64)
-        self.outcomes.read(NoticeBatch(0, 0, acked_roots=roots))
+        deliver(self.outcomes, 0, range(4))
+        deliver(self.outcomes, 1, [0])
+        fail(self.outcomes, Position(3, 0, 1), message="the bank does not answer", by="charge/0")
+        ack(self.outcomes, Position(3, 0, 0), Position(3, 0, 1), Position(3, 1, 0))
         self.outcomes.dead({2: WireError("bad-payload", "half of \ud83d"), 3: WireError("gone", "it is not there")})
 
     def run(self) -> None:
@@ -120,9 +109,8 @@ class Rig:
 
 @pytest.mark.parametrize("codec", ["json", "avro"])
 def test_each_message_that_has_ended_has_a_record_under_its_key(codec: Any) -> None:
-    rig = Rig(Broker(), codec)
     before = time.time_ns() // 1_000_000
-    rig.end()
+    rig = Rig(Broker(), codec)
     rig.run()
     found = rig.records()
     assert {position: key for position, (key, _) in found.items()} == {**KEYS, 3: None}
@@ -141,10 +129,8 @@ def test_each_message_that_has_ended_has_a_record_under_its_key(codec: Any) -> N
 
 def test_a_record_that_is_too_large_has_no_key_and_others_of_its_batch_keep_theirs() -> None:
     rig = Rig(Broker(largest=700))
-    rig.end()
     rig.run()
-    keys = {position: key for position, (key, _) in rig.records().items()}
-    assert keys == {**KEYS, 1: None, 3: None}
+    assert {position: key for position, (key, _) in rig.records().items()} == {**KEYS, 1: None, 3: None}
     assert rig.outcomes.idle
 
 
@@ -159,7 +145,6 @@ def test_a_record_that_is_too_large_has_no_key_and_others_of_its_batch_keep_thei
 )
 def test_an_outcome_that_cannot_be_written_ends_the_writer_and_leaves_its_message(broker: Broker, error: str) -> None:
     rig = Rig(broker)
-    rig.end()
     with pytest.raises(SparkJobError, match=error):
         rig.run()
     assert rig.outcomes.ended == 5
@@ -168,7 +153,6 @@ def test_an_outcome_that_cannot_be_written_ends_the_writer_and_leaves_its_messag
 
 def test_a_stop_does_not_wait_for_a_broker_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig(Broker(is_silent=True))
-    rig.end()
     thread = threading.Thread(target=rig.writer.run)
     thread.start()
     eventually(lambda: len(rig.broker.batch) == 5, "the records to be sent")
@@ -197,7 +181,6 @@ class Offsets:
 
 def test_a_stop_writes_what_has_ended_before_it_commits() -> None:
     rig = Rig(Broker())
-    rig.end()
     offsets: Any = Offsets()
     batch: Any = SimpleNamespace(manifest=rig.topology, spout=rig.topology.spout("orders"))
     control: Any = SimpleNamespace(look=lambda _now: None, state="running", close=lambda: None)

@@ -2,9 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from spark_jobs.delivering import NOTHING, Delivered, SourceRoots
@@ -22,12 +20,10 @@ from tests.unit.spark.outcomes_rig import (
     columns,
     deliver,
     fail,
-    roots,
     taken,
 )
 from tests.waiting import eventually
 from tuple_tree.control import ControlState
-from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.positions import MAX_OFFSET, Position
 
 
@@ -38,17 +34,8 @@ def outcomes(clock: Clock) -> Outcomes:
 
 def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
     def write() -> Delivered:
-        failed = roots(Position(3, 1, 11))
-        outcomes.read(
-            NoticeBatch(
-                0,
-                0,
-                acked_roots=roots(Position(3, 1, 10), Position(3, 1, 12), Position(2, 1, 10)),
-                failed_roots=failed,
-                fail_reasons=np.array([FailReason.FAILED], np.uint8),
-                fail_messages=("no",),
-            )
-        )
+        ack(outcomes, Position(3, 1, 10), Position(3, 1, 12), Position(2, 1, 10))
+        fail(outcomes, Position(3, 1, 11), message="no")
         assert (outcomes.acked, outcomes.failed, outcomes.ignored) == (0, 0, 1)
         assert outcomes.prefixes(50) == {0: Prefix(1, 40)}, "as far as the notices were read before"
         return NOTHING._replace(positions=columns(1, range(10, 20)))
@@ -59,9 +46,7 @@ def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
     assert (outcomes.acked, outcomes.failed, outcomes.ignored) == (2, 1, 1)
     assert (outcomes.outstanding, outcomes.due) == (7, 1)
     assert taken(outcomes) == {(1, 11): 1}
-    assert outcomes.prefixes(50)[1] == Prefix(11, 40, ((12, 13),)), (
-        "outcomes that were read during the write are read again"
-    )
+    assert outcomes.prefixes(50)[1] == Prefix(11, 40, ((12, 13),)), "what was read during the write is read again"
 
 
 def test_outcomes_of_unreported_deliveries_are_ignored(outcomes: Outcomes) -> None:
@@ -105,20 +90,15 @@ def test_repeated_deliveries_are_ignored(outcomes: Outcomes) -> None:
     assert outcomes.acked == 0
 
 
-def test_the_mark_of_a_prefix_is_that_of_the_first_open_delivery(outcomes: Outcomes) -> None:
-    deliver(outcomes, 0, range(10), mark=1)
-    deliver(outcomes, 0, range(10, 20), mark=2)
-    deliver(outcomes, 0, range(20, 30), mark=3)
+def test_a_prefix_has_the_mark_of_the_first_open_delivery_and_all_that_is_done_behind_it(outcomes: Outcomes) -> None:
+    for mark, offsets in enumerate(([*range(10)], [*range(10, 20)], [*range(20, 30), *range(40, 50)]), start=1):
+        deliver(outcomes, 0, offsets, mark=mark)
     outcomes.done(columns(0, range(12)))
-    assert outcomes.prefixes(9) == {0: Prefix(12, 2)}
-    outcomes.done(columns(0, range(12, 30)))
-    assert outcomes.prefixes(9) == {0: Prefix(30, 9)}, "no message is open, so none has to be read again"
-
-
-def test_what_is_done_behind_the_first_open_message_is_part_of_the_prefix(outcomes: Outcomes) -> None:
-    deliver(outcomes, 0, [*range(10), *range(20, 30)], mark=1)
-    outcomes.done(columns(0, [0, 1, 3, 4, 20, 29]))
-    assert outcomes.prefixes(9) == {0: Prefix(2, 1, ((3, 5), (10, 21), (29, 30)))}, "with what is not in the log"
+    assert outcomes.prefixes(9) == {0: Prefix(12, 2, ((30, 40),))}
+    outcomes.done(columns(0, [13, 14, *range(20, 30), 40, 49]))
+    assert outcomes.prefixes(9) == {0: Prefix(12, 2, ((13, 15), (20, 41), (49, 50)))}, "with what is not in the log"
+    outcomes.done(columns(0, range(12, 50)))
+    assert outcomes.prefixes(9) == {0: Prefix(50, 9)}, "no message is open, so none has to be read again"
 
 
 def test_failures_become_due_under_the_next_attempt(outcomes: Outcomes) -> None:
@@ -174,28 +154,21 @@ def test_messages_without_an_outcome_are_lost(outcomes: Outcomes, clock: Clock) 
     outcomes.tick()
     deliver(outcomes, 0, [1])
     assert outcomes.lost == 0
-    clock.now = 11.0
-    outcomes.tick()
-    assert outcomes.lost == 1
-    assert taken(outcomes) == {(0, 0): 1}
-    clock.now = 20.9
-    outcomes.tick()
-    assert outcomes.lost == 2
-    assert taken(outcomes) == {(0, 1): 1}
-    assert outcomes.stats()["failed"] == {"lost": 2}
-    assert outcomes.failed == 0
+    for offset, clock.now in ((0, 11.0), (1, 20.9)):
+        outcomes.tick()
+        assert outcomes.lost == offset + 1
+        assert taken(outcomes) == {(0, offset): 1}
+    assert (outcomes.stats()["failed"], outcomes.failed) == ({"lost": 2}, 0)
     assert ack(outcomes, Position(3, 0, 0), Position(3, 0, 1)) == 2
     assert outcomes.prefixes(3) == {0: Prefix(2, 3)}
 
 
-def test_of_several_outcomes_of_a_message_each_counts_once(outcomes: Outcomes, clock: Clock) -> None:
-    clock.now = 7.0
+def test_of_several_outcomes_of_a_message_each_counts_once(outcomes: Outcomes) -> None:
     deliver(outcomes, 0, range(4))
     assert fail(outcomes, Position(3, 0, 1), Position(3, 0, 2), Position(3, 0, 1, 3)) == 2
     assert taken(outcomes) == {(0, 1): 4, (0, 2): 1}
     assert ack(outcomes, Position(3, 0, 0), Position(3, 0, 0), Position(3, 0, 1), Position(3, 0, 9)) == 2
-    latencies = outcomes.stats()["complete_latency"]
-    assert sum(latencies.values()) == 1, "of the attempt that was acked, if it is the last one"
+    assert sum(outcomes.stats()["complete_latency"].values()) == 1, "of the attempt that was acked, if it is the last"
     assert (outcomes.outstanding, outcomes.due) == (2, 0)
 
 
@@ -206,21 +179,9 @@ def check_against_a_model(seed: int) -> None:
     due: set[At] = set()
     log: dict[int, list[int]] = {}
 
-    def one_of_the_open(change: Callable[[At], None]) -> None:
-        if open_:
-            change(rng.choice(sorted(open_)))
-
-    def acked(at: At) -> None:
-        assert ack(outcomes, Position(3, *at, rng.randrange(open_[at] + 1)))
-        del open_[at]
-        due.discard(at)
-
-    def failed(at: At) -> None:
-        assert bool(fail(outcomes, Position(3, *at, min(open_[at], 63)))) == (at not in due)
-        due.add(at)
-
     for _ in range(400):
         choice = rng.random()
+        at = rng.choice(sorted(open_)) if open_ else None
         if choice < 0.3:
             partition = rng.randrange(3)
             start = log[partition][-1] + 1 if log.get(partition) else 0
@@ -228,10 +189,12 @@ def check_against_a_model(seed: int) -> None:
             deliver(outcomes, partition, offsets)
             log.setdefault(partition, []).extend(offsets)
             open_.update({(partition, offset): 0 for offset in offsets})
-        elif choice < 0.6:
-            one_of_the_open(acked)
-        elif choice < 0.8:
-            one_of_the_open(failed)
+        elif choice < 0.6 and at:
+            assert ack(outcomes, Position(3, *at, rng.randrange(open_.pop(at) + 1)))
+            due.discard(at)
+        elif choice < 0.8 and at:
+            assert bool(fail(outcomes, Position(3, *at, min(open_[at], 63)))) == (at not in due)
+            due.add(at)
         else:
             for at, attempt in taken(outcomes, rng.randrange(5), rng.randrange(1, 30)).items():
                 due.remove(at)

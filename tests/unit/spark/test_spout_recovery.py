@@ -58,7 +58,6 @@ def restarted(offsets: Offsets, planned: dict[int, int]) -> Outcomes:
 
 
 def test_after_a_restart_only_open_messages_have_to_be_acked_though_retention_has_deleted_all_notices() -> None:
-    planned = dict.fromkeys(range(PARTITIONS), MESSAGES)
     before = Outcomes(SourceRoots(0, 1, 2), 100_000, 3, 10.0)
     everything = positions_of({number: range(MESSAGES) for number in range(PARTITIONS)})
     before.recovered(everything, 5)
@@ -67,14 +66,12 @@ def test_after_a_restart_only_open_messages_have_to_be_acked_though_retention_ha
     offsets = Offsets(before.prefixes(60))
     assert offsets.prefixes[3] == Prefix(21, 5, ((22, MESSAGES),))
     for _ in range(2):
-        outcomes = restarted(offsets, planned)
+        outcomes = restarted(offsets, dict.fromkeys(range(PARTITIONS), MESSAGES))
         assert outcomes.outstanding == PARTITIONS
         offsets.commit(outcomes.prefixes(77))
     assert {each.offset for each in offsets.prefixes.values()} == {7 * number for number in range(PARTITIONS)}
     assert offsets.prefixes[3].runs == ((22, MESSAGES),)
-
-
-def test_offsets_that_an_operator_has_reset_ask_for_everything_again() -> None:
+    # Offsets that an operator has reset ask for everything again.
     reset = prefix_of(TopicPartition("source", 0, 40, ""))
     assert reset == Prefix(40, -1)
     assert restarted(Offsets({0: reset}), {0: 100}).outstanding == 60

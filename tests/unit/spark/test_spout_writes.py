@@ -18,9 +18,9 @@ from spark_jobs.delivering import ATTEMPT, FIELD, GIVEN_UP, NOTHING, Delivered, 
 from spark_jobs.emit import emit_rows
 from spark_jobs.entries import Record
 from spark_jobs.errors import SparkJobError
+from tests.ack_log import FoldedLog, acked_roots
 from tests.packs import packed, tuples_of
 from tests.unit.spark.spout_model import (
-    LINES,
     PAIRS,
     Copy,
     Trees,
@@ -32,11 +32,11 @@ from tests.unit.spark.spout_model import (
     root_of,
     topology,
 )
-from tests.unit.spark.test_two_writes import PARTITIONS, Log, headers_of, ids
+from tests.unit.spark.test_two_writes import LEDGER, LINES, PARTITIONS
 from tuple_tree.components import Grouping
-from tuple_tree.messages import AckBatch, decode_ack_batch, encode_ack_batch
+from tuple_tree.messages import decode_ack_batch
 from tuple_tree.positions import MAX_OFFSET
-from tuple_tree.streams import declare
+from tuple_tree.streams import Stream, declare
 
 
 @settings(max_examples=300)
@@ -54,7 +54,7 @@ def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int,
         steps if number == 0 or data.draw(st.booleans(), "whole") else steps[: rng.randint(0, len(steps))]
         for number, steps in enumerate(attempts)
     ]
-    log = Log()
+    log = FoldedLog(PARTITIONS, LEDGER)
     trees = Trees(log, rng)
     for _ in range(60 * count):
         running = [steps for steps in attempts if steps]
@@ -62,9 +62,9 @@ def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int,
             kind, what = rng.choice(running).pop(0)
             acked: set[int] = set()
             if kind == "init":
-                acked = log.append(what[1], what[3])
+                acked = acked_roots(log.append(what[1], what[3]))
             else:
-                for _, edges in tuples_of(what["value"], headers_of(what), LINES):
+                for _, edges in tuples_of(what["value"], what["headers"], LINES):
                     trees.copies += [Copy(root, edge) for root, edge in edges.items()]
         else:
             acked = trees.act()
@@ -80,7 +80,7 @@ def test_inits_come_before_their_tuples(monkeypatch: pytest.MonkeyPatch) -> None
         if kind == "init":
             begun |= set(decode_ack_batch(what[3]).init_roots.tolist())
         else:
-            for _, edges in tuples_of(what["value"], headers_of(what), LINES):
+            for _, edges in tuples_of(what["value"], what["headers"], LINES):
                 assert edges.keys() <= begun
                 tuples += 1
         # Otherwise all would wait for the end of the task.
@@ -91,19 +91,17 @@ def test_inits_come_before_their_tuples(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_second_init_of_a_tree_that_failed_completes_nothing() -> None:
     """A bolt in Spark wrote the children of the first copy before the tree failed, and acks its input after it."""
     rng = random.Random(1)
-    log = Log()
-    trees = Trees(log, rng)
+    log = FoldedLog(PARTITIONS, LEDGER)
     (_, first), (_, row) = attempt([b"line"], rng)
     log.append(first[1], first[3])
-    ((_, edges),) = tuples_of(row["value"], headers_of(row), LINES)
+    ((_, edges),) = tuples_of(row["value"], row["headers"], LINES)
     root, edge = root_of(0), edges[root_of(0)]
-    assert not trees.entry(root, 77), "of a child"
-    fail = AckBatch("other/0", bytes(16), 0, fail_roots=ids(root), fail_messages=("no",))
-    log.append(root % PARTITIONS, encode_ack_batch(fail))
+    assert not log.ack({root: 77}), "of a child"
+    log.send(root, fails=[root])
     assert root in log.failed
     (_, again), _ = attempt([b"line"], rng)
     log.append(again[1], again[3])
-    assert not trees.entry(root, edge), "the child was not processed"
+    assert not log.ack({root: edge}), "the child was not processed"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +121,7 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
         tasks = defaultdict(set)
         for row in made.packs:
             if row["topic"] == "t.tuples.count":
-                for (line,), _ in tuples_of(row["value"], headers_of(row), stream):
+                for (line,), _ in tuples_of(row["value"], row["headers"], stream):
                     tasks[line].add(row["partition"])
         assert {len(each) for each in tasks.values()} == {1}
     offsets = [*range(1000), *range(1500, 3000)]
@@ -133,60 +131,55 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
     assert pickle.loads(pickle.dumps(report)).positions.tolist() == offsets
     assert len(pickle.dumps(report)) < 2_000, "as runs without a gap"
     assert (report.tuples, report.dead.tolist()) == (2_500 * copies, [])
-    log = Log()
-    for init in made.inits:
-        assert not log.append(*init)
-    for number, (_, edges) in enumerate(found):
-        log.ack(f"count/{number}", edges)
+    log = made.log()
+    assert not log.acked
+    for _, edges in found:
+        log.ack(edges)
     assert log.acked == set(map(root_of, offsets))
 
 
 def test_a_message_without_recipients_is_acked_immediately() -> None:
-    log = Log()
-    for init in delivered(messages([b"a", b"b"]), bolts=[]).inits:
-        log.append(*init)
-    assert log.acked == {root_of(0), root_of(1)}
+    assert delivered(messages([b"a", b"b"]), bolts=[]).log().acked == {root_of(0), root_of(1)}
 
 
 def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
     json = declare({"n": int, "word": str}, codec="json")
     values = [b'{"n": 1, "word": "a"}', b"{", None, b'{"n": "x", "word": "b"}', b'{"n": 2, "word": null}']
     made = delivered(messages(values, 7), stream=json)
-    letters = {int(dict(headers_of(row))["dead-letter.offset"]): row for row in made.letters}
+    letters = {int(dict(row["headers"])["dead-letter.offset"]): row for row in made.letters}
     assert [letters[offset]["value"] for offset in sorted(letters)] == values[1:]
-    headers = headers_of(letters[8])
+    headers = letters[8]["headers"]
     assert headers[0] == ("mine", b"kept")
-    assert {dict(headers_of(each))["dead-letter.reason"] for each in letters.values()} == {b"bad-payload"}
+    assert {dict(each["headers"])["dead-letter.reason"] for each in letters.values()} == {b"bad-payload"}
     assert dict(headers)["dead-letter.by"] == b"lines/0"
     assert letters[8]["key"] == b"k"
     assert made.report.dead.tolist() == [8, 9, 10, 11]
     assert made.report.positions.tolist() == [7, 8, 9, 10, 11]
-    log = Log()
-    for init in made.inits:
-        log.append(*init)
     ((_, edges),) = made.tuples(json)
-    assert log.ack("count/0", edges) == {root_of(7)}
+    assert made.log().ack(edges) == {root_of(7)}
 
 
-def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
-    made = delivered(messages([b"a", b"\xff", b""]))
+OFFSET_FIELDS = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
+ONE_AND_TWO = [packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]
+
+
+@pytest.mark.parametrize(
+    ("batch", "stream", "tuples", "detail"),
+    [
+        pytest.param(messages([b"a", b"\xff"]), LINES, [("a",)], b"Invalid UTF8", id="no UTF-8"),
+        # Fields may have the names of Kafka's columns.
+        pytest.param(
+            messages([b"", b""], **OFFSET_FIELDS), declare({"offset": str, "n": int}), [("a", 1)], b"null", id="a null"
+        ),
+        pytest.param(messages(ONE_AND_TWO), PAIRS, [(1, "a")], b"this one has 2", id="two tuples"),
+    ],
+)
+def test_a_message_that_is_not_one_tuple_is_a_dead_letter(batch: Any, stream: Stream, tuples: Any, detail: Any) -> None:
+    made = delivered(batch, stream=stream, has_fields=f"{FIELD}n" in batch.schema.names)
+    assert [values for values, _ in made.tuples(stream, "t.tuples.count")] == tuples
     assert made.report.dead.tolist() == [1]
-    assert {values for values, _ in made.tuples(topic="t.tuples.count")} == {("a",), ("",)}
-
-
-def test_fields_may_have_the_names_of_kafka_columns() -> None:
-    stream = declare({"offset": str, "n": int})
-    fields = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
-    made = delivered(messages([b"", b""], **fields), stream=stream, has_fields=True)
-    assert [values for values, _ in made.tuples(stream, "t.tuples.count")] == [("a", 1)]
-    assert made.report.dead.tolist() == [1], "a null where none may be"
-
-
-def test_a_message_in_a_pack_is_one_tuple() -> None:
-    made = delivered(messages([packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]), stream=PAIRS)
     (letter,) = made.letters
-    assert b"this one has 2" in dict(headers_of(letter))["dead-letter.detail"]
-    assert made.report.dead.tolist() == [1]
+    assert detail in dict(letter["headers"])["dead-letter.detail"]
 
 
 def test_replays_are_delivered_with_their_attempts_or_given_up() -> None:
@@ -196,18 +189,15 @@ def test_replays_are_delivered_with_their_attempts_or_given_up() -> None:
     assert made.report.positions.tolist() == wanted.tolist()
     assert made.report.dead.tolist() == wanted[2:].tolist()
     (letter,) = made.letters
-    assert (letter["value"], dict(headers_of(letter))["dead-letter.reason"]) == (b"line 3", b"retries-exhausted")
+    assert (letter["value"], dict(letter["headers"])["dead-letter.reason"]) == (b"line 3", b"retries-exhausted")
     assert {root for _, edges in made.tuples() for root in edges} == {root_of(11, 1, 3), root_of(12, 4, 3)}
 
 
 def test_a_tuple_too_large_for_a_record_fails_its_tree() -> None:
     made = delivered(messages([b"a", b"b" * 5_000]), largest=4_000)
     (letter,) = made.letters
-    assert dict(headers_of(letter))["dead-letter.reason"] == b"too-large"
-    log = Log()
-    for init in made.inits:
-        log.append(*init)
-    assert set(log.failed) == {root_of(1)}
+    assert dict(letter["headers"])["dead-letter.reason"] == b"too-large"
+    assert set(made.log().failed) == {root_of(1)}
 
 
 def test_no_tuple_leaves_if_its_init_is_not_delivered() -> None:
@@ -225,7 +215,7 @@ def test_no_tuple_leaves_if_its_init_is_not_delivered() -> None:
 def test_untracked_tuples_have_no_anchors() -> None:
     made = delivered(messages([b"a"]), settings={"guarantee": "at_most_once"})
     assert not made.inits
-    assert headers_of(made.packs[0]) == [("source", b"lines/default")]
+    assert made.packs[0]["headers"] == [("source", b"lines/default")]
 
 
 def test_emitted_rows_are_trees_of_their_own() -> None:
@@ -235,12 +225,10 @@ def test_emitted_rows_are_trees_of_their_own() -> None:
     assert made.report == {"emitted": 3, "transferred": 3}
     found = made.tuples()
     assert sorted(line for (line,), _ in found) == ["a", "a", "b"]
-    log = Log()
-    for init in made.inits:
-        log.append(*init)
+    log = made.log()
     assert not log.acked
-    for number, (_, edges) in enumerate(found):
-        log.ack(f"count/{number}", edges)
+    for _, edges in found:
+        log.ack(edges)
     assert len(log.acked) == 3
     with pytest.raises(SparkJobError, match="a row cannot be emitted: field line of stream default is null"):
         emit(iter([pa.record_batch({"line": pa.array(["a", None])})]))

@@ -47,17 +47,14 @@ def test_the_driver_stops_with_its_submitter(
     assert ("has ended" in caplog.text) == is_killed
 
 
-def test_a_driver_whose_submitter_was_killed_before_it_began_stops(pipe: Path, held: FileIO) -> None:
+def test_a_driver_stops_if_its_submitter_was_killed_or_its_pipe_deleted_before_it_began(
+    pipe: Path, held: FileIO, tmp_path: Path
+) -> None:
     held.close()
-    stopped = threading.Event()
-    stop_with_submitter(stopped.set, {PIPE_VARIABLE: str(pipe)}, end=stay)
-    eventually(stopped.is_set, "the driver to stop")
-
-
-def test_a_driver_whose_pipe_was_deleted_stops(pipe: Path) -> None:
-    stopped = threading.Event()
-    stop_with_submitter(stopped.set, {PIPE_VARIABLE: str(pipe)})
-    assert stopped.is_set()
+    for path in (pipe, tmp_path / "deleted" / "pipe"):
+        stopped = threading.Event()
+        stop_with_submitter(stopped.set, {PIPE_VARIABLE: str(path)}, end=stay)
+        eventually(stopped.is_set, "the driver to stop")
 
 
 def test_a_driver_without_a_pipe_keeps_running() -> None:

@@ -3,27 +3,24 @@
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from spark_jobs.entries import Record
 from spark_jobs.inbox import InputAcks, PartitionRead, ack_unreported, records_of, send_reported_acks, unpack
 from spark_jobs.packing import LARGEST, pack
+from tests.ack_log import FoldedLog, acked_roots
 from tests.manifests import manifest
 from tests.packs import anchor_headers, packed, tuples_of, under_seed
 from tests.spark.topologies import subscription
 from tuple_tree.anchors import Edges, readable_roots
 from tuple_tree.components import KEYED, BoltManifest, Grouping, SpoutManifest
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 from tuple_tree.streams import Stream, declare
 
 PARTITIONS = 2
@@ -70,10 +67,6 @@ def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
     return [dict(zip(("topic", "partition", "key", "value", "headers"), record, strict=True)) for record in records]
 
 
-def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
-    return [*row["headers"]]
-
-
 def write_1(
     batch: Any, transform: Transform = exploded, to: tuple[Manifest, BoltManifest] | None = None, largest: int = LARGEST
 ) -> list[dict[str, Any]]:
@@ -102,51 +95,18 @@ def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tup
         each
         for row in rows
         if row["topic"] == "t.tuples.count"
-        for each in tuples_of(row["value"], headers_of(row), stream)
+        for each in tuples_of(row["value"], row["headers"], stream)
     ]
 
 
-@dataclass
-class Log:
-    """An ack log, and the outcomes of its folds."""
-
-    folds: list[PartitionFold] = field(
-        default_factory=lambda: [PartitionFold(partition, PARTITIONS, LEDGER) for partition in range(PARTITIONS)]
-    )
-    offsets: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
-    acked: set[int] = field(default_factory=set)
-    now_ms: int = 1_000
-    failed: dict[int, str] = field(default_factory=dict)
-
-    def append(self, partition: int, value: bytes) -> set[int]:
-        """Appends a batch; returns the roots that are acked by it."""
-        step = self.folds[partition].apply([LogRecord(self.offsets[partition], self.now_ms, value)])
-        self.offsets[partition] += 1
-        assert not step.rejected
-        acked = {int(root) for notified in step.outcomes.values() for roots in notified.acked for root in roots}
-        self.failed |= {
-            int(root): message for notified in step.outcomes.values() for root, _, message, _ in notified.failed
-        }
-        self.acked |= acked
-        return acked
-
-    def ack(self, writer: str, edges: Edges) -> set[int]:
-        """A tuple without children is acked."""
-        acked: set[int] = set()
-        for number, (root, edge) in enumerate(edges.items()):
-            batch = AckBatch(writer, bytes(16), number, ack_roots=ids(root), ack_vals=ids(edge))
-            acked |= self.append(root % PARTITIONS, encode_ack_batch(batch))
-        return acked
-
-    def init(self, trees: Edges) -> None:
-        for number, (root, val) in enumerate(trees.items()):
-            spout = SpoutAddress("t.notices.lines", 0, 30_000)
-            batch = AckBatch("lines/0", bytes(16), number, spout=spout, init_roots=ids(root), init_vals=ids(val))
-            self.append(root % PARTITIONS, encode_ack_batch(batch))
-
-
-def ids(*values: int) -> Any:
-    return np.array(values, np.uint64)
+def folded(trees: Edges, rows: Sequence[dict[str, Any]]) -> FoldedLog:
+    """The ack log with the inits of trees and the batches among these records."""
+    log = FoldedLog(PARTITIONS, LEDGER)
+    log.init(trees)
+    for row in rows:
+        if row["topic"] == "t.acks":
+            log.append(row["partition"], row["value"])
+    return log
 
 
 BAD = "?"
@@ -188,53 +148,40 @@ def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, li
 def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str], seed: int, data: Any) -> None:
     rng = random.Random(seed)
     batch, trees, _ = inbox(lines, rng)
-    unreadable = {
-        root
-        for record in records_of(batch)
-        if record.value == b"?"
-        for root in readable_roots(dict(record.headers).get("anchors", b"")).tolist()
-    }
-    log = Log()
-    log.init(trees)
+    headers = [dict(record.headers) for record in records_of(batch) if record.value == b"?"]
+    unreadable = {root for each in headers for root in readable_roots(each.get("anchors", b"")).tolist()}
+    log = folded(trees, [])
     # Drivers, some of them zombies: write 1 is whole or cut off, and one that is whole is followed by write 2, whole or
     # cut off. They write at the same time.
-    histories: list[list[tuple[int, dict[str, Any]]]] = []
+    histories: list[list[dict[str, Any]]] = []
     whole: list[bool] = []
     for number in range(data.draw(st.integers(1, 3), "drivers")):
-        first = write_1(batch)
+        first, second = write_1(batch), write_2(batch)
         rng.shuffle(first)
-        is_whole = number == 0 or data.draw(st.booleans(), "whole")
-        first = first if is_whole else first[: rng.randint(0, len(first))]
-        second = write_2(batch)
-        second = second if data.draw(st.booleans(), "second whole") else second[: rng.randint(0, len(second))]
-        whole.append(is_whole)
-        histories.append([(number, row) for row in [*first, *(second if is_whole else [])]])
-    needed = [children([row for _, row in history]) for history in histories]
-    pending: list[tuple[int, Any]] = []
+        whole.append(number == 0 or data.draw(st.booleans(), "whole"))
+        if not data.draw(st.booleans(), "second whole"):
+            second = second[: rng.randint(0, len(second))]
+        histories.append([*first, *second] if whole[-1] else first[: rng.randint(0, len(first))])
+    needed = [children(history) for history in histories]
+    is_alone = [*map(len, histories)] == [len(write_1(batch)) + len(write_2(batch))]
+    pending: list[Edges] = []
     done: set[tuple[int, int]] = set()
-    written = [0] * len(histories)
-    while any(written[number] < len(history) for number, history in enumerate(histories)) or pending:
-        choices = [number for number, history in enumerate(histories) if written[number] < len(history)]
-        if pending and (not choices or rng.random() < 0.4):
-            number, edges = pending.pop(rng.randrange(len(pending)))
-            done |= {(root, edge) for root, edge in edges.items()}
-            acked = log.ack(f"count/{len(done)}", edges)
+    while any(histories) or pending:
+        if pending and (not any(histories) or rng.random() < 0.4):
+            edges = pending.pop(rng.randrange(len(pending)))
+            done |= {*edges.items()}
+            acked = log.ack(edges)
         else:
-            number = rng.choice(choices)
-            _, row = histories[number][written[number]]
-            written[number] += 1
-            acked = set()
-            if row["topic"] == "t.acks":
-                acked = log.append(row["partition"], row["value"])
-            else:
-                pending += [(number, edges) for _, edges in children([row])]
+            row = rng.choice([history for history in histories if history]).pop(0)
+            acked = acked_roots(log.append(row["partition"], row["value"])) if row["topic"] == "t.acks" else set()
+            pending += [edges for _, edges in children([row])]
         for root in acked:
             assert any(
                 is_whole and all((root, edges[root]) in done for _, edges in tuples if root in edges)
                 for is_whole, tuples in zip(whole, needed, strict=True)
             ), f"{root:x} is acked, and no attempt's children are all processed"
         assert not unreadable & acked
-    if len(histories) == 1 and len(histories[0]) == len(write_1(batch)) + len(write_2(batch)):
+    if is_alone:
         assert log.acked == trees.keys() - unreadable
         assert unreadable <= log.failed.keys()
 
@@ -255,15 +202,11 @@ def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
             for (word,), _ in children([row], stream):
                 tasks[word].add(row["partition"])
         assert {len(each) for each in tasks.values()} == {1}
-    log = Log()
-    log.init(trees)
-    for row in [*rows, *write_2(batch)]:
-        if row["topic"] == "t.acks":
-            log.append(row["partition"], row["value"])
+    log = folded(trees, [*rows, *write_2(batch)])
     with_children = {root for _, edges in found for root in edges}
     assert log.acked == set(trees) - with_children
-    for number, (_, edges) in enumerate(found):
-        log.ack(f"count/{number}", edges)
+    for _, edges in found:
+        log.ack(edges)
     assert log.acked == set(trees)
 
 
@@ -281,13 +224,9 @@ def test_a_repeated_second_write_is_the_same() -> None:
 
 def test_batches_of_an_attempt_count_in_any_order() -> None:
     batch, trees, _ = inbox(["a b"] * 9_000, random.Random(3))
-    log = Log()
-    log.init(trees)
     first = [row for row in write_1(batch) if row["topic"] == "t.acks"]
     assert len(first) > PARTITIONS
-    for row in [*reversed(first), *write_2(batch)]:
-        log.append(row["partition"], row["value"])
-    assert not log.acked, "no child was processed"
+    assert not folded(trees, [*reversed(first), *write_2(batch)]).acked, "no child was processed"
 
 
 def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
@@ -300,55 +239,45 @@ def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
         text = pa.array(["a bad line" if line == "bad" else None for line in lines.to_pylist()], pa.string())
         return pa.record_batch({"word": words, "_tracking": rows.column("_tracking"), "_fail": text})
 
-    log = Log()
-    log.init(trees)
     rows = [*write_1(batch, transform), *write_2(batch)]
-    for row in rows:
-        if row["topic"] == "t.acks":
-            log.append(row["partition"], row["value"])
-    for number, (_, edges) in enumerate(children(rows)):
-        log.ack(f"count/{number}", edges)
+    log = folded(trees, rows)
+    for _, edges in children(rows):
+        log.ack(edges)
     failed = roots[1] | roots[2]
     assert set(log.failed) == failed
     assert log.acked == set(trees) - failed
 
 
-def test_unreadable_records_are_dead_letters_and_fail_their_trees() -> None:
-    good = packed(LINES, ("a",))
-    headers = anchor_headers([{11: 5}])
-    source = ("source", b"lines/default")
-    cases = {
-        "bad-payload": (b"?", [*headers, source]),
-        "no-payload": (None, [*headers, source]),
-        "no-source": (good, headers),
-        "unknown-source": (good, [*headers, ("source", b"other/default")]),
-        "ragged-anchors": (good, [("anchors", bytes(21)), source]),
-    }
-    for reason, record in cases.items():
-        batch = spark_batch([record])
-        rows = write_1(batch)
-        assert children(rows) == []
-        (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
-        assert dict(headers_of(letter))["dead-letter.reason"] == reason.encode()
-        assert dict(headers_of(letter))["dead-letter.by"] == b"split/0"
-        log = Log()
-        log.init({11: 5, 0: 9})
-        for row in [*rows, *write_2(batch)]:
-            if row["topic"] == "t.acks":
-                log.append(row["partition"], row["value"])
-        assert not log.acked
-        assert set(log.failed) == ({11} if reason != "ragged-anchors" else {0})
+GOOD, ANCHORS = packed(LINES, ("a",)), anchor_headers([{11: 5}])
+SOURCE = ("source", b"lines/default")
+
+
+@pytest.mark.parametrize(
+    ("reason", "value", "headers"),
+    [
+        ("bad-payload", b"?", [*ANCHORS, SOURCE]),
+        ("no-payload", None, [*ANCHORS, SOURCE]),
+        ("no-source", GOOD, ANCHORS),
+        ("unknown-source", GOOD, [*ANCHORS, ("source", b"other/default")]),
+        ("ragged-anchors", GOOD, [("anchors", bytes(21)), SOURCE]),
+    ],
+)
+def test_unreadable_records_are_dead_letters_and_fail_their_trees(reason: str, value: Any, headers: Any) -> None:
+    batch = spark_batch([(value, headers)])
+    rows = write_1(batch)
+    assert children(rows) == []
+    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    found = dict(letter["headers"])
+    assert (found["dead-letter.reason"], found["dead-letter.by"]) == (reason.encode(), b"split/0")
+    log = folded({11: 5, 0: 9}, [*rows, *write_2(batch)])
+    assert not log.acked
+    assert set(log.failed) == ({11} if reason != "ragged-anchors" else {0})
 
 
 def test_a_message_too_large_for_a_record_is_a_dead_letter() -> None:
     batch, trees, each = inbox(["a " * 3, "b" * 5_000], random.Random(3))
     rows = write_1(batch, largest=4_000)
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
-    assert b"takes 5" in dict(headers_of(letter))["dead-letter.detail"]
+    assert b"takes 5" in dict(letter["headers"])["dead-letter.detail"]
     assert {word for (word,), _ in children(rows)} == {"a"}
-    log = Log()
-    log.init(trees)
-    for row in rows:
-        if row["topic"] == "t.acks":
-            log.append(row["partition"], row["value"])
-    assert set(log.failed) == set(each[1])
+    assert set(folded(trees, rows).failed) == set(each[1])
