@@ -81,14 +81,23 @@ def test_an_order_without_a_price_in_the_table_waits_for_it() -> None:
         assert sorted(cluster.emitted("priced")) == [("jam", 1, 7), ("tea", 2, 6)]
 
 
-def test_totals_are_records_of_their_customers() -> None:
-    totals = names_of("docs/how-to/write-to-kafka.md")["totals"]
-    with SimulatedCluster(totals("exactly_once"), topics={"orders": 1, "totals": 2}) as cluster:
-        for order in ("ann 300", "bob 50", "ann 200"):
-            cluster.produce("orders", order)
+def test_orders_are_records_of_their_customers() -> None:
+    published = names_of("docs/how-to/write-to-kafka.md")["published"]
+    with SimulatedCluster(published("exactly_once"), topics={"orders": 1, "bills": 2}) as cluster:
+        for customer, cents in (("ann", 300), ("bob", 50), ("ann", 200)):
+            cluster.produce("orders", f'{{"customer": "{customer}", "cents": {cents}}}')
         cluster.run_until_idle()
-        records = [(record.key(), record.value()) for record in cluster.records("totals")]
-        assert sorted(records) == [(b"ann", b'{"cents":300}'), (b"ann", b'{"cents":500}'), (b"bob", b'{"cents":50}')]
+        records = [(record.key(), record.value()) for record in cluster.records("bills")]
+        assert sorted(records) == [(b"ann", b'{"cents":200}'), (b"ann", b'{"cents":300}'), (b"bob", b'{"cents":50}')]
+
+
+def test_an_order_is_added_to_the_total() -> None:
+    topology = names_of("docs/how-to/running-totals.md")["totals"]()
+    with SimulatedCluster(topology, topics={"orders": 1, "customer-totals": 1}) as cluster:
+        cluster.set_state("totals", {"ann": {"orders": 1, "cents": 100}})
+        cluster.produce("orders", '{"customer": "ann", "cents": 250}')
+        cluster.run_until_idle()
+        assert cluster.state("totals") == {"ann": {"orders": 2, "cents": 350}}
 
 
 def test_an_order_waits_for_its_price() -> None:
