@@ -63,9 +63,9 @@ class Section:
     command: Callable[[Row], str]
 
     def rows(self, result: Mapping[str, Any]) -> Iterator[str]:
-        """The rows of the table, the first one with a link; those without a label are in the JSON only."""
+        """The rows of the table, the first one with a link."""
         name, command = f"[{self.title.partition(',')[0]}](#{_anchor(self.title)})", ""
-        for row in filter(self.label, result["rows"]):
+        for row in result["rows"]:
             before, command = command, self.command(row)
             rate, cpu, *latencies = (shown(row.get(column)) for column in self.columns)
             cells = f"| {name}", self.label(row), rate, cpu, "; ".join(filter(None, latencies))
@@ -106,15 +106,6 @@ SECTIONS: Final = {
     ),
     "ledger": Section("The ledger", _open_trees, ("ledger", "", "", ""), lambda _row: "ledger"),
     "worker": Section("One acker worker", _open_trees, ("worker", "", "", ""), lambda _row: "worker"),
-    "worker_curve": Section(
-        "Workers by entries of a batch",
-        lambda row: f"{shown(row['batch'])} entries, workers: {row['workers']}" if row["partitions"] == 8 else "",
-        ("worker", "", "", ""),
-        lambda _row: "worker --curve",
-    ),
-    "sdk": Section(
-        "A tuple in the SDK, by stage", lambda row: str(row["stage"]), ("", "tracked_us", "", ""), lambda _row: "sdk"
-    ),
     "spark": Section(
         "A Spark bolt", lambda row: str(row["job"]), ("rows_per_s", "cpu_us_per_row", "", ""), lambda _row: "spark"
     ),
