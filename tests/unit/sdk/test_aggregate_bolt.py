@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -22,7 +21,6 @@ from spout_sdk import (
     WindowSpec,
     count,
     declare,
-    greatest,
     session,
     sliding,
     total,
@@ -95,17 +93,6 @@ def test_a_window_has_its_result_when_it_closes(codec: Any) -> None:
         assert cluster.pending("clicks-results") == []
 
 
-def test_without_subscribers_the_topic_has_the_results(codec: Any) -> None:
-    topology = clicks(codec, subscribes=False)
-    assert [spout.name for spout in topology.manifest.spouts] == ["source"]
-    with SimulatedCluster(topology) as cluster:
-        produce(cluster, ("a", 1_000, 1.0), ("a", 60_000, 3.0))
-        cluster.advance(25)
-        assert results(cluster) == [["a", 0, 60_000, 1, 1.0]]
-        (record,) = cluster.broker.records("clicks.results.clicks")
-        assert record.key_ == b"a"
-
-
 def test_results_of_each_change_are_anchored_to_the_tuple(codec: Any) -> None:
     with SimulatedCluster(clicks(codec, lambda: Clicks(BY_AT, "change"))) as cluster:
         produce(cluster, ("a", 1_000, 1.0), ("a", 2_000, 2.0), ("a", 60_000, 3.0), ("a", 61_000, 3.0))
@@ -120,19 +107,6 @@ def test_results_of_each_change_are_anchored_to_the_tuple(codec: Any) -> None:
         assert cluster.pending("source") == []
         assert [*cluster.state("clicks")] == [("a", 60_000)]
         assert "clicks.results.clicks" not in cluster.broker.topics
-
-
-def test_a_sliding_window_counts_a_tuple_in_each_of_its_windows(codec: Any) -> None:
-    spec = sliding(seconds=60, every=20).with_timestamp_field("at")
-    with SimulatedCluster(clicks(codec, lambda: Clicks(spec))) as cluster:
-        produce(cluster, ("a", 50_000, 1.0), ("a", 70_000, 1.0), ("a", 200_000, 1.0))
-        cluster.advance(5)
-        assert [row[1:4] for row in results(cluster)] == [
-            [0, 60_000, 1],
-            [20_000, 80_000, 2],
-            [40_000, 100_000, 2],
-            [60_000, 120_000, 1],
-        ]
 
 
 def test_sessions_are_merged_by_a_tuple_between_them(codec: Any) -> None:
@@ -255,6 +229,9 @@ def test_a_window_whose_result_raises_stays_until_it_has_one(codec: Any) -> None
         cluster.kill("clicks")
         cluster.advance(25)
         assert results(cluster) == [["a", 0, 60_000, 1, 1.0]]
+        (record,) = cluster.broker.records("clicks.results.clicks")
+        assert record.key_ == b"a"
+        assert [spout.name for spout in cluster.topology.manifest.spouts] == ["source"], "no bolt receives the results"
 
 
 def test_the_log_has_what_holds_windows_open(codec: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -270,16 +247,12 @@ def test_the_log_has_what_holds_windows_open(codec: Any, caplog: pytest.LogCaptu
     assert line.endswith("of spout and partition source 2")
 
 
-def test_windows_of_another_length_are_not_those_of_the_state(codec: Any) -> None:
-    lengths = [60, 30]
-
-    def bolt() -> Clicks:
-        return Clicks(tumbling(seconds=lengths[0]).with_timestamp_field("at"))
-
-    with SimulatedCluster(clicks(codec, bolt, tasks=1)) as cluster:
+def test_windows_of_another_length_are_not_those_of_the_state() -> None:
+    windows = [BY_AT, tumbling(seconds=30).with_timestamp_field("at")]
+    with SimulatedCluster(clicks("avro", lambda: Clicks(windows[0]), tasks=1)) as cluster:
         produce(cluster, ("a", 1_000, 1.0))
         cluster.advance(1)
-        lengths.pop(0)
+        windows.pop(0)
         with pytest.raises(StateError, match=r"has windows \(sliding, 60000 ms, every 60000 ms\) that are not those"):
             cluster.kill("clicks")
 
@@ -290,21 +263,6 @@ def test_a_key_with_the_separator_fails_with_what_to_do(emit_on: str, codec: Any
         produce(cluster, ("a\x1fb", 40_000, 9.0))
         cluster.run_until(lambda: cluster.stats("clicks").errors)
         assert cluster.state("clicks") == {}
-
-
-def test_partitions_of_a_backlog_that_are_read_at_different_speed_make_nothing_late(codec: Any) -> None:
-    with SimulatedCluster(clicks(codec, lambda: Clicks(BY_AT)), topics={"in": 3}, seed=5) as cluster:
-        expected: dict[tuple[str, int], int] = defaultdict(int)
-        for at in range(0, 600_000, 3_000):
-            for partition in range(3):
-                page = "abc"[at // 3_000 % 3]
-                expected[page, at // 60_000 * 60_000] += 1
-                produce(cluster, (page, at, 1.0), partition=partition)
-        cluster.advance(25)
-        assert cluster.stats("clicks").counters == {}
-        closed = {(page, start): clicks for page, start, _, clicks, _ in results(cluster)}
-        assert closed == {key: clicks for key, clicks in expected.items() if key[1] < 540_000}
-        assert cluster.stats("clicks").executed == 600
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -326,17 +284,3 @@ def test_rows_and_columns_give_the_same_and_leave_the_same_out(seed: int) -> Non
     assert found[0] == found[1]
     assert found[0][2]["late tuples"] > 0
     assert len(found[0][0]) > 10
-
-
-def test_greatest_of_a_window_that_only_one_partition_has(codec: Any) -> None:
-    class Most(AggregateBolt):
-        window = BY_AT
-        aggregates = {"most": greatest("euros")}
-        streams = (declare({"page": str, "start": int, "end": int, "most": float}),)
-
-    with SimulatedCluster(clicks(codec, Most), topics={"in": 4}) as cluster:
-        produce(cluster, ("a", 1_000, -1.0), ("a", 1_000, -3.0), ("a", 61_000, 1.0), partition=2)
-        cluster.advance(15)
-        assert results(cluster) == [], "other partitions may have older messages"
-        cluster.advance(10)
-        assert results(cluster) == [["a", 0, 60_000, -1.0]]

@@ -31,11 +31,11 @@ def bolt(base: type = AggregateBolt, **members: Any) -> type:
     return type("Clicks", (base,), {**defaults, **members})
 
 
-def builder(made: Any, *, mode: Mode | None = None, **settings: Any) -> TopologyBuilder:
+def builder(made: Any, *, key: str = "page", mode: Mode | None = None, **settings: Any) -> TopologyBuilder:
     building = TopologyBuilder("clicks", **settings)
     fields = declare({"page": str, "at": int, "euros": float, "maybe": ["null", "string"], "window_start": int})
     building.set_spout("source", KafkaSpout("in", streams=[fields], translate=lambda _record: None, mode=mode))
-    building.set_bolt("clicks", made, tasks=3).fields_grouping("source", "page")
+    building.set_bolt("clicks", made, tasks=3).fields_grouping("source", key)
     return building
 
 
@@ -91,17 +91,10 @@ def test_what_does_not_fit_is_an_error(members: dict[str, Any], text: str) -> No
         builder(bolt(**members)).build()
 
 
-def test_a_key_with_the_name_of_the_start_of_a_window_is_rejected() -> None:
-    building = TopologyBuilder("clicks")
-    fields = declare({"window_start": int, "at": int})
-    building.set_spout("source", KafkaSpout("in", streams=[fields], translate=lambda _record: None))
+def test_a_key_or_a_spout_that_does_not_suit_windows_is_rejected() -> None:
     results = declare({"window_start": int, "start": int, "end": int, "clicks": int})
-    building.set_bolt("clicks", bolt(streams=(results,))).fields_grouping("source", "window_start")
     with pytest.raises(TopologyError, match="grouped by 'window_start', a name of the SDK"):
-        building.build()
-
-
-def test_spouts_that_do_not_commit_what_is_done_are_rejected() -> None:
+        builder(bolt(streams=(results,)), key="window_start").build()
     with pytest.raises(TopologyError, match="is not known with at_most_once"):
         builder(bolt(), guarantee="at_most_once").build()
     with pytest.raises(TopologyError, match="spout 'source' with mode='no_guarantee' commits what is not"):
@@ -124,16 +117,6 @@ def test_subscriptions_of_results_are_those_of_a_spout() -> None:
     assert [field.name for field in clicks.state.key] == ["page", WINDOW_START.name]  # type: ignore[union-attr]
     assert topology.state_guarantees == {"clicks": "each message once"}
     assert building.build().manifest == manifest, "it may be built again"
-
-
-def test_results_of_changes_need_no_spout() -> None:
-    building = builder(bolt(emit_on="change"))
-    building.set_bolt("sink", Sink).shuffle_grouping("clicks")
-    assert [spout.name for spout in building.build().manifest.spouts] == ["source"]
-
-
-def test_a_component_with_the_name_of_a_results_spout_is_an_error() -> None:
-    building = builder(bolt())
     building.set_bolt("clicks-results", Sink).shuffle_grouping("clicks")
     with pytest.raises(TopologyError, match="'clicks-results' has the name of the spout that reads the results"):
         building.build()

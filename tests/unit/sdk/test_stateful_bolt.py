@@ -2,27 +2,34 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from kafka_clients.errors import BrokerUnreachableError, TopicsError
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
     FailTupleError,
+    RetryTupleError,
     StateArrowCollector,
     StateCollector,
     StatefulBolt,
     Tuple,
     keyed_state,
 )
+from spout_sdk.state import task_state
 from spout_sdk.state.applied import APPLIED_PREFIX
+from spout_sdk.state.restore import Restorer
+from spout_sdk.state.task_state import TaskState
 from spout_sdk.testing import SimulatedCluster, SimulationError
 from tests.packs import tuples_in
 from tests.unit.sdk.state_rig import (
     COUNTS,
     TEXT,
     ArrowCount,
+    Balance,
     Count,
     Split,
     accounts,
@@ -31,48 +38,62 @@ from tests.unit.sdk.state_rig import (
     words,
 )
 from tuple_tree.manifest import Guarantee
+from tuple_tree.state_records import is_system
 
 
-def test_each_message_changes_the_state_once() -> None:
-    with SimulatedCluster(words()) as cluster:
-        for line in TEXT:
-            cluster.produce("text", line)
-        cluster.run_until_idle()
-        assert cluster.state("count") == counted(TEXT)
-        assert max(value for word, value in cluster.emitted("count") if word == "moon") == 5
+class Publish(Count):
+    """Writes its counts to a topic, too."""
+
+    def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
+        super().emit(key, value, tuple_, collector)
+        collector.write("counts", b"%d" % value, key=key.encode())
 
 
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 60))]
+class ArrowPublish(ArrowCount):
+    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
+        super().emit_batch(values, rows, batch, collector)
+        words = batch["word"].to_pylist()
+        counts = dict(zip(words, (values["count"].to_pylist()[row] for row in rows.tolist()), strict=True))
+        collector.write("counts", [b"%d" % count for count in counts.values()], keys=[word.encode() for word in counts])
+
+
+def latest(counts: Iterable[tuple[str, int]]) -> Counter[str]:
+    """The last counts, which never go back."""
+    last: Counter[str] = Counter()
+    for word, count in counts:
+        assert count >= last[word]
+        last[word] = count
+    return last
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", [Count, ArrowCount])
-def test_counts_are_exact_after_failures_timeouts_and_kills(kind: Any, guarantee: Guarantee, seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 60))])
+@pytest.mark.parametrize("kind", [Publish, ArrowPublish])
+def test_counts_are_exact_after_failures_timeouts_and_kills(
+    kind: Any, guarantee: Guarantee, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the state, in a topic, and with exactly_once in the inbox of the next bolt."""
     chance = random.Random(seed)
-    Split.chance = random.Random(seed + 1)
-    try:
-        with SimulatedCluster(words(guarantee, kind), seed=seed) as cluster:
-            lines: list[str] = []
-            for _ in range(25):
-                for line in chance.choices(TEXT, k=4):
-                    lines.append(line)
-                    cluster.produce("text", line)
-                trouble(cluster, chance)
-            Split.chance = None
-            cluster.advance(70)
-            assert cluster.pending("lines") == []
-            counts = cluster.state("count")
-            assert {word: count if kind is Count else count["count"] for word, count in counts.items()} == counted(
-                lines
-            )
-            if guarantee == "exactly_once":
-                latest: Counter[str] = Counter()
-                for word, count in sunk(cluster):
-                    assert count >= latest[word]
-                    latest[word] = count
-    finally:
-        Split.chance = None
+    monkeypatch.setattr(Split, "chance", random.Random(seed + 1))
+    with SimulatedCluster(words(guarantee, kind), seed=seed, topics={"counts": 2}) as cluster:
+        lines: list[str] = []
+        for _ in range(25):
+            for line in chance.choices(TEXT, k=4):
+                lines.append(line)
+                cluster.produce("text", line)
+            trouble(cluster, chance)
+        monkeypatch.setattr(Split, "chance", None)
+        cluster.advance(70)
+        assert cluster.pending("lines") == []
+        counts = cluster.state("count")
+        assert {word: count if kind is Publish else count["count"] for word, count in counts.items()} == counted(lines)
+        written = [((each.key_ or b"").decode(), int(each.value_ or b"")) for each in cluster.records("counts")]
+        assert latest(written) == counted(lines)
+        if guarantee == "exactly_once":
+            latest(each.values for each in tuples_in(cluster.records("words.tuples.sink"), COUNTS))
+        changelog = {(record.partition_, record.key_): record.value_ for record in cluster.records("words.state.count")}
+        kept = [key for (_, key), value in changelog.items() if value and key and APPLIED_PREFIX in key]
+        assert kept == [], "identities of messages that are done"
 
 
 def trouble(cluster: SimulatedCluster, chance: random.Random) -> None:
@@ -95,11 +116,6 @@ def trouble(cluster: SimulatedCluster, chance: random.Random) -> None:
             cluster.kill("count", chance.randrange(2))
 
 
-def sunk(cluster: SimulatedCluster) -> list[Any]:
-    """The tuples in the inbox of the sink, in order."""
-    return [each.values for each in tuples_in(cluster.records("words.tuples.sink"), COUNTS)]
-
-
 def test_a_replayed_tuple_emits_the_value_as_it_is() -> None:
     class Refuse(BasicBolt):
         refused = 0
@@ -116,46 +132,6 @@ def test_a_replayed_tuple_emits_the_value_as_it_is() -> None:
         assert cluster.state("count") == {"a": 1, "b": 1}
         assert sorted(cluster.emitted("count")) == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
         assert cluster.stats("count").counters == {"replayed tuples": 2}
-
-
-def test_identities_are_deleted_when_their_messages_are_done_though_no_tuple_comes() -> None:
-    with SimulatedCluster(words()) as cluster:
-        for line in TEXT:
-            cluster.produce("text", line)
-        cluster.advance(5)
-        latest = {(record.partition_, record.key_): record.value_ for record in cluster.records("words.state.count")}
-        assert {key for (_, key), value in latest.items() if value and key and APPLIED_PREFIX in key} == set()
-
-
-class Publish(Count):
-    def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
-        collector.write("counts", b"%d" % value, key=key.encode())
-
-
-class ArrowPublish(ArrowCount):
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
-        words = batch["word"].to_pylist()
-        counts = dict(zip(words, (values["count"].to_pylist()[row] for row in rows.tolist()), strict=True))
-        collector.write("counts", [b"%d" % count for count in counts.values()], keys=[word.encode() for word in counts])
-
-
-@pytest.mark.parametrize("kind", [Publish, ArrowPublish])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_results_in_a_topic_are_part_of_the_transaction_and_never_go_back(kind: Any, seed: int) -> None:
-    chance = random.Random(seed)
-    with SimulatedCluster(words(count=kind), seed=seed, topics={"counts": 2}) as cluster:
-        lines = chance.choices(TEXT, k=80)
-        for begin in range(0, 80, 8):
-            for line in lines[begin : begin + 8]:
-                cluster.produce("text", line)
-            trouble(cluster, chance)
-        cluster.advance(70)
-        latest: Counter[str] = Counter()
-        for record in cluster.records("counts"):
-            word, count = (record.key_ or b"").decode(), int(record.value_ or b"")
-            assert count >= latest[word]
-            latest[word] = count
-        assert latest == counted(lines)
 
 
 def test_an_update_that_raises_or_does_not_fit_leaves_the_value_as_it_was() -> None:
@@ -179,12 +155,6 @@ def test_a_value_is_deleted_by_none_and_begins_anew() -> None:
         assert cluster.state("balance") == {("ann", 1): {"cents": 4, "notes": ["4"]}}
 
 
-def test_a_key_that_cannot_be_stored_fails_its_tuple() -> None:
-    with paid(("an\x1fn", 1, 5)) as cluster:
-        ((_, failure),) = cluster.failed("payments")
-        assert "0x1f" in failure.message
-
-
 def test_a_state_is_set_and_restored_in_a_test() -> None:
     with SimulatedCluster(accounts(), sources={"payments": []}) as cluster:
         cluster.set_state("balance", {("ann", 1): {"cents": 40, "notes": []}, ("bob", 2): {"cents": 1, "notes": []}})
@@ -196,38 +166,25 @@ def test_a_state_is_set_and_restored_in_a_test() -> None:
             cluster.state("payments")
 
 
+class Largest(StatefulBolt):
+    state = keyed_state(int, expire_after=60)
+
+    def update(self, value: int, tuple_: Tuple) -> int:
+        return max(value, tuple_["cents"])
+
+
 def test_a_key_expires_after_its_last_change_also_after_a_kill() -> None:
-    class Seen(StatefulBolt):
-        state = keyed_state(int, expire_after=60)
-
-        def update(self, value: int, tuple_: Tuple) -> int:
-            return value + 1
-
-    with paid(("ann", 1, 5), bolt=Seen) as cluster:
+    with paid(("ann", 1, 5), bolt=Largest) as cluster:
         cluster.advance(40)
+        cluster.feed("payments", ("ann", 1, 4))
         cluster.feed("payments", ("bob", 1, 1))
         cluster.advance(15)
         for task in range(2):
             cluster.kill("balance", task)
+        assert cluster.state("balance") == {("ann", 1): 5, ("bob", 1): 1}
         cluster.advance(10)
-        assert cluster.state("balance") == {("bob", 1): 1}
+        assert cluster.state("balance") == {("bob", 1): 1}, "the update of ann's value has not changed it"
         cluster.advance(60)
-        assert cluster.state("balance") == {}
-
-
-def test_an_update_that_returns_the_same_value_does_not_defer_the_expiry() -> None:
-    class First(StatefulBolt):
-        state = keyed_state(int, expire_after=60)
-
-        def update(self, value: int, tuple_: Tuple) -> int:
-            return value or tuple_["cents"]
-
-    with paid(("ann", 1, 5), bolt=First) as cluster:
-        cluster.advance(40)
-        cluster.feed("payments", ("ann", 1, 7))
-        cluster.advance(15)
-        assert cluster.state("balance") == {("ann", 1): 5}
-        cluster.advance(10)
         assert cluster.state("balance") == {}
 
 
@@ -239,3 +196,86 @@ def test_with_at_most_once_a_state_changes_once_for_each_tuple() -> None:
         cluster.kill("count")
         cluster.run_until_idle()
         assert cluster.state("count") == counted(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("owner", "size", "message"),
+    [("ann", 1_000_000, "has 1,000,0"), ("ann" * 60_000, 800_000, "and the key 180,002"), ("an\x1fn", 1, "0x1f")],
+)
+def test_a_value_or_a_key_that_cannot_be_stored_fails_its_tuple(owner: str, size: int, message: str) -> None:
+    class Hoard(Balance):
+        def update(self, value: dict[str, Any], tuple_: Tuple) -> dict[str, Any]:
+            return {"cents": 0, "notes": ["x" * size]}
+
+    with paid((owner, 1, 5), bolt=Hoard) as cluster:
+        ((_, failure),) = cluster.failed("payments")
+        assert message in failure.message
+        assert cluster.state("balance") == {}
+
+
+@pytest.mark.parametrize("declared", [{"cents": int}, {"cents": int, "notes": {"type": "array", "items": "string"}}])
+def test_what_emit_does_with_a_value_does_not_change_the_state(declared: Any) -> None:
+    class Careless(StatefulBolt):
+        state = declared
+
+        def update(self, value: dict[str, Any], tuple_: Tuple) -> dict[str, Any]:
+            value["cents"] += tuple_["cents"]
+            return value
+
+        def emit(self, key: Any, value: dict[str, Any], tuple_: Tuple, collector: BasicCollector) -> None:
+            value["cents"] = 1_000
+            value.get("notes", []).append("changed")
+            if tuple_["cents"] == 7 and self.fails:
+                self.fails = False
+                raise RetryTupleError("once")
+
+        fails = True
+
+    with paid(("ann", 1, 5), ("ann", 1, 7), ("ann", 1, 5), bolt=Careless) as cluster:
+        cluster.advance(5)
+        ((key, value),) = cluster.state("balance").items()
+        assert (key, value["cents"], value.get("notes", [])) == (("ann", 1), 17, [])
+
+
+def test_many_keys_expire_in_several_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[int] = []
+    changes = TaskState.changes
+
+    def counted(self: TaskState) -> Any:
+        made = [*changes(self)]
+        deleted.append(sum(value is None and not is_system(key) for key, value in made))
+        return iter(made)
+
+    monkeypatch.setattr(TaskState, "changes", counted)
+    monkeypatch.setattr(task_state, "MOST_EXPIRED", 2)
+    with paid(*((f"owner {number}", 1, 5) for number in range(12)), bolt=Largest) as cluster:
+        assert len(cluster.state("balance")) == 12
+        cluster.advance(62)
+        assert cluster.state("balance") == {}
+        assert (sum(deleted), max(deleted)) == (12, 2)
+
+
+def test_a_changelog_without_a_leader_does_not_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def unanswered(self: Restorer, tasks: Any) -> Any:
+        asked.extend(tasks)
+        raise BrokerUnreachableError("the brokers do not answer")
+
+    with paid(("ann", 1, 5)) as cluster:
+        monkeypatch.setattr(Restorer, "ends", unanswered)
+        cluster.advance(11)
+        cluster.feed("payments", ("ann", 1, 4))
+        cluster.run_until_idle()
+        assert asked
+        assert cluster.state("balance")[("ann", 1)]["cents"] == 9
+
+
+def test_a_source_topic_that_is_created_again_after_the_restore_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Restorer, "_source_ids", lambda _: {"lines": {"text": "an-earlier-id"}})
+    with SimulatedCluster(words()) as cluster:
+        cluster.produce("text", "a")
+        with pytest.raises(TopicsError, match="its id was an-earlier-id"):
+            cluster.advance(5)
