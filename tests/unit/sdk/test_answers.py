@@ -9,25 +9,22 @@ from spout_sdk import (
     ArrowBolt,
     AsyncBolt,
     BasicBolt,
-    BatchBolt,
-    Bolt,
     KafkaSpout,
     RetryPolicy,
     StatefulBolt,
     TopicsError,
     TopologyBuilder,
     TopologyError,
-    declare,
 )
 from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
-from tests.components import Sink
+from tests.components import ByHand, InBatches, Sink
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.answers import kind_header, kind_of, root_of_key, spout_header
 from tuple_tree.manifest import Guarantee, Manifest
 
-AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0)
+GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 
 
 class Upper(BasicBolt):
@@ -37,21 +34,15 @@ class Upper(BasicBolt):
         collector.answer(tuple_["value"].upper())
 
 
-class UpperLater(Bolt):
+class UpperLater(ByHand):
     answers = True
-
-    def prepare(self, context: Any, collector: Any) -> None:
-        self.collector = collector
 
     def execute(self, tuple_: Any) -> None:
         self.collector.answer(tuple_, tuple_["value"].upper())
 
 
-class UpperTogether(BatchBolt):
+class UpperTogether(InBatches):
     answers = True
-
-    def prepare(self, context: Any, collector: Any) -> None:
-        self.collector = collector
 
     def execute_batch(self, tuples: Any) -> None:
         for tuple_ in tuples:
@@ -88,33 +79,37 @@ class FailsOnce(BasicBolt):
 
 
 def cluster_of(
-    bolt: type[Any], guarantee: Guarantee = "at_least_once", *, is_chained: bool = False
+    *bolts: Any,
+    guarantee: Guarantee = "at_least_once",
+    grouping: str = "shuffle",
+    topics: str | list[str] = "orders",
+    ack_partitions: int = 4,
+    max_retries: int | None = None,
+    translate: Any = None,
+    **options: Any,
 ) -> SimulatedCluster:
-    builder = TopologyBuilder("t", guarantee=guarantee, ack_partitions=4)
-    builder.set_spout("orders", KafkaSpout("orders", retry=AT_ONCE))
-    declarer = builder.set_bolt("answering", bolt)
-    if is_chained:
-        declarer.local_grouping("orders")
-    elif bolt is UpperOnce:
-        declarer.fields_grouping("orders", "value")
-    else:
-        declarer.shuffle_grouping("orders")
+    """A spout `orders`, and these bolts behind it, with the names `bolt`, `bolt-1` and so on."""
+    builder = TopologyBuilder("t", guarantee=guarantee, ack_partitions=ack_partitions)
+    retry = RetryPolicy(initial_delay=0, delay_period=0, max_retries=max_retries)
+    builder.set_spout("orders", KafkaSpout(topics, retry=retry, translate=translate), **options)
+    for number, bolt in enumerate(bolts):
+        declarer = builder.set_bolt(f"bolt-{number}" if number else "bolt", bolt)
+        getattr(declarer, f"{grouping}_grouping")("orders", *(["value"] if grouping == "fields" else []))
     return SimulatedCluster(builder.build())
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-@pytest.mark.parametrize("bolt", [Upper, UpperLater, UpperTogether, UpperSoon, UpperOnce])
-def test_each_kind_of_bolt_answers_a_message_before_its_outcome(bolt: type[Any], guarantee: Guarantee) -> None:
-    _each_answer_precedes_its_outcome(cluster_of(bolt, guarantee))
-
-
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_chained_bolt_answers_a_message_before_its_outcome(guarantee: Guarantee) -> None:
-    _each_answer_precedes_its_outcome(cluster_of(Upper, guarantee, is_chained=True))
-
-
-def _each_answer_precedes_its_outcome(cluster: SimulatedCluster) -> None:
-    with cluster:
+@GUARANTEES
+@pytest.mark.parametrize(
+    ("bolt", "grouping"),
+    [
+        *((each, "shuffle") for each in (Upper, UpperLater, UpperTogether, UpperSoon)),
+        *((UpperOnce, "fields"), (Upper, "local")),
+    ],
+)
+def test_each_kind_of_bolt_answers_a_message_before_its_outcome(
+    bolt: type[Any], grouping: str, guarantee: Guarantee
+) -> None:
+    with cluster_of(bolt, guarantee=guarantee, grouping=grouping) as cluster:
         for number in range(10):
             cluster.produce("orders", f"order {number}")
         cluster.run_until_idle()
@@ -135,11 +130,7 @@ def _each_answer_precedes_its_outcome(cluster: SimulatedCluster) -> None:
 
 def test_the_outcome_of_a_replayed_message_is_behind_the_answer_of_the_tree_that_was_acked() -> None:
     FailsOnce.seen.clear()
-    builder = TopologyBuilder("t", ack_partitions=1)
-    builder.set_spout("orders", KafkaSpout("orders", retry=AT_ONCE))
-    builder.set_bolt("answering", Upper).shuffle_grouping("orders")
-    builder.set_bolt("failing", FailsOnce).shuffle_grouping("orders")
-    with SimulatedCluster(builder.build()) as cluster:
+    with cluster_of(Upper, FailsOnce, ack_partitions=1) as cluster:
         cluster.produce("orders", "a")
         cluster.run_until_idle()
         records = cluster.records("t.answers")
@@ -150,10 +141,7 @@ def test_the_outcome_of_a_replayed_message_is_behind_the_answer_of_the_tree_that
 
 
 def test_a_message_that_ends_without_a_tree_has_an_outcome_without_a_root() -> None:
-    builder = TopologyBuilder("t")
-    builder.set_spout("orders", KafkaSpout("orders", translate=lambda _record: None))
-    builder.set_bolt("answering", Upper).shuffle_grouping("orders")
-    with SimulatedCluster(builder.build()) as cluster:
+    with cluster_of(Upper, translate=lambda _record: None) as cluster:
         cluster.produce("orders", "a")
         cluster.run_until_idle()
         (ended,) = cluster.records("t.answers")
@@ -165,38 +153,27 @@ def test_a_message_that_ends_without_a_tree_has_an_outcome_without_a_root() -> N
 
 @pytest.mark.parametrize("codec", ["json", "avro"])
 def test_without_a_bolt_that_answers_a_client_reads_the_topic_of_outcomes(codec: Any) -> None:
-    builder = TopologyBuilder("t")
-    retry = RetryPolicy(initial_delay=0, delay_period=0, max_retries=0)
-    builder.set_spout("orders", KafkaSpout(["others", "orders"], retry=retry), outcomes="done", outcomes_codec=codec)
-    builder.set_bolt("failing", FailsOnce).shuffle_grouping("orders")
     FailsOnce.seen = {"good"}
-    with SimulatedCluster(builder.build()) as cluster:
-        cluster.produce("others", "good")
-        cluster.produce("orders", "good")
-        cluster.produce("orders", "bad")
+    done: Any = {"outcomes": "done", "outcomes_codec": codec}
+    with cluster_of(FailsOnce, topics=["others", "orders"], max_retries=0, **done) as cluster:
+        for topic, value in (("others", "good"), ("orders", "good"), ("orders", "bad")):
+            cluster.produce(topic, value)
         cluster.run_until_idle()
         good, bad = (cluster.message_outcome("orders", offset) for offset in range(2))
         assert good is not None
         assert (good.topic, good.outcome, good.answer) == ("orders", "acked", None)
         assert bad is not None
-        assert (bad.outcome, bad.reason, bad.component) == ("dead-letter", "retries-exhausted", "failing")
+        assert (bad.outcome, bad.reason, bad.component) == ("dead-letter", "retries-exhausted", "bolt")
         assert cluster.message_outcome("orders", 2) is None
         with pytest.raises(SimulationError):
             cluster.message_outcome("nowhere", 0)
 
 
-def answering_bench(bolt: type[Any], **more: Any) -> Bench:
-    builder = TopologyBuilder("t")
-    builder.set_spout("orders", KafkaSpout("orders"))
-    builder.set_bolt("see", bolt).shuffle_grouping("orders")
-    return Bench(builder.build(), **more)
-
-
 @pytest.mark.parametrize("bolt", [Upper, UpperLater])
 def test_a_tuple_is_acked_when_its_answer_is_delivered(bolt: type[Any]) -> None:
-    bench = answering_bench(bolt, holds_back=True)
-    task = bench.bolt("see")
-    execute(task, bench.record("see", ("a",), {7: 8}, source="orders/default"))
+    bench = Bench(cluster_of(bolt).topology, holds_back=True)
+    task = bench.bolt("bolt")
+    execute(task, bench.record("bolt", ("a",), {7: 8}, source="orders/default"))
     task.flush()
     (answer,) = bench.sink.to("t.answers")
     assert answer.value == b'"A"'
@@ -206,27 +183,26 @@ def test_a_tuple_is_acked_when_its_answer_is_delivered(bolt: type[Any]) -> None:
     assert bench.sink.checksums() == {7: 8}
 
 
-def test_a_bolt_that_does_not_declare_that_it_answers_fails_the_tuple() -> None:
-    class Silent(Upper):
-        answers = False
+class Silent(Upper):
+    answers = False
 
-    with cluster_of(Silent) as cluster:
+
+class Odd(Upper):
+    def execute(self, tuple_: Any, collector: Any) -> None:
+        collector.answer(b"bytes")
+
+
+@pytest.mark.parametrize(
+    ("bolt", "why"),
+    [(Silent, "set answers = True in its class"), (Odd, "bytes")],
+    ids=["it does not declare that it answers", "not JSON"],
+)
+def test_an_answer_that_cannot_be_sent_fails_the_tuple(bolt: type[Any], why: str) -> None:
+    with cluster_of(bolt) as cluster:
         cluster.produce("orders", "a")
-        cluster.run_until(lambda: cluster.failed("answering"))
-        ((_, failure),) = cluster.failed("answering")[:1]
-        assert "set answers = True in its class" in failure.message
-
-
-def test_an_answer_that_is_not_json_fails_the_tuple() -> None:
-    class Odd(BasicBolt):
-        answers = True
-
-        def execute(self, tuple_: Any, collector: Any) -> None:
-            collector.answer(b"bytes")
-
-    with cluster_of(Odd) as cluster:
-        cluster.produce("orders", "a")
-        cluster.run_until(lambda: cluster.failed("answering"))
+        cluster.run_until(lambda: cluster.failed("bolt"))
+        ((_, failure),) = cluster.failed("bolt")[:1]
+        assert why in failure.message
         assert not cluster.records("t.answers")
 
 
@@ -237,28 +213,22 @@ def test_only_bolts_that_can_be_waited_for_may_answer() -> None:
         def execute_batch(self, batch: Any, collector: Any) -> None:
             collector.ack()
 
-    class Numbers(Sink):
-        streams = (declare({"value": str}),)
-
     def built(bolt: Any, spout: Any = None, guarantee: Guarantee = "at_least_once") -> Manifest:
         builder = TopologyBuilder("t", guarantee=guarantee)
         builder.set_spout("orders", spout or KafkaSpout("orders"))
         builder.set_bolt("answering", bolt).shuffle_grouping("orders")
         return builder.build().manifest
 
-    assert [spout.name for spout in built(Upper).answered_spouts] == ["orders"]
+    manifest = built(Upper)
+    assert [spout.name for spout in manifest.answered_spouts] == ["orders"]
+    assert Manifest.from_json(manifest.to_json()) == manifest
+    assert b"answers" not in built(Sink).to_json()
     with pytest.raises(TopologyError, match=r"no answer\(\)"):
         built(Columns)
     with pytest.raises(TopologyError, match="follows no trees"):
         built(Upper, guarantee="at_most_once")
     with pytest.raises(TopologyError, match="receives nothing from a KafkaSpout"):
         built(Upper, KafkaSpout("orders", mode="no_guarantee"))
-
-
-def test_a_manifest_without_answers_has_no_such_member() -> None:
-    assert b"answers" not in cluster_of(Sink).topology.manifest.to_json()
-    manifest = cluster_of(Upper).topology.manifest
-    assert Manifest.from_json(manifest.to_json()) == manifest
 
 
 def test_a_source_topic_that_was_created_again_ends_the_client() -> None:

@@ -23,20 +23,19 @@ from spout_sdk import (
     TupleAlreadyDoneError,
     declare,
 )
-from spout_sdk.testing import MemoryRecord
 from tests.components import Sink, source
 from tests.packs import tuples_of, under_seed
 from tests.unit.sdk.memory import Bench, made
-from tuple_tree.components import KEYED, Grouping
+from tuple_tree.components import Grouping
 from tuple_tree.manifest import Guarantee
 from tuple_tree.routing import fields_task, grouping_key
 
 Work = Callable[[Any, ArrowCollector], None]
 WORDS = declare({"word": str, "n": int, "note": ["null", "string"]})
-TASKS = 3
-
-
 Lines = source(declare({"line": str, "n": int}), declare(["raw"], name="raw", codec="bytes"))
+TASKS = 3
+EDGES = under_seed([1, 2])
+ROWS = [("a", 1), ("b", 2)]
 
 
 class Columns(ArrowBolt):
@@ -44,10 +43,9 @@ class Columns(ArrowBolt):
 
     def __init__(self, work: Work | None = None) -> None:
         self.work = work
-        self.calls: list[tuple[Any, ArrowCollector]] = []
 
     def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        self.calls.append((batch, collector))
+        self.collector = collector
         if self.work is not None:
             self.work(batch, collector)
 
@@ -57,49 +55,52 @@ class ByN(CustomGrouping):
         return {values[1] % self.tasks, 0}
 
 
-def rig(
-    work: Work | None = None,
-    grouping: str = "all",
-    *,
-    guarantee: Guarantee = "at_least_once",
-    source: str = "default",
-    hooks: Any = (),
-    **options: Any,
-) -> tuple[Bench, Any, Columns]:
-    """A bench, the task of an Arrow bolt, and the bolt."""
-    bolts: list[Columns] = []
-    builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=3)
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("split", made(bolts, lambda: Columns(work)), **options).shuffle_grouping("lines", source)
-    count = builder.set_bolt("count", Sink, tasks=TASKS)
-    match grouping:
-        case "fields":
-            count.fields_grouping("split", ["word", "n", "note"])
-        case "custom":
-            count.custom_grouping("split", ByN)
-        case _:
-            getattr(count, f"{grouping}_grouping")("split", *(["word"] if grouping in KEYED else []))
-    for hook in hooks:
-        builder.add_hook(hook)
-    bench = Bench(builder.build(), pack_tuples=100)
-    return bench, bench.bolt("split"), bolts[-1]
+class Rig:
+    """The task of an Arrow bolt on a bench."""
 
+    def __init__(
+        self,
+        work: Work | None = None,
+        grouping: str = "all",
+        guarantee: Guarantee = "at_least_once",
+        source: str = "default",
+        hook: Any = None,
+        **options: Any,
+    ) -> None:
+        bolts: list[Columns] = []
+        builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=3)
+        builder.set_spout("lines", Lines)
+        builder.set_bolt("split", made(bolts, lambda: Columns(work)), **options).shuffle_grouping("lines", source)
+        count = builder.set_bolt("count", Sink, tasks=TASKS)
+        given: dict[str, list[Any]] = {"fields": [["word", "n", "note"]], "partial_key": [["word"]], "custom": [ByN]}
+        getattr(count, f"{grouping}_grouping")("split", *given.get(grouping, []))
+        if hook is not None:
+            builder.add_hook(hook)
+        self.bench = Bench(builder.build(), pack_tuples=100)
+        self.task: Any = self.bench.bolt("split")
+        self.bolt = bolts[-1]
 
-def record(bench: Bench, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> MemoryRecord:
-    return bench.pack("split", rows, edges)
+    def read(self, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> Any:
+        return self.task.read_columns(self.bench.pack("split", rows, edges))
 
+    def run(self, rows: list[tuple[Any, ...]] = ROWS, edges: list[dict[int, int]] = EDGES) -> ArrowCollector:
+        self.task.execute_batch(self.read(rows, edges))
+        return self.bolt.collector
 
-def run(bench: Bench, task: Any, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> None:
-    task.execute_batch(task.read_columns(record(bench, rows, edges)))
+    @property
+    def sent(self) -> list[tuple[int, tuple[Any, ...], dict[int, int]]]:
+        """Task, values and edges of all tuples that were sent."""
+        self.task.flush()
+        return [
+            (each.partition, values, edges)
+            for each in self.bench.sink.to(".tuples.count")
+            for values, edges in tuples_of(each.value or b"", each.headers, WORDS)
+        ]
 
-
-def sent(bench: Bench) -> list[tuple[int, tuple[Any, ...], dict[int, int]]]:
-    """Task, values and edges of all tuples that were sent."""
-    return [
-        (each.partition, values, edges)
-        for each in bench.sink.to(".tuples.count")
-        for values, edges in tuples_of(each.value or b"", each.headers, WORDS)
-    ]
+    @property
+    def checksums(self) -> dict[int, int]:
+        self.task.flush()
+        return self.bench.sink.checksums()
 
 
 def checksums_of(edges: list[dict[int, int]]) -> dict[int, int]:
@@ -109,8 +110,6 @@ def checksums_of(edges: list[dict[int, int]]) -> dict[int, int]:
             sums[root] ^= edge
     return sums
 
-
-EDGES = under_seed([1, 2])
 
 ids = st.integers(1, 2**64 - 1)
 texts = st.sampled_from(["a", "b", "ä", "", "long" * 9])
@@ -141,15 +140,14 @@ def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grou
         collector.ack([0])
         collector.ack()
 
-    bench, task, _ = rig(work, grouping)
-    whole = task.read_columns(record(bench, [("", row) for row in range(len(edges))], edges))
+    rig = Rig(work, grouping)
+    whole = rig.read([("", row) for row in range(len(edges))], edges)
     for begin in range(0, len(edges), size):
-        task.execute_batch(whole[begin : begin + size])
-    task.flush()
-    arrived = sent(bench)
+        rig.task.execute_batch(whole[begin : begin + size])
+    arrived = rig.sent
     expected = checksums_of([*edges, *(each for _, _, each in arrived)])
-    assert {**dict.fromkeys(expected, 0), **bench.sink.checksums()} == expected
-    assert (task.committable, task.open_inputs) == (1, 0)
+    assert {**dict.fromkeys(expected, 0), **rig.checksums} == expected
+    assert (rig.task.committable, rig.task.open_inputs) == (1, 0)
     choices: dict[str, Callable[[Any], Any]] = {
         "all": lambda _: range(TASKS),
         "global": lambda _: [0],
@@ -169,22 +167,20 @@ def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grou
         assert max(load.values()) - min(load[to] for to in range(TASKS)) <= len(edges)
 
 
-def test_rows_are_anchored_one_to_one_by_default() -> None:
-    bench, task, bolt = rig(grouping="global")
-    run(bench, task, [("a", 1), ("b", 2)], EDGES)
-    (_, collector) = bolt.calls[0]
-    collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, "z"]})
-    collector.emit({"word": ["free"], "n": [3], "note": [None]}, anchors=())
-    task.flush()
-    assert [(values, list(edges)) for _, values, edges in sent(bench)] == [
-        (("x", 1, None), [1]),
-        (("y", 2, "z"), [2]),
-        (("free", 3, None), []),
-    ]
-
-
 def good(**columns: Any) -> dict[str, Any]:
     return {"word": ["x"], "n": [1], "note": [None], **columns}
+
+
+def test_rows_are_anchored_one_to_one_by_default() -> None:
+    rig = Rig(grouping="global")
+    collector = rig.run()
+    collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, "z"]})
+    collector.emit(good(word=["free"]), anchors=())
+    assert [(values, list(edges)) for _, values, edges in rig.sent] == [
+        (("x", 1, None), [1]),
+        (("y", 2, "z"), [2]),
+        (("free", 1, None), []),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,33 +198,29 @@ def good(**columns: Any) -> dict[str, Any]:
     ],
 )
 def test_rows_that_do_not_fit_raise_and_nothing_is_sent(data: Any, options: Any, text: str) -> None:
-    bench, task, bolt = rig()
-    run(bench, task, [("a", 1), ("b", 2)], EDGES)
-    collector = bolt.calls[0][1]
+    rig = Rig()
+    collector = rig.run()
     with pytest.raises(EmitError, match=text):
         collector.emit(data, **options)
     collector.ack()
-    task.flush()
-    assert (sent(bench), bench.sink.checksums()) == ([], checksums_of(EDGES))
+    assert (rig.sent, rig.checksums) == ([], checksums_of(EDGES))
 
 
 def test_rows_are_acked_and_failed_by_number_or_mask_once() -> None:
-    bench, task, bolt = rig()
-    run(bench, task, [("", row) for row in range(5)], under_seed(range(1, 6)))
-    collector = bolt.calls[0][1]
+    rig, edges = Rig(), under_seed(range(1, 6))
+    collector = rig.run([("", row) for row in range(5)], edges)
     collector.fail("no", rows=np.array([False, True, False, True, False]))
     collector.ack([0])
     for again in ([1], [0], [0, 2]):
         with pytest.raises(TupleAlreadyDoneError):
             collector.ack(again)
     with pytest.raises(TupleAlreadyDoneError, match="emit anchored to"):
-        collector.emit({"word": ["x"], "n": [1], "note": [None]}, anchors=[1])
-    task.flush()
-    assert task.committable == 0
+        collector.emit(good(), anchors=[1])
+    rig.task.flush()
+    assert rig.task.committable == 0
     collector.ack()
-    task.flush()
-    assert (bench.sink.checksums(), task.committable) == (checksums_of(under_seed(range(1, 6))[::2]), 1)
-    assert {root: message for root, message in bench.sink.failed().items() if message == "no"} == {4: "no"}
+    assert (rig.checksums, rig.task.committable) == (checksums_of(edges[::2]), 1)
+    assert {root for root, message in rig.bench.sink.failed().items() if message == "no"} == {4}
 
 
 @pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
@@ -237,34 +229,29 @@ def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) 
         collector.ack([1])
         raise ValueError("bad")
 
-    bench, task, bolt = rig(work, on_exception=on_exception)
-    run(bench, task, [("a", 1), ("b", 2)], EDGES)
-    bolt.calls[0][1].ack()
-    task.flush()
-    letters = bench.sink.to(".dead-letters")
-    if on_exception == "fail":
-        assert (bench.sink.failed(), letters) == ({1: "ValueError: bad"}, [])
-        assert bench.sink.checksums() == EDGES[1]
-    else:
-        assert [tuples_of(each.value or b"", (), Lines.streams[0])[0][0] for each in letters] == [("a", 1)]
-        assert bench.sink.checksums() == checksums_of(EDGES)
-    assert task.committable == 1
+    rig = Rig(work, on_exception=on_exception)
+    rig.run().ack()
+    failed = on_exception == "fail"
+    assert rig.checksums == (EDGES[1] if failed else checksums_of(EDGES))
+    assert rig.bench.sink.failed() == ({1: "ValueError: bad"} if failed else {})
+    letters = [tuples_of(each.value or b"", (), Lines.streams[0]) for each in rig.bench.sink.to(".dead-letters")]
+    assert [letter[0][0] for letter in letters] == ([] if failed else [("a", 1)])
+    assert rig.task.committable == 1
 
 
 @pytest.mark.parametrize(("guarantee", "edges"), [("at_least_once", [{}, {}]), ("at_most_once", EDGES)])
 def test_untracked_rows_are_settled_too(guarantee: Guarantee, edges: list[dict[int, int]]) -> None:
-    bench, task, bolt = rig(guarantee=guarantee)
-    run(bench, task, [("a", 1), ("b", 2)], edges)
-    bolt.calls[0][1].emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
-    bolt.calls[0][1].ack()
-    task.flush()
-    assert (task.committable, bench.sink.batches) == (1, [])
-    assert {len(each) for _, _, each in sent(bench)} == {0}
+    rig = Rig(guarantee=guarantee)
+    collector = rig.run(edges=edges)
+    collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
+    collector.ack()
+    assert {len(each) for _, _, each in rig.sent} == {0}
+    assert (rig.task.committable, rig.bench.sink.batches) == (1, [])
 
 
 def test_streams_of_single_records_are_rejected_when_the_task_begins() -> None:
     with pytest.raises(TopologyError, match="codec 'bytes'"):
-        rig(source="raw")
+        Rig(source="raw")
 
 
 def test_hooks_are_called_for_each_row() -> None:
@@ -284,6 +271,5 @@ def test_hooks_are_called_for_each_row() -> None:
         collector.emit(good(), anchors=[0])
         collector.ack()
 
-    bench, task, _ = rig(work, hooks=[Hook])
-    run(bench, task, [("a", 1)], under_seed([1]))
+    Rig(work, hook=Hook).run(ROWS[:1], EDGES[:1])
     assert seen == [(("x", 1, None), TASKS), ("acked", ("a", 1)), ("executed", ("a", 1))]

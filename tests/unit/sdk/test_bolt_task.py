@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import BasicBolt, BasicCollector, DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
+from spout_sdk import BasicBolt, BasicCollector, OutputCollector, Tuple, TupleAlreadyDoneError
 from tests.packs import edges_in, under_seed
 from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
 from tests.unit.sdk.memory import execute
@@ -133,12 +133,3 @@ def test_a_dead_letter_that_is_too_large_is_sent_without_its_value() -> None:
     place.deliver()
     task.flush()
     assert task.committable == 1
-
-
-def test_a_dead_letter_that_is_not_delivered_stops_the_task() -> None:
-    bench, task, _ = rig(holds_back=True)
-    execute(task, bench.raw("split", b"\xff", None, task=1))
-    bench.sink.to(".dead-letters")[0].deliver("no leader")
-    with pytest.raises(DeliveryError, match=r"a dead letter for words\.dead-letters"):
-        task.tick(1.0)
-    assert task.committable == 0

@@ -86,6 +86,9 @@ class Watched:
     def _produce(self, topic: str, value: bytes, _key: None, partition: int, on_delivery: Any) -> None:
         self.sent.append((topic, partition, decode_ack_batch(value)))
 
+    def execute(self, times: int = 1) -> None:
+        execute(self.task, *(self.bench.record("split", ("a",), {0xAB: 1}, task=1) for _ in range(times)))
+
     def look_after(self, *seconds: float) -> None:
         """Looks, with this number of seconds between looks."""
         for each in seconds:
@@ -108,40 +111,40 @@ def test_a_call_beyond_the_message_timeout_is_logged_less_and_less_often(caplog:
     watched.bolt.during = lambda: watched.look_after(1.9, 28, *[0.5] * 540)
     with caplog.at_level(logging.WARNING, "spout_sdk.execute_watch"):
         watched.watch.look()
-        execute(watched.task, watched.bench.record("split", ("a",), {0xAB: 1}, task=1))
+        watched.execute()
         watched.look_after(60)
     warnings = [record.getMessage() for record in caplog.records]
-    assert [warning.partition(" for ")[2].partition(",")[0] for warning in warnings] == [
-        "30 s",
-        "60 s",
-        "120 s",
-        "240 s",
-    ]
-    assert (
-        f"split/1: one execute has been running for 30 s, longer than the message timeout of 30 s, at {INBOX}[1] "
-        in (warnings[0])
-    )
-    assert "offset 0 (" in warnings[0]
-    assert "in execute), roots 00000000000000ab." in warnings[0]
-    assert "AsyncBolt, or raise message_timeout; the process ends after 1800 s (max.poll.interval.ms)" in warnings[0]
-    assert "test_execute_watch.py:" in warnings[0]
+    seconds = [warning.partition(" for ")[2].partition(",")[0] for warning in warnings]
+    assert seconds == ["30 s", "60 s", "120 s", "240 s"]
+    for text in (
+        f"split/1: one execute has been running for 30 s, longer than the message timeout of 30 s, at {INBOX}[1] ",
+        "offset 0 (",
+        "test_execute_watch.py:",
+        "in execute), roots 00000000000000ab.",
+        "AsyncBolt, or raise message_timeout; the process ends after 1800 s (max.poll.interval.ms)",
+    ):
+        assert text in warnings[0]
     # It is shown from the third second on, and no more once it has returned.
     assert watched.reports[0][0] == pytest.approx(29.9)
     assert f"execute has not returned, at {INBOX}[1] offset 0 (" in watched.reports[0][1]
     assert watched.reports[-1][0] == pytest.approx(1.9 + 28 + 270)
 
 
-def test_each_call_has_a_time_of_its_own() -> None:
+def test_each_call_has_a_time_of_its_own_and_a_tick_is_a_call() -> None:
     watched = Watched()
+    watched.bolt.tick_interval = 5.0
+    watched.task.prepare()
     watched.bolt.during = lambda: watched.look_after(29)
-    execute(watched.task, *(watched.bench.record("split", ("a",), {0xAB: 1}, task=1) for _ in range(3)))
-    assert [seconds for seconds, _ in watched.reports] == [29, 29, 29]
+    watched.execute(times=3)
+    watched.task.tick(watched.bench.clock.advance(6))
+    assert [seconds for seconds, _ in watched.reports] == [29, 29, 29, 29]
+    assert watched.reports[-1][1].partition(" (")[0] == "execute has not returned, at a tick tuple"
 
 
 def test_a_process_ends_with_the_reason_when_a_call_exceeds_the_limit() -> None:
     watched = Watched(execute_s=60)
     watched.bolt.during = lambda: watched.look_after(59.9, 0.2)
-    execute(watched.task, watched.bench.record("split", ("a",), {0xAB: 1}, task=1))
+    watched.execute()
     [why] = watched.ends
     assert why.startswith("split/1: one execute ran for 60 s, longer than max.poll.interval.ms allows (60 s), at ")
     assert f"{INBOX}[1] offset 0" in why
@@ -150,27 +153,11 @@ def test_a_process_ends_with_the_reason_when_a_call_exceeds_the_limit() -> None:
 @pytest.mark.parametrize("rows", [1, 64])
 def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
     watched = Watched(SlowBasic)
-    seen: list[tuple[int, tuple[int, ...]]] = []
-
-    def look(tuple_: Tuple) -> None:
-        running = watched.task.running
-        assert running is not None
-        seen.append((tuple_.roots[0], running.roots))
-
-    watched.bolt.during = look
+    seen: list[tuple[int, Any]] = []
+    watched.bolt.during = lambda tuple_: seen.append((tuple_.roots[0], watched.task.running))
     execute(watched.task, watched.bench.pack("split", [("a",)] * rows, under_seed(range(1, rows + 1)), task=1))
-    assert seen == [(root, (root,)) for root in range(1, rows + 1)]
+    assert [(root, running.roots) for root, running in seen] == [(root, (root,)) for root in range(1, rows + 1)]
     assert watched.task.running is None
-
-
-def test_a_tick_is_a_call_as_well() -> None:
-    watched = Watched()
-    watched.bolt.tick_interval = 5.0
-    watched.task.prepare()
-    watched.bolt.during = lambda: watched.look_after(40)
-    watched.task.tick(watched.bench.clock.advance(6))
-    [(seconds, what)] = watched.reports
-    assert (seconds, what.partition(" (")[0]) == (40, "execute has not returned, at a tick tuple")
 
 
 def waiting() -> tuple[Watched, Inbox, MemoryRecord]:
@@ -186,10 +173,12 @@ def waiting() -> tuple[Watched, Inbox, MemoryRecord]:
 
 def test_trees_that_wait_are_reset_at_a_third_of_the_message_timeout() -> None:
     watched, inbox, second = waiting()
+    watched.tasks[0] = watched.bench.bolt("split", 0)
     watched.bolt.during = lambda: watched.look_after(*[0.5] * 120)
     execute(watched.task, second)
     assert inbox.named == {"group": "words.split", "role": "split"}
-    assert inbox.assigned == [{(INBOX, 1): 1}]
+    # The task that has read nothing is read from its committed offset.
+    assert inbox.assigned == [{(INBOX, 0): OFFSET_STORED, (INBOX, 1): 1}]
     # At 10 s and then every 10 s, the last at 60 s. The first record is settled.
     assert (watched.resets_of(10), watched.resets_of(20), watched.resets_of(30)) == (0, 6, 6)
     assert {(topic, batch.writer, batch.opens) for topic, _, batch in watched.sent} == {
@@ -201,14 +190,6 @@ def test_trees_that_wait_are_reset_at_a_third_of_the_message_timeout() -> None:
         assert all(int(root) % 3 == partition for batch in batches for root in batch.reset_roots.tolist())
     watched.look_after(1)
     assert inbox.assigned[1:] == [{}]
-
-
-def test_a_task_that_has_read_nothing_is_read_from_its_committed_offset() -> None:
-    watched, inbox, second = waiting()
-    watched.tasks[0] = watched.bench.bolt("split", 0)
-    watched.bolt.during = lambda: watched.look_after(11)
-    execute(watched.task, second)
-    assert inbox.assigned == [{(INBOX, 0): OFFSET_STORED, (INBOX, 1): 1}]
 
 
 def test_resets_end_at_the_largest_tree_age(caplog: pytest.LogCaptureFixture) -> None:

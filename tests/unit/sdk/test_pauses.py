@@ -1,22 +1,13 @@
 """A task whose calls all raise pauses: what waits for it is kept, and is executed once when calls return again."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    AsyncBolt,
-    AsyncCollector,
-    BasicBolt,
     BasicCollector,
-    BatchBolt,
-    Bolt,
     KafkaSpout,
-    OutputCollector,
     RetryPolicy,
     TaskContext,
     Topology,
@@ -27,7 +18,7 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.components import passing, source
+from tests.components import Emits, kinds, passing, source
 from tests.packs import under_seed
 from tests.unit.sdk.bolt_rig import Split, rig
 from tests.unit.sdk.windowed_bolt_rig import Total
@@ -38,115 +29,59 @@ WORD = (declare({"word": str}),)
 class Database:
     """The shared data of a test's bolts."""
 
-    def __init__(self) -> None:
-        self.is_down = True
-        self.calls: list[float] = []  # times of calls that raised
-
-    def use(self, now: float) -> None:
-        if self.is_down:
-            self.calls.append(round(now, 1))
-            raise ConnectionError("the database is down")
-
-
-DATABASE = Database()
+    is_down = True
+    calls: list[float]  # times of calls that raised
 
 
 @pytest.fixture(autouse=True)
-def database(monkeypatch: pytest.MonkeyPatch) -> Database:
-    made = Database()
-    monkeypatch.setitem(globals(), "DATABASE", made)
-    return made
+def database() -> type[Database]:
+    Database.is_down, Database.calls = True, []
+    return Database
 
 
-Words = source(*WORD)
+def store(values: Sequence[Any], context: TaskContext) -> Emits:
+    if Database.is_down:
+        Database.calls.append(round(context.now(), 1))
+        raise ConnectionError("the database is down")
+    return [(values, "default")]
 
 
-Pass = passing(*WORD)
+STORE = kinds(store, *WORD)
+Words, Pass, Store = source(*WORD), passing(*WORD), STORE.basic
 
 
-class Store(BasicBolt):
-    streams = WORD
-
-    def prepare(self, context: TaskContext) -> None:
-        self.context = context
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        DATABASE.use(self.context.now())
-        collector.emit(tuple_.values)
-
-
-class StoreEach(Bolt):
-    streams = WORD
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.context, self.collector = context, collector
-
-    def execute(self, tuple_: Tuple) -> None:
-        DATABASE.use(self.context.now())
-        self.collector.emit(tuple_.values, anchors=tuple_)
-        self.collector.ack(tuple_)
-
-
-class StoreBatch(BatchBolt):
-    streams = WORD
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.context, self.collector = context, collector
-
-    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        DATABASE.use(self.context.now())
-        for tuple_ in tuples:
-            self.collector.emit(tuple_.values, anchors=tuple_)
-            self.collector.ack(tuple_)
-
-
-class StoreColumns(ArrowBolt):
-    streams = WORD
-
-    def prepare(self, context: TaskContext) -> None:
-        self.context = context
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        DATABASE.use(self.context.now())
-        collector.emit(batch)
-        collector.ack()
-
-
-class StoreAsync(AsyncBolt):
-    streams = WORD
-
-    async def prepare_async(self, context: TaskContext) -> None:
-        self.context = context
-
-    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        DATABASE.use(self.context.now())
-        collector.emit(tuple_.values)
-
-
-def steps(store: Any, spout: Any = Words, settings: dict[str, Any] | None = None, **options: Any) -> Topology:
+def steps(bolt: Any = Store, spout: Any = Words, settings: dict[str, Any] | None = None, **options: Any) -> Topology:
     """Four steps, and a database in the third."""
     builder = TopologyBuilder("steps", **settings or {})
     builder.set_spout("words", spout)
     builder.set_bolt("first", Pass).shuffle_grouping("words")
     builder.set_bolt("second", Pass, tasks=2).shuffle_grouping("first")
-    builder.set_bolt("store", store, tasks=2, **options).shuffle_grouping("second")
+    builder.set_bolt("store", bolt, tasks=2, **options).shuffle_grouping("second")
     builder.set_bolt("last", Pass).shuffle_grouping("store")
     return builder.build()
 
 
-KINDS: list[Any] = [Store, StoreEach, StoreBatch, StoreColumns, StoreAsync]
+def numbered(count: int) -> list[tuple[str]]:
+    return [(str(number),) for number in range(count)]
+
+
+def outcomes(cluster: SimulatedCluster) -> tuple[int, int]:
+    """How many messages were acked and failed."""
+    return len(cluster.acked("words")), len(cluster.failed("words"))
+
+
 MESSAGES = 120
 
 
 @pytest.mark.parametrize(
     ("store", "guarantee"),
-    [*((store, "at_least_once") for store in KINDS), (Store, "exactly_once"), (StoreAsync, "exactly_once")],
+    [*((each, "at_least_once") for each in STORE), (Store, "exactly_once"), (STORE.coroutines, "exactly_once")],
 )
 def test_after_five_minutes_each_step_has_executed_each_message_once(
     store: Any, guarantee: str, database: Database
 ) -> None:
     settings = {"guarantee": guarantee, "max_tree_age": 900.0}
-    words = [(str(number),) for number in range(MESSAGES)]
+    words = numbered(MESSAGES)
     topology = steps(store, settings=settings, on_exception="retry")
     with SimulatedCluster(topology, sources={"words": words}, step=2.0) as cluster:
         cluster.advance(300)
@@ -154,12 +89,12 @@ def test_after_five_minutes_each_step_has_executed_each_message_once(
         assert 270 < stats.paused_seconds < 301
         assert stats.paused_by.startswith("task ")
         assert "ConnectionError: the database is down; tries again in " in stats.paused_by
-        assert (len(cluster.acked("words")), cluster.failed("words")) == (0, [])
+        assert outcomes(cluster) == (0, 0)
         tried = len(database.calls)
         assert tried < 2 * (10 + 25)
         database.is_down = False
         cluster.advance(40)
-        assert (len(cluster.acked("words")), cluster.failed("words")) == (MESSAGES, [])
+        assert outcomes(cluster) == (MESSAGES, 0)
         for step in ("first", "second", "last"):
             assert sorted(cluster.executed(step)) == sorted(words), step
         stats = cluster.stats("store")
@@ -173,8 +108,8 @@ def test_the_pause_becomes_longer_and_ends_with_the_first_call_that_returns(
     options: dict[str, Any] = {"on_exception": on_exception, "max_consecutive_failures": 3}
     if on_exception == "retry":
         options["retry"] = RetryPolicy(initial_delay=50.0, max_delay=50.0, max_retries=2)
-    topology = steps(Store, settings={"max_tree_age": 900.0}, **options)
-    with SimulatedCluster(topology, sources={"words": [(str(number),) for number in range(20)]}) as cluster:
+    topology = steps(settings={"max_tree_age": 900.0}, **options)
+    with SimulatedCluster(topology, sources={"words": numbered(20)}) as cluster:
         cluster.advance(100)
         first = [at for at in database.calls if at == 0.0]
         assert len(first) == 6  # three of each task
@@ -185,7 +120,7 @@ def test_the_pause_becomes_longer_and_ends_with_the_first_call_that_returns(
         assert left_over[on_exception] == (4 if on_exception != "retry" else 0)
         database.is_down = False
         cluster.advance(60)
-        assert len(cluster.acked("words")) + len(cluster.failed("words")) == 20
+        assert sum(outcomes(cluster)) == 20
         assert len(cluster.executed("last")) == 20 - left_over[on_exception]
     pausing = [line for line in caplog.messages if "pauses" in line]
     assert len(pausing) == 2
@@ -211,13 +146,12 @@ def test_messages_of_a_topic_are_not_replayed(database: Database) -> None:
 def test_single_tuples_that_raise_do_not_pause_their_task(database: Database) -> None:
     """With few messages, one that always raises is retried by the policy, and others are executed at once."""
 
-    class Picky(Store):
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            if tuple_["word"] == "bad":
-                super().execute(tuple_, collector)
+    def picky(values: Sequence[Any], context: TaskContext) -> Emits:
+        return store(values, context) if values == ("bad",) else []
 
+    bolt = kinds(picky, *WORD).basic
     policy = RetryPolicy(1.0, 0.5, 1.0, max_retries=30)
-    with SimulatedCluster(steps(Picky, on_exception="retry", retry=policy), sources={"words": [("bad",)]}) as cluster:
+    with SimulatedCluster(steps(bolt, on_exception="retry", retry=policy), sources={"words": [("bad",)]}) as cluster:
         cluster.advance(29.5)
         assert (len(database.calls), cluster.stats("store").paused_seconds) == (30, 0.0)
         cluster.feed("words", ("good",))
@@ -229,7 +163,7 @@ def test_single_tuples_that_raise_do_not_pause_their_task(database: Database) ->
 
 def test_a_pause_with_nothing_to_try_ends(database: Database) -> None:
     """Replays of a few messages that always fail come slower than the calls that are tried."""
-    with SimulatedCluster(steps(Store), sources={"words": []}, step=0.5) as cluster:
+    with SimulatedCluster(steps(), sources={"words": []}, step=0.5) as cluster:
         for _ in range(40):
             cluster.feed("words", ("bad",))
             cluster.advance(5)
@@ -238,7 +172,7 @@ def test_a_pause_with_nothing_to_try_ends(database: Database) -> None:
 
 
 def test_dead_letters_do_not_pause_unless_asked_to(database: Database) -> None:
-    topology = steps(Store, on_exception="dead_letter")
+    topology = steps(on_exception="dead_letter")
     with SimulatedCluster(topology, sources={"words": [("a",)] * 50}) as cluster:
         cluster.run_until_idle()
         assert (len(cluster.dead_letters()), len(cluster.acked("words"))) == (50, 50)
@@ -246,16 +180,29 @@ def test_dead_letters_do_not_pause_unless_asked_to(database: Database) -> None:
 
 @pytest.mark.parametrize("restart", ["kill", "restart"])
 def test_a_task_that_pauses_may_end(restart: str, database: Database) -> None:
-    topology = steps(Store, on_exception="retry")
-    with SimulatedCluster(topology, sources={"words": [(str(number),) for number in range(60)]}) as cluster:
+    topology = steps(on_exception="retry")
+    with SimulatedCluster(topology, sources={"words": numbered(60)}) as cluster:
         cluster.advance(20)
         for task in range(2):
             getattr(cluster, restart)("store", task)
         cluster.advance(20)
         database.is_down = False
         cluster.advance(40)
-        assert (len(cluster.acked("words")), cluster.failed("words")) == (60, [])
+        assert outcomes(cluster) == (60, 0)
         assert len(cluster.executed("second")) == 60
+
+
+def test_a_clean_stop_of_a_pause_loses_nothing_with_at_most_once(database: Database) -> None:
+    topology = steps(settings={"guarantee": "at_most_once"})
+    with SimulatedCluster(topology, sources={"words": numbered(60)}) as cluster:
+        cluster.advance(20)
+        lost = cluster.stats("store").failed["failed"]
+        assert lost < 2 * (10 + 5)
+        database.is_down = False
+        for task in range(2):
+            cluster.restart("store", task)
+        cluster.advance(1)
+        assert (len(cluster.executed("last")), len(cluster.executed("store"))) == (60 - lost, 60)
 
 
 class Counted(Split):
@@ -270,35 +217,18 @@ class Counted(Split):
             raise ConnectionError("down")
 
 
-def test_a_clean_stop_of_a_pause_loses_nothing_with_at_most_once(database: Database) -> None:
-    topology = steps(Store, settings={"guarantee": "at_most_once"})
-    with SimulatedCluster(topology, sources={"words": [(str(number),) for number in range(60)]}) as cluster:
-        cluster.advance(20)
-        lost = cluster.stats("store").failed["failed"]
-        assert lost < 2 * (10 + 5)
-        database.is_down = False
-        for task in range(2):
-            cluster.restart("store", task)
-        cluster.advance(1)
-        assert (len(cluster.executed("last")), len(cluster.executed("store"))) == (60 - lost, 60)
-
-
 def test_the_rest_of_a_call_is_the_first_after_the_pause() -> None:
     """Without hooks a bolt is called with many tuples at a time."""
     bench, task, bolt = rig(Counted)
-    lines = [(str(number),) for number in range(300)]
-    rest = iter(task.read(bench.pack("split", lines, under_seed(range(1, 301)), task=1)))
+    rest = iter(task.read(bench.pack("split", numbered(300), under_seed(range(1, 301)), task=1)))
     while task.pause is None:
         assert not task.execute(rest, 0.0)
         bolt.is_down = len(bolt.lines) > 40
     executed = len(bolt.lines)
     assert 110 < executed < 130
     # Nine have failed, the tenth is kept.
-    assert (bench.counters.executed, bench.counters.acked, bench.counters.failed) == (
-        executed,
-        executed - 10,
-        {"failed": 9},
-    )
+    counters = bench.counters
+    assert (counters.executed, counters.acked, counters.failed) == (executed, executed - 10, {"failed": 9})
     bolt.is_down = False
     now = bench.clock.advance(0.9)
     assert (task.execute_retries(now, now, others_wait=True), task.execute(rest, 0.0)) == (0, False)
@@ -314,10 +244,13 @@ def test_the_rest_of_a_call_is_the_first_after_the_pause() -> None:
     assert sorted(numbers) == [*range(kept, 300)]
 
 
-def test_windows_do_not_pause(caplog: pytest.LogCaptureFixture) -> None:
-    builder = TopologyBuilder("windows")
-    with (
-        pytest.raises(TopologyError, match='its windows do not pause: add on_consecutive_failures="stop"'),
-        caplog.at_level(logging.WARNING),
-    ):
-        builder.set_bolt("total", lambda: Total(tumbling(count=2)), max_consecutive_failures=2)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_consecutive_failures": 2}, 'its windows do not pause: add on_consecutive_failures="stop"'),
+        ({"on_exception": "retry"}, 'is a WindowedBolt with on_exception="retry", but a window is not executed again'),
+    ],
+)
+def test_windows_neither_pause_nor_are_retried(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        TopologyBuilder("windows").set_bolt("total", lambda: Total(tumbling(count=2)), **options)

@@ -12,8 +12,6 @@ from spout_sdk import (
     AsyncCollector,
     BasicBolt,
     BasicCollector,
-    BatchBolt,
-    OutputCollector,
     RetryPolicy,
     RetryTupleError,
     TaskContext,
@@ -22,24 +20,21 @@ from spout_sdk import (
     Tuple,
     TupleAlreadyDoneError,
     declare,
-    tumbling,
 )
 from spout_sdk.bolts import retries
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Sink, Split, source
+from tests.components import InBatches, Sink, Split, source
 from tests.unit.sdk.bolt_rig import Manual
-from tests.unit.sdk.windowed_bolt_rig import Total
 
 SECONDS = RetryPolicy(initial_delay=1.0, delay_period=1.0, max_delay=60.0)
-
-
-Words = source(declare({"word": str}))
+WORD = (declare({"word": str}),)
 
 
 class Flaky(BasicBolt):
     """Raises as often for each word as the word says, `bad3` three times; notes when it was called."""
 
-    streams = (declare({"word": str}),)
+    streams = WORD
+    emits_first = False
 
     def prepare(self, context: TaskContext) -> None:
         self.context = context
@@ -49,11 +44,13 @@ class Flaky(BasicBolt):
         word = tuple_["word"]
         self.calls.append((round(self.context.now(), 1), word))
         if sum(called == word for _, called in self.calls) <= times(word):
-            self.fail(word)
+            if self.emits_first:
+                collector.emit((f"part of {word}",))
+            raise self.error(word)
         collector.emit((word,))
 
-    def fail(self, word: str) -> None:
-        raise ValueError(word)
+    def error(self, word: str) -> Exception:
+        return ValueError(word)
 
 
 def times(word: str) -> int:
@@ -62,7 +59,7 @@ def times(word: str) -> int:
 
 def cluster(bolt: Any, *words: str, settings: dict[str, Any] | None = None, **options: Any) -> SimulatedCluster:
     builder = TopologyBuilder("retries", **settings or {})
-    builder.set_spout("words", Words)
+    builder.set_spout("words", source(*WORD))
     builder.set_bolt("flaky", bolt, **{"on_exception": "retry", "retry": SECONDS, **options}).shuffle_grouping("words")
     builder.set_bolt("last", Sink).shuffle_grouping("flaky")
     return SimulatedCluster(builder.build(), sources={"words": [(word,) for word in words]})
@@ -106,9 +103,8 @@ def test_a_tuple_whose_tree_is_too_old_is_executed_no_more() -> None:
 
 @pytest.mark.parametrize("on_exhausted", ["fail", "dead_letter"])
 def test_exhausted_retries_fail_the_tuple_or_make_it_a_dead_letter(on_exhausted: str) -> None:
-    with cluster(
-        Flaky, "bad9", "bad2", retry=RetryPolicy(1.0, 1.0, max_retries=2), on_exhausted=on_exhausted
-    ) as running:
+    policy = RetryPolicy(1.0, 1.0, max_retries=2)
+    with cluster(Flaky, "bad9", "bad2", retry=policy, on_exhausted=on_exhausted) as running:
         running.advance(10)
         letters = running.dead_letters()
         why = "all 3 executions failed, the last one with ValueError: bad9"
@@ -170,13 +166,7 @@ def test_a_retry_that_is_asked_for_twice_is_one_and_comes_at_the_later_word() ->
 
 def test_what_was_emitted_before_the_exception_is_part_of_the_tree() -> None:
     class EmitsFirst(Flaky):
-        def fail(self, word: str) -> None:
-            self.collector.emit((f"part of {word}",))
-            raise ValueError(word)
-
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            self.collector = collector
-            super().execute(tuple_, collector)
+        emits_first = True
 
     with cluster(EmitsFirst, "bad1", settings={"message_timeout": 5.0}) as running:
         running.pause("last")
@@ -196,7 +186,7 @@ def test_a_record_that_was_written_before_the_exception_does_not_ack() -> None:
                 raise ValueError("after all")
 
     builder = TopologyBuilder("writes")
-    builder.set_spout("words", Words)
+    builder.set_spout("words", source(*WORD))
     builder.set_bolt("writes", Writes, on_exception="retry", retry=SECONDS).shuffle_grouping("words")
     with SimulatedCluster(builder.build(), sources={"words": [("a",)]}, topics={"out": 1}) as running:
         running.advance(10)
@@ -210,8 +200,8 @@ def test_a_record_that_was_written_before_the_exception_does_not_ack() -> None:
 
 def test_an_error_of_a_basic_bolt_asks_for_a_retry() -> None:
     class Busy(Flaky):
-        def fail(self, word: str) -> None:
-            raise RetryTupleError("the service is busy", delay=7.0)
+        def error(self, word: str) -> Exception:
+            return RetryTupleError("the service is busy", delay=7.0)
 
     with cluster(Busy, "bad1", on_exception="fail") as running:
         running.advance(10)
@@ -219,13 +209,13 @@ def test_an_error_of_a_basic_bolt_asks_for_a_retry() -> None:
         assert (running.acked("words"), running.stats("flaky").errors) == ([0], 0)
 
 
-class Batches(BatchBolt):
+class Batches(InBatches):
     """Raises if a word is bad as often as it was called with it."""
 
-    streams = (declare({"word": str}),)
+    streams = WORD
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
+    def prepare(self, *given: Any) -> None:
+        super().prepare(*given)
         self.calls: list[list[str]] = []
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
@@ -239,7 +229,7 @@ class Batches(BatchBolt):
 def in_a_record(bolt: Any, words: str, **options: Any) -> SimulatedCluster:
     """A bolt that receives words together."""
     builder = TopologyBuilder("retries")
-    builder.set_spout("words", Words)
+    builder.set_spout("words", source(*WORD))
     builder.set_bolt("split", Split).shuffle_grouping("words")
     builder.set_bolt("flaky", bolt, on_exception="retry", retry=SECONDS, **options).shuffle_grouping("split")
     # The first batches are small.
@@ -259,7 +249,7 @@ def test_a_batch_is_retried_as_a_whole_and_then_tuple_by_tuple() -> None:
 
 
 class Columns(ArrowBolt):
-    streams = (declare({"word": str}),)
+    streams = WORD
 
     def prepare(self, context: TaskContext) -> None:
         self.calls: list[list[str]] = []
@@ -267,37 +257,34 @@ class Columns(ArrowBolt):
     def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
         words = batch.column("word").to_pylist()
         self.calls.append(words)
-        if (at := [at for at, word in enumerate(words) if word == "later"]) and len(self.calls) == 1:
-            collector.retry("too early", at, delay=3.0)
-            collector.ack([row for row in range(len(words)) if row not in at])
+        if (later := [at for at, word in enumerate(words) if word == "later"]) and len(self.calls) == 1:
+            collector.retry("too early", later, delay=3.0)
         elif "bad" in words and len(self.calls) < 3:
             collector.ack([0])
             raise ValueError("bad")
-        else:
-            collector.ack()
+        collector.ack([row for row in range(len(words)) if len(self.calls) > 1 or row not in later])
 
 
-def test_rows_are_retried_as_far_as_they_are_open() -> None:
-    with in_a_record(Columns, "a bad b c") as running:
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        ("a bad b c", [["a", "bad", "b", "c"], ["bad", "b", "c"], ["b"], ["c"]]),
+        ("later a later later", [["later", "a", "later", "later"], ["later"], ["later", "later"]]),
+    ],
+    ids=["after an exception", "by their bolt"],
+)
+def test_rows_are_retried_as_far_as_they_are_open(words: str, calls: list[list[str]]) -> None:
+    with in_a_record(Columns, words) as running:
         running.advance(10)
-        assert running.bolt("flaky").calls == [["a", "bad", "b", "c"], ["bad", "b", "c"], ["b"], ["c"]]
+        assert running.bolt("flaky").calls == calls
         assert (running.acked("words"), running.failed("words")) == ([0, 1], [])
-
-
-def test_rows_may_be_retried_by_their_bolt() -> None:
-    with in_a_record(Columns, "later a later later") as running:
-        running.advance(2.9)
-        assert len(running.bolt("flaky").calls) == 1
-        running.advance(0.1)
-        assert running.bolt("flaky").calls[1:] == [["later"], ["later", "later"]]
-        assert running.acked("words") == [0, 1]
 
 
 def test_a_coroutine_whose_tree_is_too_old_is_started_no_more() -> None:
     """Inputs of an AsyncBolt do not expire."""
 
     class Fails(AsyncBolt):
-        streams = (declare({"word": str}),)
+        streams = WORD
         calls = 0
 
         async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
@@ -344,9 +331,3 @@ def test_with_at_most_once_no_tuple_is_executed_twice() -> None:
 def test_invalid_retries_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         cluster(Flaky, **options)
-
-
-def test_a_window_is_not_executed_again() -> None:
-    builder = TopologyBuilder("windows")
-    with pytest.raises(TopologyError, match='is a WindowedBolt with on_exception="retry", but a window is not execut'):
-        builder.set_bolt("total", lambda: Total(tumbling(count=2)), on_exception="retry")

@@ -8,22 +8,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    AsyncBolt,
-    AsyncCollector,
-    BasicBolt,
-    BasicCollector,
-    Bolt,
-    KafkaBolt,
-    KafkaSpout,
-    OutputCollector,
-    RetryPolicy,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import KafkaBolt, KafkaSpout, RetryPolicy, TaskContext, TopologyBuilder, Tuple, declare
 from spout_sdk.testing import NotIdleError, SimulatedCluster
+from tests.components import ByHand, Emits, kinds
 from tests.seeds import each_seed
 from tuple_tree.manifest import Guarantee
 
@@ -43,48 +30,40 @@ def trouble() -> None:
         raise RuntimeError("not now")
 
 
-class Split(BasicBolt):
-    streams = (PART,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        trouble()
-        for part in range(PARTS):
-            collector.emit((int(tuple_["value"]), part))
+def split(values: Any, _context: TaskContext) -> Emits:
+    trouble()
+    return [((int(values[0]), part), "default") for part in range(PARTS)]
 
 
-class Holding(Bolt):
+def pass_on(values: Any, _context: TaskContext) -> Emits:
+    trouble()
+    return [(values, "default")]
+
+
+class Holding(ByHand):
     """Holds some tuples until the next tuple or a tick."""
 
     streams = (PART,)
     tick_interval = 0.3
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector, self.held = collector, list[Tuple]()
+    def prepare(self, *given: Any) -> None:
+        super().prepare(*given)
+        self.held: list[Tuple] = []
 
     def execute(self, tuple_: Tuple) -> None:
         if not tuple_.is_tick:
             trouble()
             self.held.append(tuple_)
-        while self.held and (tuple_.is_tick or Here.chance.random() < 0.5):
+        while self.held and (tuple_.is_tick or self.may_go()):
             held = self.held.pop()
-            self.collector.emit(held.values, anchors=held)
+            self.collector.emit((int(held.values[0]), *held.values[1:]), anchors=held)
             self.collector.ack(held)
 
-
-class Waiting(AsyncBolt):
-    streams = (PART,)
-
-    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        trouble()
-        collector.emit(tuple_.values)
+    def may_go(self) -> bool:
+        return Here.chance.random() < 0.5
 
 
-class Pass(BasicBolt):
-    streams = (PART,)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        trouble()
-        collector.emit(tuple_.values)
+SPLIT, PASS = kinds(split, PART).basic, kinds(pass_on, PART)
 
 
 def topology(guarantee: Guarantee) -> Any:
@@ -92,10 +71,10 @@ def topology(guarantee: Guarantee) -> Any:
     builder = TopologyBuilder("parts", guarantee=guarantee, message_timeout=25, max_spout_pending=20)
     builder.set_spout("messages", KafkaSpout("source", retry=RetryPolicy(delay_period=0.05)), tasks=2)
     options = {"on_exception": "retry"} if chance.random() < 0.5 else {}
-    builder.set_bolt("split", Split, **options).local_grouping("messages")  # type: ignore[arg-type]
+    builder.set_bolt("split", SPLIT, **options).local_grouping("messages")  # type: ignore[arg-type]
     source, joins = "split", 0
     for number in range(chance.randrange(4)):
-        name, kind = f"step-{number}", chance.choice((Pass, Holding, Waiting))
+        name, kind = f"step-{number}", chance.choice((PASS.basic, Holding, PASS.coroutines))
         bolt = builder.set_bolt(name, kind, tasks=1, **options)  # type: ignore[arg-type]
         if chance.random() < 0.8 or joins:
             bolt.local_grouping(source)
@@ -123,6 +102,12 @@ def committed(cluster: SimulatedCluster) -> set[int]:
     return done
 
 
+def run_steps(cluster: SimulatedCluster, steps: int) -> None:
+    left = iter(range(steps))
+    with suppress(NotIdleError):
+        cluster.run_until(lambda: next(left, None) is None)
+
+
 def run(seed: int, guarantee: Guarantee) -> None:
     Here.chance = chance = random.Random(seed)
     Here.failing = chance.choice((0.0, 0.05))
@@ -147,15 +132,7 @@ def run(seed: int, guarantee: Guarantee) -> None:
                 case 2:
                     cluster.kill_acker()
                 case 3:
-                    left = chance.randrange(40)
-
-                    def is_over() -> bool:
-                        nonlocal left
-                        left -= 1
-                        return left < 0
-
-                    with suppress(NotIdleError):
-                        cluster.run_until(is_over)
+                    run_steps(cluster, chance.randrange(40))
                     cluster.kill(chance.choice(names))
                 case _:
                     cluster.advance(chance.choice((0.1, 0.7, 1.5)))
@@ -176,21 +153,15 @@ def test_nothing_is_lost_or_there_twice_whatever_is_killed(guarantee: Guarantee)
     each_seed(lambda seed: run(seed, guarantee))
 
 
-class Gated(Bolt):
+class Gated(Holding):
     """Holds all tuples until the gate opens."""
 
     streams = (declare({"number": int}),)
+    tick_interval = None
     is_open = False
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector, self.held = collector, list[Tuple]()
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.held.append(tuple_)
-        while Gated.is_open and self.held:
-            held = self.held.pop()
-            self.collector.emit((int(held["value"]),), anchors=held)
-            self.collector.ack(held)
+    def may_go(self) -> bool:
+        return Gated.is_open
 
 
 def test_what_a_chain_has_held_for_seconds_is_done_with_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +171,7 @@ def test_what_a_chain_has_held_for_seconds_is_done_with_its_results(monkeypatch:
     builder.set_bolt("gated", Gated).local_grouping("messages")
     builder.set_bolt("publish", lambda: KafkaBolt("results")).local_grouping("gated")
     made = builder.build()
+    Here.failing = 0.0
     for steps in range(1, 8):
         monkeypatch.setattr(Gated, "is_open", False)
         with SimulatedCluster(made, topics={"source": 1, "results": 1}) as cluster:
@@ -209,9 +181,7 @@ def test_what_a_chain_has_held_for_seconds_is_done_with_its_results(monkeypatch:
             assert cluster.records("held.acks"), "the acker knows them"
             Gated.is_open = True
             cluster.produce("source", "5")
-            left = iter(range(steps))
-            with suppress(NotIdleError):
-                cluster.run_until(lambda left=left: next(left, None) is None)  # type: ignore[misc]
+            run_steps(cluster, steps)
             cluster.kill("messages")
             cluster.advance(40)
             found = Counter(json.loads(record.value() or b"")["number"] for record in cluster.records("results"))

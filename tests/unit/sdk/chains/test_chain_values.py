@@ -4,68 +4,40 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    BasicBolt,
-    BasicCollector,
-    KafkaBolt,
-    RetryPolicy,
-    Spout,
-    Stream,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import ArrowBolt, ArrowCollector, KafkaBolt, RetryPolicy, Stream, TopologyBuilder, declare
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Sink
+from tests.components import Sink, kinds, source
 
-NUMBER = declare({"n": int})
 REAL = declare({"x": float})
 TIME = {"type": "long", "logicalType": "timestamp-micros"}
 GOOD = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 # It can be encoded, and lies before year 1 in UTC.
 BAD = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
-GROUPINGS = pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_grouping"])
+GROUPINGS = pytest.mark.parametrize("grouping", ["shuffle", "local"])
 
 
-class Numbers(Spout):
-    streams = (NUMBER,)
+class Columns(ArrowBolt):
+    """Acks all rows."""
 
-    def next_tuple(self) -> None:
-        """Emits nothing: a mock stands in."""
-
-
-class Reals(Numbers):
-    streams = (REAL,)
-
-
-class SeenColumns(ArrowBolt):
     def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
         collector.ack()
 
 
-class PassReals(ArrowBolt):
-    streams = (REAL,)
+def topology(emits: Any, grouping: str, bolt: Any, *, stream: Stream | None = None, **options: Any) -> TopologyBuilder:
+    """A spout of numbers, or of a stream, a bolt that emits, and a bolt behind it."""
+    builder = TopologyBuilder("values", message_timeout=5, max_tree_age=300)
+    builder.set_spout("numbers", source(stream or declare({"n": int})))
+    builder.set_bolt("emits", emits).shuffle_grouping("numbers")
+    getattr(builder.set_bolt("seen", bolt, **options), f"{grouping}_grouping")("emits")
+    return builder
 
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        collector.emit(batch)
-        collector.ack()
 
-
-def emits(stream: Stream, value: Callable[[int], Any], times: Callable[[int], int] = lambda _: 1) -> type[BasicBolt]:
+def emitting(stream: Stream, value: Callable[[int], Any], times: Callable[[int], int] = lambda _: 1) -> Any:
     """A bolt that emits values for a number."""
-
-    class Emits(BasicBolt):
-        streams = (stream,)
-
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            for _ in range(times(tuple_["n"])):
-                collector.emit((value(tuple_["n"]),))
-
-    return Emits
+    return kinds(lambda values, _: [((value(values[0]),), "default")] * times(values[0]), stream).basic
 
 
 @GROUPINGS
@@ -81,10 +53,7 @@ def emits(stream: Stream, value: Callable[[int], Any], times: Callable[[int], in
 def test_columns_of_values_that_were_emitted_as_tuples(
     stream: Stream, value: Callable[[int], Any], acked: list[int], grouping: str
 ) -> None:
-    builder = TopologyBuilder("values", message_timeout=5)
-    builder.set_spout("numbers", Numbers)
-    builder.set_bolt("emits", emits(stream, value)).shuffle_grouping("numbers")
-    getattr(builder.set_bolt("columns", SeenColumns), grouping)("emits")
+    builder = topology(emitting(stream, value), grouping, Columns)
     with SimulatedCluster(builder.build(), sources={"numbers": [(0,), (1,)]}) as cluster:
         cluster.advance(10)
         assert cluster.acked("numbers") == acked
@@ -95,11 +64,8 @@ def test_columns_of_values_that_were_emitted_as_tuples(
 @GROUPINGS
 def test_a_value_that_cannot_be_read_is_a_dead_letter_and_other_tuples_are_executed(grouping: str, rows: int) -> None:
     stream = declare({"at": TIME}, codec="avro")
-    builder = TopologyBuilder("values", message_timeout=5)
-    builder.set_spout("numbers", Numbers)
-    bolt = emits(stream, lambda n: BAD if n else GOOD, lambda n: rows if n else 1)
-    builder.set_bolt("emits", bolt).shuffle_grouping("numbers")
-    getattr(builder.set_bolt("seen", Sink), grouping)("emits")
+    bolt = emitting(stream, lambda n: BAD if n else GOOD, lambda n: rows if n else 1)
+    builder = topology(bolt, grouping, Sink)
     builder.set_bolt("through-kafka", Sink).shuffle_grouping("emits")
     with SimulatedCluster(builder.build(), sources={"numbers": [(0,), (1,)]}) as cluster:
         cluster.advance(10)
@@ -110,8 +76,6 @@ def test_a_value_that_cannot_be_read_is_a_dead_letter_and_other_tuples_are_execu
 
 
 def test_rows_that_cannot_be_read_do_not_count_as_waiting() -> None:
-    import pyarrow as pa
-
     class Times(ArrowBolt):
         streams = (declare({"at": TIME}),)
 
@@ -119,32 +83,26 @@ def test_rows_that_cannot_be_read_do_not_count_as_waiting() -> None:
             collector.emit({"at": pa.array([2**62] * batch.num_rows, pa.timestamp("us", "UTC"))})
             collector.ack()
 
-    builder = TopologyBuilder("values", message_timeout=5)
-    builder.set_spout("numbers", Numbers)
-    builder.set_bolt("times", Times).shuffle_grouping("numbers")
-    builder.set_bolt("seen", Sink).local_grouping("times")
+    builder = topology(Times, "local", Sink)
     with SimulatedCluster(builder.build(), sources={"numbers": [(1,)] * 7}) as cluster:
         cluster.advance(10)
         assert len(cluster.failed("numbers")) == 7
-        assert not cluster._tasks["times", 0].task.chain.running_inputs, "a stop would wait for them"
+        assert not cluster._tasks["emits", 0].task.chain.running_inputs, "a stop would wait for them"
 
 
 @GROUPINGS
 def test_a_kafka_bolt_that_writes_columns_executes_ticks_and_retries(grouping: str) -> None:
-    builder = TopologyBuilder("values", message_timeout=5, max_tree_age=300)
-    builder.set_spout("reals", Reals)
-    builder.set_bolt("pass", PassReals).shuffle_grouping("reals")
-    declared = builder.set_bolt(
-        "publish",
-        lambda: KafkaBolt("out"),  # JSON, which has no NaN
-        tick_interval=1.0,
-        on_exception="retry",
-        retry=RetryPolicy(delay_period=0.1, max_retries=2),
-        max_consecutive_failures=0,
-    )
-    getattr(declared, grouping)("pass")
-    with SimulatedCluster(builder.build(), sources={"reals": [(float("nan"),)] * 5 + [(1.0,)]}) as cluster:
+    options: Any = {
+        "tick_interval": 1.0,
+        "on_exception": "retry",
+        "retry": RetryPolicy(delay_period=0.1, max_retries=2),
+        "max_consecutive_failures": 0,
+    }
+    passing = kinds(lambda values, _: [(values, "default")], REAL).columns
+    # JSON has no NaN.
+    builder = topology(passing, grouping, lambda: KafkaBolt("out"), stream=REAL, **options)
+    with SimulatedCluster(builder.build(), sources={"numbers": [(float("nan"),)] * 5 + [(1.0,)]}) as cluster:
         cluster.advance(30)
-        assert cluster.acked("reals") == [5]
-        assert sorted(message_id for message_id, _ in cluster.failed("reals")) == [0, 1, 2, 3, 4]
-        assert cluster.stats("publish").pending == 0
+        assert cluster.acked("numbers") == [5]
+        assert sorted(message_id for message_id, _ in cluster.failed("numbers")) == [0, 1, 2, 3, 4]
+        assert cluster.stats("seen").pending == 0

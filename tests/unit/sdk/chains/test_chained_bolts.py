@@ -8,12 +8,9 @@ import pytest
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
-    BatchBolt,
-    Bolt,
     BoltDeclarer,
     KafkaBolt,
     KafkaSpout,
-    OutputCollector,
     StateCollector,
     StatefulBolt,
     TaskContext,
@@ -26,13 +23,12 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Split, source
+from tests.components import InBatches, Split, kinds, source
 from tests.seeds import each_seed
 
 WORD = declare({"word": str})
-
-
 Lines = source(declare({"line": str}))
+Upper = kinds(lambda values, _: [((values[0].upper(),), "default")], WORD).by_hand
 
 
 class Count(StatefulBolt):
@@ -53,7 +49,7 @@ class Windows(WindowedBolt):
         """Emits nothing."""
 
 
-Chained = Callable[[TopologyBuilder], BoltDeclarer]
+Chained = Callable[[TopologyBuilder], Any]
 REJECTED: list[tuple[str, Chained]] = [
     (
         "it has a state, whose keys have to reach one task each: use fields_grouping",
@@ -66,6 +62,20 @@ REJECTED: list[tuple[str, Chained]] = [
         lambda builder: builder.set_bolt("x", Split).shuffle_grouping("lines"),
     ),
     ("it runs in the 2 tasks of 'split', so leave tasks out", lambda builder: builder.set_bolt("x", Split, tasks=3)),
+    (
+        "tuples of windows are anchored to many inputs",
+        lambda builder: (
+            builder.set_bolt("windows", Windows).shuffle_grouping("split"),
+            builder.set_bolt("x", Split).local_grouping("windows"),
+        ),
+    ),
+    (
+        "chained in a circle",
+        lambda builder: (
+            builder.set_bolt("one", Split).local_grouping("x"),
+            builder.set_bolt("x", Split).local_grouping("one"),
+        ),
+    ),
 ]
 
 
@@ -74,23 +84,10 @@ def test_what_cannot_be_chained_is_rejected_with_the_reason(why: str, chained: C
     builder = TopologyBuilder("words")
     builder.set_spout("lines", Lines)
     builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
-    chained(builder).local_grouping("split")
+    declared = chained(builder)
+    if isinstance(declared, BoltDeclarer):
+        declared.local_grouping("split")
     with pytest.raises(TopologyError, match=why):
-        builder.build()
-
-
-def test_what_windows_emit_is_not_chained_and_a_circle_is_rejected() -> None:
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("windows", Windows).shuffle_grouping("lines")
-    builder.set_bolt("split", Split).local_grouping("windows")
-    with pytest.raises(TopologyError, match="tuples of windows are anchored to many inputs"):
-        builder.build()
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("one", Split).local_grouping("two")
-    builder.set_bolt("two", Split).local_grouping("one")
-    with pytest.raises(TopologyError, match="chained in a circle"):
         builder.build()
 
 
@@ -109,17 +106,6 @@ def test_local_or_shuffle_chains_what_it_can() -> None:
     assert manifest.head("local").name == "lines"
 
 
-class Upper(Bolt):
-    streams = (WORD,)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.collector.emit((tuple_["word"].upper(),), anchors=tuple_)
-        self.collector.ack(tuple_)
-
-
 class Columns(ArrowBolt):
     """Emits each batch unchanged; `seen` has the batches."""
 
@@ -135,11 +121,8 @@ class Columns(ArrowBolt):
         collector.ack()
 
 
-class Together(BatchBolt):
+class Together(InBatches):
     streams = (WORD,)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
 
     def execute_batch(self, tuples: Any) -> None:
         self.collector.emit((" ".join(tuple_["word"] for tuple_ in tuples),), anchors=tuples)
