@@ -4,7 +4,7 @@ import asyncio
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -36,7 +36,7 @@ class Works(AsyncBolt):
         self.begun: list[int] = []
         self.futures: dict[int, asyncio.Future[str]] = {}
         self.collectors: dict[int, AsyncCollector] = {}
-        self.coroutines: dict[int, asyncio.Task[Any] | None] = {}
+        self.coroutines: dict[int, Any] = {}
         self.threads = {threading.get_ident()}
         self.refused: list[str] = []
 
@@ -48,10 +48,9 @@ class Works(AsyncBolt):
         if tuple_["user"] == "resetting":
             collector.reset_timeout()
         self.begun.append(n)
-        while True:
+        while not self.futures[n].done():
             try:
                 await asyncio.shield(self.futures[n])
-                break
             except asyncio.CancelledError:
                 if tuple_["user"] != "stubborn":
                     raise
@@ -59,13 +58,9 @@ class Works(AsyncBolt):
             collector.emit((n,))
         except RuntimeError as error:
             self.refused.append(str(error))
-        match self.futures[n].result():
-            case "raise":
-                raise ValueError("refused")
-            case "fail":
-                raise FailTupleError("try later")
-            case "cancel":
-                raise asyncio.CancelledError
+        raised = {"raise": ValueError("refused"), "fail": FailTupleError("try later"), "cancel": asyncio.CancelledError}
+        if (outcome := self.futures[n].result()) in raised:
+            raise raised[outcome]
 
     def end_all(self) -> None:
         """Runs in the event loop, where futures are created."""
@@ -97,9 +92,14 @@ class Rig:
         rows = [*zip(users, numbers, strict=True)]
         return self.bench.pack("work", rows, under_seed(numbers), source=f"jobs/{self.stream}")
 
+    def take(self, *users: Any) -> Callable[[], bool]:
+        """Reads a record, whose execution each call continues; whether it is over."""
+        rest = iter(self.task.read(self.record(*users)))
+        return lambda: bool(self.task.execute(rest, math.inf))
+
     def feed(self, *users: Any) -> None:
         for user in users:
-            self.task.execute(iter(self.task.read(self.record(user))), math.inf)
+            self.take(user)()
 
     def begun(self, *numbers: int) -> None:
         """Waits until exactly these inputs were begun, in any order."""
@@ -112,9 +112,9 @@ class Rig:
     def end(self, n: int, outcome: str = "done") -> None:
         """Ends the coroutine of an input, and has the task see it."""
         eventually(lambda: n in self.bolt.begun, f"{n} begun")
-        left = self.task.adapter.running_inputs
+        left = self.running
         self.bolt.events.call_soon_threadsafe(self.bolt.futures[n].set_result, outcome)
-        self.turn_until(lambda: self.task.adapter.running_inputs < left)
+        self.turn_until(lambda: self.running < left)
 
     def end_unseen(self, *numbers: int, outcome: str) -> None:
         """Ends coroutines, and waits until the event loop has reported it, which the task does not see."""
@@ -132,6 +132,14 @@ class Rig:
         self.task.resume(commit.offset, commit.metadata)
         self.tasks.append(self.task)
         self.bolt = cast(Works, self.task.bolt)
+
+    @property
+    def running(self) -> int:
+        return int(self.task.adapter.running_inputs)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.task.adapter.is_busy)
 
     def turn_until(self, condition: Any) -> None:
         """Has the task see what has ended, while no time passes."""

@@ -2,33 +2,21 @@
 
 from typing import Any, ClassVar
 
-from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
-    Bolt,
-    FailTupleError,
-    OutputCollector,
-    Stream,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
-from tests.components import Sink, source
+from spout_sdk import BasicBolt, BasicCollector, FailTupleError, Stream, TopologyBuilder, Tuple, declare
+from tests.components import ByHand, Sink, source
 from tests.unit.sdk.memory import Bench, execute, made
 from tuple_tree.manifest import Guarantee
 
 Lines = source(declare({"line": str}), declare({"n": int}, name="numbers", codec="json"))
 
 
-class Manual(Bolt):
+class Manual(ByHand):
     """Leaves everything to the test."""
 
     streams: ClassVar[tuple[Stream, ...]] = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.context = context
-        self.collector = collector
+    def prepare(self, *given: Any) -> None:
+        super().prepare(*given)
         self.tuples: list[Tuple] = []
 
     def execute(self, tuple_: Tuple) -> None:

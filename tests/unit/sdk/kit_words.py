@@ -6,9 +6,7 @@ from typing import Any
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    Bolt,
     FailTupleError,
-    OutputCollector,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -18,6 +16,7 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import SimulatedCluster
+from tests.components import ByHand
 
 
 class Lines(Spout):
@@ -33,11 +32,11 @@ class Lines(Spout):
             self.collector.emit((f"line {self.left}",), message_id=self.left)
 
 
-class Hold(Bolt):
+class Hold(ByHand):
     """Acks its inputs when the test asks for it."""
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
+    def prepare(self, *given: Any) -> None:
+        super().prepare(*given)
         self.held: list[Tuple] = []
 
     def execute(self, tuple_: Tuple) -> None:
@@ -63,10 +62,9 @@ class Split(BasicBolt):
         type(self).cleaned_up += 1
 
 
-class Count(Bolt):
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.context = context
-        self.collector = collector
+class Count(ByHand):
+    def prepare(self, *given: Any) -> None:
+        super().prepare(*given)
         self.counts: Counter[str] = Counter()
 
     def execute(self, tuple_: Tuple) -> None:

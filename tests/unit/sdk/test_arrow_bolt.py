@@ -15,11 +15,8 @@ from spout_sdk import (
     ArrowCollector,
     CustomGrouping,
     EmitError,
-    EmitInfo,
-    TaskHook,
     TopologyBuilder,
     TopologyError,
-    Tuple,
     TupleAlreadyDoneError,
     declare,
 )
@@ -252,24 +249,3 @@ def test_untracked_rows_are_settled_too(guarantee: Guarantee, edges: list[dict[i
 def test_streams_of_single_records_are_rejected_when_the_task_begins() -> None:
     with pytest.raises(TopologyError, match="codec 'bytes'"):
         Rig(source="raw")
-
-
-def test_hooks_are_called_for_each_row() -> None:
-    seen: list[Any] = []
-
-    class Hook(TaskHook):
-        def emit(self, emitted: EmitInfo) -> None:
-            seen.append((emitted.values, len(emitted.tasks)))
-
-        def bolt_execute(self, tuple_: Tuple, seconds: float) -> None:
-            seen.append(("executed", tuple_.values))
-
-        def bolt_ack(self, tuple_: Tuple) -> None:
-            seen.append(("acked", tuple_.values))
-
-    def work(_batch: Any, collector: ArrowCollector) -> None:
-        collector.emit(good(), anchors=[0])
-        collector.ack()
-
-    Rig(work, hook=Hook).run(ROWS[:1], EDGES[:1])
-    assert seen == [(("x", 1, None), TASKS), ("acked", ("a", 1)), ("executed", ("a", 1))]

@@ -1,6 +1,5 @@
 """A bolt in coroutines: many inputs at a time, each settled in the task's thread, and the inputs of a commit."""
 
-import math
 import threading
 from typing import Any
 
@@ -46,18 +45,17 @@ def test_an_input_that_raises_fails_and_emits_nothing() -> None:
 
 def test_a_task_with_as_many_running_inputs_as_it_may_have_takes_no_more() -> None:
     with running() as rig:
-        rest = iter(rig.task.read(rig.record("a", "a", "a")))
+        goes_on = rig.take("a", "a", "a")
         for _ in range(3):
-            assert not rig.task.execute(rest, math.inf)
-            executed = rig.bench.counters.executed
-            assert (rig.task.adapter.is_busy, rig.task.adapter.running_inputs, executed) == (True, 2, 2)
+            assert not goes_on()
+            assert (rig.is_busy, rig.running, rig.bench.counters.executed) == (True, 2, 2)
         rig.end(2)
-        assert not rig.task.adapter.is_busy
-        assert not rig.task.execute(rest, math.inf)
+        assert not rig.is_busy
+        assert not goes_on()
         rig.end(1)
         rig.end(3)
-        assert rig.task.execute(rest, math.inf)
-        assert (rig.acked(), rig.task.adapter.running_inputs) == ({1, 2, 3}, 0)
+        assert goes_on()
+        assert (rig.acked(), rig.running) == ({1, 2, 3}, 0)
 
 
 def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:
@@ -93,7 +91,7 @@ def test_inputs_are_settled_as_they_end_and_are_in_the_committed_set(guarantee: 
         assert commit.offset == 0
         rig.next_owner(commit)
         execute(rig.task, *records)
-        assert rig.task.adapter.running_inputs == 1
+        assert rig.running == 1
         rig.end(1, "fail")
         assert (rig.acked(), rig.sent, rig.task.committable) == ({2, 3}, 2, 2)
         assert rig.failed() == {1: "try later"}
@@ -114,7 +112,7 @@ def test_an_input_that_was_cancelled_has_no_outcome_and_one_that_raised_has(guar
         assert rig.bolt.events.is_closed()
         rig.next_owner(rig.task.commit(in_transaction=guarantee == "exactly_once"))
         execute(rig.task, *records)
-        assert rig.task.adapter.running_inputs == 1
+        assert rig.running == 1
         rig.end(3)
         assert rig.acked() == {3}
 

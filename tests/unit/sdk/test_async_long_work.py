@@ -1,6 +1,5 @@
 """Long work in an `AsyncBolt`: time limits, trees that are kept alive, inputs in the order of a key."""
 
-import math
 import threading
 from typing import Any
 
@@ -25,7 +24,7 @@ def test_a_coroutine_is_cancelled_at_its_time_limit_and_its_input_fails(guarante
         rig.feed("c")
         rig.begun(1, 2, 3)
         rig.pass_time(1)
-        rig.turn_until(lambda: rig.task.adapter.running_inputs == 1)
+        rig.turn_until(lambda: rig.running == 1)
         assert (rig.acked(), rig.failed(), rig.sent) == ({2}, {1: OVER}, 1)
         rig.end(3)
         assert (rig.acked(), rig.task.committable) == ({2, 3}, 3)
@@ -46,9 +45,9 @@ def test_a_coroutine_that_ignores_its_cancellation_gives_its_slot_back(caplog: p
         rig.begun(1, 2)
         rig.pass_time(LIMIT)
         rig.pass_time(0.9)
-        assert (rig.task.adapter.is_busy, rig.failed()) == (True, {})
+        assert (rig.is_busy, rig.failed()) == (True, {})
         rig.pass_time(0.2)
-        assert (rig.task.adapter.is_busy, rig.failed()) == (False, {1: OVER, 2: OVER})
+        assert (rig.is_busy, rig.failed()) == (False, {1: OVER, 2: OVER})
         assert "work/0: execute_async() for work.tuples.work[0] offset 0 did not end within 1 s after" in caplog.text
         rig.feed("a")
         rig.bolt.events.call_soon_threadsafe(rig.bolt.futures[1].set_result, "done")
@@ -68,7 +67,7 @@ def test_as_many_coroutines_as_have_slots_may_ignore_their_cancellation(caplog: 
             rig.pass_time(1)
             assert not rig.task.adapter.is_expected
         assert rig.failed() == dict.fromkeys((1, 2, 3, 4), OVER)
-        assert (rig.task.adapter.is_busy, rig.task.committable) == (True, 4)
+        assert (rig.is_busy, rig.task.committable) == (True, 4)
         assert "Its place stays taken until it ends, because 2 such coroutines still run" in caplog.text
         rig.end(4)
         rig.feed("a")
@@ -102,8 +101,7 @@ def test_inputs_of_an_event_loop_that_is_blocked_fail() -> None:
 
 def test_trees_of_running_and_waiting_inputs_are_kept_alive_and_those_of_ended_ones_are_not() -> None:
     with running() as rig:
-        rest = iter(rig.task.read(rig.record("a", "b", "c", "d")))
-        assert not rig.task.execute(rest, math.inf)
+        assert not rig.take("a", "b", "c", "d")()
         rig.begun(1, 2)
         rig.end(2)
         before = rig.resets()
@@ -116,30 +114,25 @@ def test_trees_of_running_and_waiting_inputs_are_kept_alive_and_those_of_ended_o
 def test_a_task_is_busy_since_the_oldest_of_its_inputs_runs_if_that_takes_long() -> None:
     with running() as rig:
 
-        def busy_since() -> Any:
+        def busy_after(seconds: float) -> Any:
+            rig.pass_time(seconds)
             return rig.task.adapter.busy_since
 
         began = rig.bench.clock()
         rig.feed("a")
-        rig.pass_time(20)
-        assert busy_since() is None, "there is room for another"
+        assert busy_after(20) is None, "there is room for another"
         rig.feed("b")
-        rig.pass_time(0.01)
-        assert busy_since() == began
+        assert busy_after(0.01) == began
         rig.end(1)
-        assert busy_since() is None
         rig.feed("c")
-        rig.pass_time(1)
-        assert busy_since() is None, "none has been running for long"
-        rig.pass_time(20)
-        assert busy_since() == began + 20
+        assert busy_after(1) is None, "none has been running for long"
+        assert busy_after(20) == began + 20
 
 
 def test_an_input_is_open_for_as_long_as_it_runs_and_waits() -> None:
     """It has an outcome in the end, so it is not settled because it is open for longer than a tree may be."""
     with running() as rig:
-        rest = iter(rig.task.read(rig.record("a", "b", "c")))
-        assert not rig.task.execute(rest, math.inf)
+        assert not rig.take("a", "b", "c")()
         rig.begun(1, 2)
         for _ in range(5):
             rig.pass_time(LIMIT / 6)
@@ -158,7 +151,7 @@ def test_inputs_of_a_key_run_one_after_another_and_others_at_the_same_time(guara
     with running(Ordered, guarantee) as rig:
         rig.feed("a", "a", "b", "a", "b")
         rig.begun(1, 3)
-        assert rig.task.adapter.running_inputs == 5
+        assert rig.running == 5
         rig.end(1, "raise")
         rig.begun(1, 3, 2)
         rig.end(3)
@@ -170,38 +163,30 @@ def test_inputs_of_a_key_run_one_after_another_and_others_at_the_same_time(guara
         assert (rig.acked(), rig.failed()) == ({2, 3, 4, 5}, {1: "ValueError: refused"})
         rig.feed("a")
         rig.end(6)
-        assert (rig.acked(), rig.task.committable, rig.task.adapter.running_inputs) == ({2, 3, 4, 5, 6}, 6, 0)
+        assert (rig.acked(), rig.task.committable, rig.running) == ({2, 3, 4, 5, 6}, 6, 0)
 
 
 def test_a_task_takes_as_many_inputs_as_it_can_begin_and_as_many_to_wait_for_their_key() -> None:
     with running(Ordered) as rig:
-        rest = iter(rig.task.read(rig.record(*("a" * 10), "b")))
+        goes_on = rig.take(*("a" * 10), "b")
         for _ in range(3):
-            assert not rig.task.execute(rest, math.inf)
-            assert (rig.task.adapter.running_inputs, rig.task.adapter.is_busy) == (1 + Ordered.concurrency, True)
+            assert not goes_on()
+            assert (rig.running, rig.is_busy) == (1 + Ordered.concurrency, True)
         rig.end(1)
-        assert not rig.task.adapter.is_busy
+        assert not rig.is_busy
         rig.begun(1, 2)
         rig.task.adapter.forget_waiting()
-        assert rig.task.adapter.running_inputs == 1
+        assert rig.running == 1
         rig.end(2)
-        assert rig.task.adapter.running_inputs == 0
+        assert rig.running == 0
 
 
-def test_the_next_input_of_a_key_runs_after_one_that_exceeds_its_time_limit() -> None:
-    with running(Ordered) as rig:
-        rig.feed("stubborn", "stubborn")
-        rig.pass_time(LIMIT)
-        rig.pass_time(1)
-        assert rig.failed() == {1: OVER}
-        rig.end(2)
-        assert rig.acked() == {2}
-
-
-def test_a_value_that_is_no_key_fails_its_input() -> None:
+def test_the_next_input_of_a_key_runs_after_one_that_has_no_key_or_exceeds_its_time_limit() -> None:
     """JSON carries any value."""
     with running(Ordered, stream="json") as rig:
-        rig.feed({"name": "a"}, "a")
-        rig.end(2)
-        assert rig.acked() == {2}
-        assert rig.failed() == {1: "TypeError: unhashable type: 'dict': the bolt is ordered_by user"}
+        rig.feed({"name": "a"}, "stubborn", "stubborn")
+        rig.pass_time(LIMIT)
+        rig.pass_time(1)
+        assert rig.failed() == {1: "TypeError: unhashable type: 'dict': the bolt is ordered_by user", 2: OVER}
+        rig.end(3)
+        assert rig.acked() == {3}

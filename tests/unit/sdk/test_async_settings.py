@@ -1,7 +1,6 @@
 """The settings of an `AsyncBolt`, and how old trees may become and how long a stop takes because of them."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -43,14 +42,11 @@ def made(**attributes: Any) -> Any:
         (Default, {"tick": 0.002}, 2 * (2**18 - 2) / 1000, 2 * (2**18 - 2) / 1000),
     ],
 )
-def test_trees_may_live_for_as_long_as_their_inputs_may_run(
-    bolt: Any, options: dict[str, Any], age: float, limit: float
-) -> None:
+def test_trees_may_live_for_as_long_as_their_inputs_may_run(bolt: Any, options: Any, age: float, limit: float) -> None:
     assert DEFAULT_TIME_LIMIT == LONGEST_EXECUTE_MS / 1000, "one call may take as long in any bolt"
     manifest = built(bolt, **options).manifest
     assert manifest.max_tree_age_ms == 1000 * age
-    instance = bolt()
-    assert AsyncSettings.of("work", instance, manifest).time_limit == limit
+    assert AsyncSettings.of("work", bolt(), manifest).time_limit == limit
 
 
 def test_a_tree_may_pass_through_all_async_bolts() -> None:
@@ -69,11 +65,7 @@ def test_a_tree_may_pass_through_all_async_bolts() -> None:
         ({"time_limit": "1"}, {"guarantee": "at_most_once"}, "time_limit of bolt 'work' is '1'"),
         ({"stop_timeout": -1}, {}, "stop_timeout of bolt 'work' is -1"),
         ({"concurrency": 0}, {}, "concurrency of bolt 'work', an AsyncBolt, is 0"),
-        (
-            {"ordered_by": "name"},
-            {},
-            "ordered_by 'name', a field that stream 'default' of 'jobs' does not have",
-        ),
+        ({"ordered_by": "name"}, {}, "ordered_by 'name', a field that stream 'default' of 'jobs' does not have"),
         ({"ordered_by": ("user", "n", "m")}, {}, "is ordered_by 'm'"),
     ],
 )
@@ -96,13 +88,7 @@ def test_supervisors_wait_for_the_longest_stop_timeout() -> None:
     assert stop_seconds(built(Default)) == stop_seconds(built(made(stop_timeout=1.0))) == 20
     topology = built(made(stop_timeout=65.0))
     assert stop_seconds(topology) == 80
-    bench = Bench(replace(topology, factories={**topology.factories, "work": partial(_with, stop_timeout=66.0)}))
+    longer = made(stop_timeout=66.0)
+    bench = Bench(replace(topology, factories={**topology.factories, "work": longer}))
     with pytest.raises(ComponentError, match=r"stop_timeout of bolt 'work' is 66 s, .* one of 65 s: set it in the cl"):
         bench.bolt("work")
-
-
-def _with(**attributes: Any) -> Any:
-    instance = Default()
-    for name, value in attributes.items():
-        setattr(instance, name, value)
-    return instance

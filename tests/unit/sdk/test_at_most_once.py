@@ -9,16 +9,7 @@ import pytest
 
 from kafka_clients.repeated_lines import EACH
 from spout_sdk.errors import BrokerError, ComponentError
-from tests.unit.sdk.loop_rig import (
-    Emits,
-    Regrouping,
-    RevokedConsumer,
-    Rig,
-    Unanswered,
-    Works,
-    WorksInBatches,
-    rows_of,
-)
+from tests.unit.sdk.loop_rig import Emits, Regrouping, RevokedConsumer, Rig, Unanswered, Works, WorksInBatches, rows_of
 from tuple_tree.manifest import Guarantee
 
 EITHER = pytest.mark.parametrize("bolt", [Works, WorksInBatches])

@@ -1,12 +1,11 @@
 """Ticks, batches and exceptions of a bolt."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from kafka_clients.repeated_lines import RepeatedLines, get_logger
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk import (
     ComponentError,
     DeliveryError,
@@ -128,37 +127,27 @@ def test_an_exception_after_an_ack_changes_nothing_for_its_tuple() -> None:
     assert (bench.sink.failed(), task.committable) == ({8: "RuntimeError: after all"}, 2)
 
 
-def test_a_repeated_exception_has_one_line_and_traceback_a_minute(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench, task, _ = rig(Split, max_consecutive_failures=0)
-    monkeypatch.setattr(logging.getLogger("spout_sdk.bolt"), "filters", [RepeatedLines(clock=bench.clock)])
-    for number in range(240):
-        feed(bench, task, "one bad word", {number: 9})
-        bench.clock.advance(0.25)
-    lines = caplog.records
-    shown = "split/1 raised ValueError: a bad word at words.tuples.split[1] offset 0, roots 0000000000000000"
-    assert [record.getMessage() for record in lines] == [shown]
-    feed(bench, task, "bad", {1_017: 9, 1_018: 9})
-    assert [bool(record.exc_info) for record in lines] == [True, True]
-    assert lines[-1].getMessage().endswith(" (239 more lines like it in the last 60 s)")
-    task.flush()
-    assert bench.sink.failed()[1_018] == "ValueError: a bad word"
-    assert (bench.counters.errors, task.committable) == (241, 241)
-
-
-def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line(
+def test_an_exception_fails_its_tuple_and_is_logged_with_place_roots_and_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def raised(divisor: float) -> Exception:
+    bench, task, _ = rig(Split)
+    feed(bench, task, "one bad word", {17: 9, 18: 9})
+    (line,) = caplog.records
+    shown = "split/1 raised ValueError: a bad word at words.tuples.split[1] offset 0, roots "
+    assert (line.getMessage(), bool(line.exc_info)) == (f"{shown}{17:016x}, {18:016x}", True)
+    task.flush()
+    assert bench.sink.failed() == dict.fromkeys((17, 18), "ValueError: a bad word")
+    assert (bench.counters.errors, task.committable) == (1, 1)
+
+
+def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    def raised(text: str) -> Exception:
         try:
-            if divisor:
-                int("x")
-            return AssertionError(1 / divisor)
+            return AssertionError(int(text) if text else 1 / 0)
         except (ValueError, ZeroDivisionError) as error:
             return error
 
-    for each in (raised(0), raised(1), raised(0), ZeroDivisionError()):
+    for each in (raised(""), raised("x"), raised(""), ZeroDivisionError()):
         get_logger("spout_sdk.bolt").error("raised", exc_info=each)
     assert [bool(record.exc_info) for record in caplog.records] == [True, True, True]
 

@@ -12,14 +12,7 @@ from kafka_clients.supervision import Backoff
 from spout_sdk import ComponentError, Exit, ProcessError, SpoutSdkError, TopologyError, TopologyRunner
 from spout_sdk.errors import NotPreparedError
 from spout_sdk.runtime import process
-from spout_sdk.runtime.supervisor import (
-    EXIT_BROKEN,
-    EXIT_GAVE_UP,
-    EXIT_NOT_PREPARED,
-    EXIT_UNUSABLE,
-    MAX_STARTS,
-    Launch,
-)
+from spout_sdk.runtime.supervisor import EXIT_BROKEN, EXIT_GAVE_UP, EXIT_NOT_PREPARED, EXIT_UNUSABLE, MAX_STARTS, Launch
 from spout_sdk.statistics.stats import Stats
 
 REFERENCE = "examples.orders:topology"
@@ -70,16 +63,14 @@ def test_ten_starts_in_a_row_that_fail_end_all_with_the_last_reason(monkeypatch:
     assert [each.restarts_in is None for each in exits] == [False] * (MAX_STARTS - 1) + [True]
 
 
-@pytest.mark.parametrize("other", [Child(EXIT_BROKEN), Child(-9)])
-def test_another_end_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch, other: Child) -> None:
+@pytest.mark.parametrize(
+    ("other", "is_a_start"),
+    [(Child(EXIT_BROKEN), False), (Child(-9), False), (Child(EXIT_NOT_PREPARED, executed=3), True)],
+    ids=["an error", "a kill", "it has executed tuples"],
+)
+def test_another_end_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch, other: Child, is_a_start: bool) -> None:
     exits, _ = started(monkeypatch, chain([NOT_PREPARED] * (MAX_STARTS - 1), [other], repeat(NOT_PREPARED)))
-    assert len(exits) == MAX_STARTS - 1 + 1 + MAX_STARTS
-
-
-def test_a_process_that_executed_tuples_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    worked = Child(EXIT_NOT_PREPARED, executed=3)
-    exits, _ = started(monkeypatch, chain([NOT_PREPARED] * (MAX_STARTS - 1), [worked], repeat(NOT_PREPARED)))
-    assert len(exits) == MAX_STARTS - 1 + MAX_STARTS
+    assert len(exits) == MAX_STARTS - 1 + MAX_STARTS + (not is_a_start)
 
 
 @pytest.mark.parametrize(

@@ -43,29 +43,26 @@ def published(bolt: Callable[[], KafkaBolt], *, guarantee: Guarantee = "at_least
 
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))
 def test_each_tuple_is_a_record_and_acked(guarantee: Guarantee) -> None:
-    records = published(
-        lambda: KafkaBolt("out", key="word", value=["count", "word"], headers={"raw": "raw", "by": lambda _: "me"}),
-        guarantee=guarantee,
-    )
-    assert [record.key() for record in records] == [b"be", b"to"]
-    assert [json.loads(record.value() or b"") for record in records] == [
-        {"count": 1, "word": "be"},
-        {"count": 2, "word": "to"},
+    headers: Any = {"raw": "raw", "by": lambda _: "me"}
+    bolt = partial(KafkaBolt, "out", key="word", value=["count", "word"], headers=headers)
+    records = published(bolt, guarantee=guarantee)
+    assert [(each.key(), json.loads(each.value())) for each in records] == [
+        (b"be", {"count": 1, "word": "be"}),
+        (b"to", {"count": 2, "word": "to"}),
     ]
     assert records[0].headers() == [("raw", b"\xff"), ("by", b"me")]
 
 
-def test_values_are_avro_bytes_or_the_result_of_a_function() -> None:
+@pytest.mark.parametrize(("field", "values"), [("raw", [b"\xff", b"\x00"]), ("word", [b"be", b"to"])])
+def test_values_are_the_bytes_of_a_field(field: str, values: list[bytes]) -> None:
+    records = published(lambda: KafkaBolt("out", key="word", value=[field], codec="bytes"))
+    assert [each.value() for each in records] == values
+
+
+def test_values_are_avro_or_the_result_of_a_function() -> None:
     schema = fastavro.parse_schema(declare({"word": str, "count": int}).avro_schema())
     avro = published(lambda: KafkaBolt("out", key="word", value=["word", "count"], codec="avro"))
     assert fastavro.schemaless_reader(io.BytesIO(avro[0].value()), schema, None) == {"word": "be", "count": 1}
-    assert [each.value() for each in published(lambda: KafkaBolt("out", key="word", value=["raw"], codec="bytes"))] == [
-        b"\xff",
-        b"\x00",
-    ]
-
-    text = published(lambda: KafkaBolt("out", key="word", value=["word"], codec="bytes"))
-    assert [each.value() for each in text] == [b"be", b"to"]
 
     def topic(tuple_: Tuple) -> str:
         return "out" if tuple_["count"] == 1 else "elsewhere"
@@ -96,17 +93,19 @@ def test_invalid_arguments_are_rejected() -> None:
         KafkaBolt("out", codec="xml")  # type: ignore[arg-type]
 
 
-def test_a_tuple_is_acked_when_its_record_is_delivered_and_fails_when_it_is_not() -> None:
-    bench = Bench(topology(lambda: KafkaBolt("out", value=["word"])), holds_back=True)
+def run(bolt: Callable[[], KafkaBolt], *rows: Any, guarantee: Guarantee = "at_least_once") -> tuple[Bench, Any]:
+    """A bench whose sink holds records back, and the task, which has executed rows with roots from 1 on."""
+    bench = Bench(topology(bolt, guarantee), holds_back=True)
     task = bench.bolt("publish")
-    execute(
-        task,
-        *(
-            bench.record("publish", row, {number: number}, source="counts/default")
-            for number, row in enumerate(ROWS, 1)
-        ),
-    )
+    roots = [{number: number} if guarantee == "at_least_once" else {} for number in range(1, len(rows) + 1)]
+    records = (bench.record("publish", *each, source="counts/default") for each in zip(rows, roots, strict=True))
+    execute(task, *records)
     task.flush()
+    return bench, task
+
+
+def test_a_tuple_is_acked_when_its_record_is_delivered_and_fails_when_it_is_not() -> None:
+    bench, task = run(lambda: KafkaBolt("out", value=["word"]), *ROWS)
     assert (bench.sink.batches, task.open_inputs) == ([], 2)
     first, second = bench.sink.to("out")
     first.deliver()
@@ -121,10 +120,7 @@ def test_a_tuple_is_acked_when_its_record_is_delivered_and_fails_when_it_is_not(
 def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
     guarantee: Guarantee, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(topology(lambda: KafkaBolt("out", value=["word"]), guarantee), holds_back=True)
-    task = bench.bolt("publish")
-    edges = {1: 1} if guarantee == "at_least_once" else {}
-    execute(task, *(bench.record("publish", ROWS[0], edges, source="counts/default") for _ in range(100)))
+    bench, task = run(lambda: KafkaBolt("out", value=["word"]), *ROWS * 50, guarantee=guarantee)
     for record in bench.sink.to("out"):
         record.deliver(KafkaError(KafkaError._UNKNOWN_TOPIC))
     task.flush()
@@ -134,19 +130,15 @@ def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
     assert bench.counters.undelivered == 100
 
 
+def test_a_key_of_another_type_fails_the_tuple_with_a_remedy() -> None:
+    bench, _ = run(lambda: KafkaBolt("out", key="count"), ROWS[0])
+    message = "TypeError: keys, values and headers of records are text or bytes, not int: convert it"
+    assert bench.sink.failed() == {1: message}
+
+
 def test_the_topics_of_kafka_bolts_are_in_the_topology() -> None:
     made = topology(partial(KafkaBolt, "out"))
     assert made.kafka_targets == {"publish": "out"}
     assert topology(lambda: KafkaBolt(lambda tuple_: tuple_["word"])).kafka_targets == {}
     permissions = component_role(made.manifest, "publish", targets=["out"]).permissions
     assert [each.operations for each in permissions if each.name == "out"] == [(Operation.WRITE,)]
-
-
-def test_a_key_of_another_type_fails_the_tuple_with_a_remedy() -> None:
-    bench = Bench(topology(lambda: KafkaBolt("out", key="count")))
-    task = bench.bolt("publish")
-    execute(task, bench.record("publish", ROWS[0], {1: 1}, source="counts/default"))
-    task.flush()
-    assert bench.sink.failed() == {
-        1: "TypeError: keys, values and headers of records are text or bytes, not int: convert it"
-    }

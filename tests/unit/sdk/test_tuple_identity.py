@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    BasicBolt,
     BasicCollector,
     CustomGrouping,
     FailTupleError,
@@ -19,7 +16,7 @@ from spout_sdk import (
     Tuple,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Split
+from tests.components import Split, kinds
 
 Identities = list[tuple[str, str | None]]
 
@@ -75,15 +72,10 @@ class Even(CustomGrouping):
         return range(0, self.tasks, 2)
 
 
-class PassRows(ArrowBolt):
-    streams = Split.streams
-
-    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        collector.emit({"word": batch.column(0)})
-        collector.ack()
+PASS = kinds(lambda values, _: [(values, "default")], *Split.streams)
 
 
-@pytest.mark.parametrize("first", [Split, PassRows])
+@pytest.mark.parametrize("first", [PASS.basic, PASS.columns])
 @pytest.mark.parametrize(("custom", "copies"), [(None, 3), (Even, 2)])
 def test_copies_for_several_tasks_make_tuples_with_identities_of_their_own(
     first: Any, custom: Any, copies: int
@@ -91,7 +83,7 @@ def test_copies_for_several_tasks_make_tuples_with_identities_of_their_own(
     builder = TopologyBuilder("copies")
     builder.set_spout("lines", KafkaSpout("text", retry=RetryPolicy(delay_period=0.1)))
     builder.set_bolt("first", first).shuffle_grouping("lines")
-    rules = builder.set_bolt("rules", Rule, tasks=3)
+    rules = builder.set_bolt("rules", PASS.basic, tasks=3)
     rules.custom_grouping("first", custom) if custom else rules.all_grouping("first")
     builder.set_bolt("seen", Seen).fields_grouping("rules", "word")
     with SimulatedCluster(builder.build(), topics={"text": 1}) as cluster:
@@ -100,12 +92,3 @@ def test_copies_for_several_tasks_make_tuples_with_identities_of_their_own(
         assert cluster.state("seen") == {"a": copies}
         seen = cluster.bolt("seen").seen
         assert len({identity for _, identity in seen}) == copies < len(seen)
-
-
-class Rule(BasicBolt):
-    """Each of its tasks checks a rule of its own."""
-
-    streams = Split.streams
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((tuple_["word"],))
