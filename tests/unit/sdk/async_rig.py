@@ -58,9 +58,13 @@ class Works(AsyncBolt):
             collector.emit((n,))
         except RuntimeError as error:
             self.refused.append(str(error))
-        raised = {"raise": ValueError("refused"), "fail": FailTupleError("try later"), "cancel": asyncio.CancelledError}
-        if (outcome := self.futures[n].result()) in raised:
-            raise raised[outcome]
+        match self.futures[n].result():
+            case "raise":
+                raise ValueError("refused")
+            case "fail":
+                raise FailTupleError("try later")
+            case "cancel":
+                raise asyncio.CancelledError
 
     def end_all(self) -> None:
         """Runs in the event loop, where futures are created."""

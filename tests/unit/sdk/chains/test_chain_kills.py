@@ -44,7 +44,7 @@ class Holding(ByHand):
     """Holds some tuples until the next tuple or a tick."""
 
     streams = (PART,)
-    tick_interval = 0.3
+    tick_interval: float | None = 0.3
 
     def prepare(self, *given: Any) -> None:
         super().prepare(*given)
