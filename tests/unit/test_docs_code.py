@@ -145,6 +145,22 @@ def test_kafka_spouts() -> None:
     assert names["patient"] is not names["spout"]
 
 
+@pytest.mark.parametrize("bolt", ["Count", "Counts"])
+def test_words_are_counted_once_after_kills(bolt: str) -> None:
+    names = names_of("docs/state.md")
+    with SimulatedCluster(names["words"](names[bolt]), topics={"lines": 1}) as cluster:
+        cluster.set_state("count", {"be": 40})
+        cluster.produce("lines", "to be or not to be")
+        cluster.run_until_idle()
+        cluster.kill("split")  # it executes the line again
+        for task in range(4):
+            cluster.kill("count", task)
+        cluster.produce("lines", "to be")
+        cluster.advance(60)
+        assert cluster.state("count") == {"to": 3, "be": 43, "or": 1, "not": 1}
+        assert max(cluster.emitted("count")) == ("to", 3)
+
+
 def test_chained_bolts() -> None:
     with SimulatedCluster(names_of("docs/chained-bolts.md")["topology"]) as cluster:
         for ms in (20, 1_200):
