@@ -43,9 +43,9 @@ OF_PROCESSES: Final = (check_executes, check_paused, check_stalled)
 """Checks for which the figures of one process are enough."""
 
 CHECKS: Final[Mapping[str, str]] = {
-    "java": "no Java 17, and no cluster is set; *and a topology has Spark jobs*",
+    "java": "no Java 17, and no cluster is set; *no Java 17, and a topology has Spark jobs*",
     "cluster": "no broker answers, or authentication failed",
-    "version": "brokers before 2.5, with `exactly_once`; *before 2.8*",
+    "version": "brokers before 2.5, with `exactly_once`; *brokers before 2.8*",
     "manifest": "it is missing, cannot be read, or differs from the code",
     "topics": "a topic is missing, or has another number of partitions than in the manifest",
     "topic-settings": "`LogAppendTime` of the ack log, `cleanup.policy`, or `delete.retention.ms` of changelogs make "
