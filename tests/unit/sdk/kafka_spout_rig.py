@@ -8,7 +8,7 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.notices import notice_bytes
-from tests.unit.sdk.memory import Bench, Sent, made
+from tests.unit.sdk.memory import Bench, Sent
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import decode_tuples, payload_codec
@@ -30,13 +30,12 @@ class Rig:
         **spout: Any,
     ) -> None:
         self.topics = topics
-        self.spouts: list[KafkaSpout] = []
         names = tuple(dict.fromkeys(at.topic for at in topics.logs))
         builder = TopologyBuilder(
             "t", guarantee=guarantee, ack_partitions=2, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
         )
         builder.set_spout("first", KafkaSpout("other"))
-        builder.set_spout("lines", made(self.spouts, kind(names, **spout)), tasks=tasks)
+        builder.set_spout("lines", kind(names, **spout), tasks=tasks)
         builder.set_bolt("see", Sink).shuffle_grouping("lines")
         self.bench = Bench(builder.build(), seed=seed, open_source=self._open)
         self.clock = self.bench.clock
@@ -51,7 +50,6 @@ class Rig:
     def restart(self) -> None:
         """Another process gets the task; the previous one ends without a commit."""
         self.task: SpoutTask = self.bench.spout("lines", self._task)
-        self.spout = self.spouts[-1]
 
     @property
     def progress(self) -> SourceProgress:
@@ -78,11 +76,14 @@ class Rig:
 
     def positions(self) -> list[tuple[int, int, int]]:
         """Partition, offset and attempt of the roots emitted since the last call."""
-        found = [self.topics.position(self.root(sent), 1) for sent in self._new()]
+        found = [self.topics.position(root, 1) for root in self.roots()]
         return [(each.partition, each.offset, each.attempt) for each in found]
 
     def offsets(self) -> list[int]:
         return [offset for _, offset, _ in self.positions()]
+
+    def attempts(self) -> list[int]:
+        return [attempt for *_, attempt in self.positions()]
 
     def notify(
         self,

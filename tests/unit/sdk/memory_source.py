@@ -1,7 +1,8 @@
 """Source topics in memory, and a group that commits for them."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import TopicPartition
 
@@ -9,7 +10,7 @@ from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourceCommit, SourcePartition
-from spout_sdk.records import Headers, Record
+from spout_sdk.records import Record
 from spout_sdk.testing import MemoryRecord
 from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_key
 
@@ -41,30 +42,17 @@ class MemoryTopics:
     def position(self, root: int, spout: int, partitions: int = 2) -> Position:
         """The position of a root's message; the partition is the number in positional roots."""
         topics = dict.fromkeys(at.topic for at in self.logs)
+        found = (position_of(root, topic_key(self.topic_id(topic)), partitions) for topic in topics)
         share = MAX_PARTITIONS // len(topics)
-        (found,) = (
-            each
-            for topic in topics
-            if (each := position_of(root, topic_key(self.topic_id(topic)), partitions)).spout == spout
-            and each.partition % share < len(self.logs)
-        )
-        return found
+        return next(each for each in found if each.spout == spout and each.partition % share < len(self.logs))
 
     def grow(self, topic: str, count: int) -> None:
         for partition in range(count):
             self.logs.setdefault(SourcePartition(topic, partition), {})
 
-    def add(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        value: bytes | None,
-        key: bytes | None = None,
-        headers: Headers | None = None,
-    ) -> None:
-        record = MemoryRecord(topic, partition, offset, value, headers, key)
-        self.logs[SourcePartition(topic, partition)][offset] = record
+    def add(self, topic: str, partition: int, offset: int, value: bytes | None, **more: Any) -> None:
+        """Adds a message, with a key or headers as of a `MemoryRecord`."""
+        self.logs[SourcePartition(topic, partition)][offset] = MemoryRecord(topic, partition, offset, value, **more)
 
     def fill(self, topic: str, partition: int, offsets: Iterable[int]) -> None:
         for offset in offsets:
@@ -83,7 +71,7 @@ class MemoryTopics:
     def end(self, at: SourcePartition) -> int:
         return max(self.logs[at], default=self.first[at] - 1) + 1 + self.markers[at]
 
-    def committed(self, topic: str, partition: int = 0) -> int | None:
+    def committed(self, topic: str = "source", partition: int = 0) -> int | None:
         found = self.commits.get(SourcePartition(topic, partition))
         return None if found is None else found.offset
 
@@ -116,7 +104,7 @@ class MemorySource(KafkaSource):
         self._member = MemoryMember(self)
         self.positions: dict[SourcePartition, int] = {}
         self.paused: set[SourcePartition] = set()
-        self.wanted: dict[SourcePartition, deque[int]] | None = None
+        self.wanted: list[tuple[SourcePartition, int]] = []
         self.is_closed = False
         self.is_fenced = False
 
@@ -154,14 +142,15 @@ class MemorySource(KafkaSource):
         records: list[Record] = []
         out_of_range: list[OffsetOutOfRange] = []
         for at in self.positions.keys() - self.paused:
-            first = self.topics.first[at]
+            log, first = self.topics.logs[at], self.topics.first[at]
             if self.positions[at] < first:
                 out_of_range.append(OffsetOutOfRange(at, self.positions[at], first))
                 self.positions[at] = first
-            for offset in sorted(self.topics.logs[at]):
-                if offset >= self.positions[at] and len(records) < limit:
-                    records.append(self.topics.logs[at][offset])
-                    self.positions[at] = offset + 1
+            end = max(log, default=-1) + 1
+            while self.positions[at] < end and len(records) < limit:
+                if (record := log.get(self.positions[at])) is not None:
+                    records.append(record)
+                self.positions[at] += 1
         return records, out_of_range
 
     def take_ends(self) -> Mapping[SourcePartition, int]:
@@ -173,25 +162,19 @@ class MemorySource(KafkaSource):
         return max(0, self.topics.end(at) - self.positions[at])
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
-        assert self.wanted is None
+        assert not self.wanted
         assert all(list(offsets) == sorted(offsets) for offsets in wanted.values())
-        self.wanted = {at: deque(offsets) for at, offsets in wanted.items()}
+        self.wanted = [(at, offset) for at, offsets in wanted.items() for offset in offsets]
 
     def fetched(self, now: float) -> Fetched | None:
-        if self.wanted is None:
+        wanted, self.wanted = self.wanted, []
+        if not wanted:
             return None
-        fetched = Fetched([], [], [])
-        for at, offsets in self.wanted.items():
-            for offset in offsets:
-                record = self.topics.logs[at].get(offset)
-                if self.topics.is_down:
-                    fetched.unread.append((at, offset))
-                elif record is None:
-                    fetched.gone.append((at, offset))
-                else:
-                    fetched.records.append(record)
-        self.wanted = None
-        return fetched
+        if self.topics.is_down:
+            return Fetched([], [], wanted)
+        there = [self.topics.logs[at].get(offset) for at, offset in wanted]
+        gone = [at for at, record in zip(wanted, there, strict=True) if record is None]
+        return Fetched([record for record in there if record is not None], gone, [])
 
     def close(self) -> None:
         self.is_closed = True

@@ -12,18 +12,6 @@ from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree.done_sets import DoneSet
 
 
-def test_a_commit_that_fails_is_repeated() -> None:
-    rig = Rig(filled(0, 1))
-    rig.work()
-    rig.notify(0)
-    rig.topics.refuses_commits = True
-    rig.work(2)
-    assert rig.topics.committed("source") == 0
-    rig.topics.refuses_commits = False
-    rig.work(2)
-    assert rig.topics.committed("source") == 1
-
-
 @pytest.mark.parametrize("mode", ["at_least_once", "no_guarantee"])
 def test_the_end_behind_the_marker_of_a_transaction_is_committed(mode: Any) -> None:
     rig = Rig(filled(0, 2), mode=mode)
@@ -31,13 +19,13 @@ def test_the_end_behind_the_marker_of_a_transaction_is_committed(mode: Any) -> N
     rig.work()
     rig.work(2)
     if mode == "at_least_once":
-        assert rig.topics.committed("source") == 0
+        assert rig.topics.committed() == 0
         rig.notify(2)
         rig.work(2)
-        assert rig.topics.committed("source") == 0
+        assert rig.topics.committed() == 0
         rig.notify(0)
         rig.work(2)
-    assert rig.topics.committed("source") == 4
+    assert rig.topics.committed() == 4
     rig.topics.fill("source", 0, [4, 5])
     rig.work()
     assert rig.offsets()[-2:] == [4, 5] if mode == "at_least_once" else len(rig.emitted()) == 4
@@ -61,8 +49,7 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_the_broker_dele
 
 def test_messages_of_a_topic_that_was_created_again_have_other_roots() -> None:
     """The tree of an old message is still open: its outcome is not that of the new message at the same position."""
-    topics = MemoryTopics(source=1)
-    topics.fill("source", 0, range(2))
+    topics = filled(0, 1)
     rig = Rig(topics)
     rig.work()
     old = rig.roots()
@@ -74,10 +61,10 @@ def test_messages_of_a_topic_that_was_created_again_have_other_roots() -> None:
     assert len({*old, *new}) == 4
     rig.task.handle(notice(old))
     rig.work(1.5)
-    assert topics.committed("source") == 0
+    assert topics.committed() == 0
     rig.task.handle(notice(new))
     rig.work(1.5)
-    assert topics.committed("source") == 2
+    assert topics.committed() == 2
 
 
 def test_at_most_once_commits_before_it_emits() -> None:
@@ -86,10 +73,10 @@ def test_at_most_once_commits_before_it_emits() -> None:
     rig.task.tick(rig.clock())
     rig.task.emit(5)
     assert [values for (values,) in rig.emitted()] == [f"source/0@{n}" for n in range(5)]
-    assert topics.committed("source") == 20
+    assert topics.committed() == 20
     assert (rig.task.pending, rig.bench.sink.batches) == (0, [])
     rig.task.release()
-    assert topics.committed("source") == 5, "a clean end loses no message"
+    assert topics.committed() == 5, "a clean end loses no message"
     rig.restart()
     rig.work()
     assert len(rig.emitted()) == 15
@@ -99,13 +86,13 @@ def test_at_most_once_commits_before_it_emits() -> None:
     assert rig.emitted() == []
     topics.refuses_commits = False
     rig.work(2)
-    assert (len(rig.emitted()), topics.committed("source")) == (2, 22)
+    assert (len(rig.emitted()), topics.committed()) == (2, 22)
 
 
 def test_without_trees_at_most_once_is_the_default() -> None:
     rig = Rig(filled(0), guarantee="at_most_once")
     rig.work()
-    assert rig.topics.committed("source") == 1
+    assert rig.topics.committed() == 1
     with pytest.raises(TopologyError, match="mode at_least_once needs a topology that follows trees"):
         Rig(filled(0), guarantee="at_most_once", mode="at_least_once")
 
@@ -113,13 +100,13 @@ def test_without_trees_at_most_once_is_the_default() -> None:
 def test_without_a_guarantee_emitted_messages_are_committed_later() -> None:
     rig = Rig(filled(0, 1), mode="no_guarantee")
     rig.work()
-    assert (len(rig.emitted()), rig.topics.committed("source")) == (2, 0)
+    assert (len(rig.emitted()), rig.topics.committed()) == (2, 0)
     rig.work(2)
-    assert rig.topics.committed("source") == 2
+    assert rig.topics.committed() == 2
     rig.topics.fill("source", 0, [2])
     rig.work()
     rig.task.release()
-    assert rig.topics.committed("source") == 3
+    assert rig.topics.committed() == 3
 
 
 def test_partitions_go_round_the_tasks_and_growth_moves_none() -> None:
@@ -129,11 +116,12 @@ def test_partitions_go_round_the_tasks_and_growth_moves_none() -> None:
         return set(rig.source.positions)
 
     topics = MemoryTopics(a=3, b=3)
-    before = [owned(task) for task in range(2)]
+    before = [owned(0), owned(1)]
     assert before[0] | before[1] == set(topics.logs)
     assert {len(each) for each in before} == {3}
     topics.grow("a", 7)
-    assert all(old <= owned(task) for task, old in enumerate(before))
+    assert before[0] <= owned(0)
+    assert before[1] <= owned(1)
 
 
 def test_a_partition_that_is_added_is_read_from_its_beginning() -> None:
@@ -162,35 +150,33 @@ def test_the_spout_begins_after_its_first_commit() -> None:
     assert rig.offsets() == [0]
 
 
-def test_where_the_first_poll_begins() -> None:
-    # Without a commit, after one of another program, and after one of a topology's.
-    begins: dict[Any, tuple[int, int, int]] = {
-        "uncommitted_earliest": (10, 12, 12),
-        "uncommitted_latest": (15, 12, 12),
-        "earliest": (10, 10, 12),
-        "latest": (15, 15, 12),
-    }
+@pytest.mark.parametrize(
+    ("strategy", "begins"),
+    [
+        # Without a commit, after one of another program, and after one of a topology's.
+        ("uncommitted_earliest", (10, 12, 12)),
+        ("uncommitted_latest", (15, 12, 12)),
+        ("earliest", (10, 10, 12)),
+        ("latest", (15, 15, 12)),
+    ],
+)
+def test_where_the_first_poll_begins(strategy: Any, begins: tuple[int, ...]) -> None:
     at = SourcePartition("source", 0)
-    for strategy, starts in begins.items():
-        for committed, start in zip(
-            (None, SourceCommit(DoneSet(12)), SourceCommit(DoneSet(12), 8)), starts, strict=True
-        ):
-            topics = MemoryTopics(source=1)
-            topics.delete_before("source", 0, 10)
-            topics.fill("source", 0, range(10, 15))
-            if committed is not None:
-                topics.commits[at] = committed
-            rig = Rig(topics, first_poll=strategy)
-            rig.work()
-            assert rig.offsets() == list(range(start, 15)), (strategy, committed)
-            # Where it begins is committed, so that a crash does not move it.
-            assert topics.commits[at].offset == start
+    for committed, begin in zip((None, SourceCommit(DoneSet(12)), SourceCommit(DoneSet(12), 8)), begins, strict=True):
+        topics = filled(*range(10, 15))
+        topics.first[at] = 10
+        if committed is not None:
+            topics.commits[at] = committed
+        rig = Rig(topics, first_poll=strategy)
+        rig.work()
+        assert rig.offsets() == list(range(begin, 15))
+        # Where it begins is committed, so that a crash does not move it.
+        assert topics.commits[at].offset == begin
 
 
 def test_messages_out_of_range_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    topics = MemoryTopics(source=1)
+    topics = filled(10)
     topics.delete_before("source", 0, 10)
-    topics.fill("source", 0, [10])
     topics.commits[SourcePartition("source", 0)] = SourceCommit(DoneSet(4), 4)
     rig = Rig(topics)
     rig.work()

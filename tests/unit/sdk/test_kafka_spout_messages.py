@@ -12,6 +12,7 @@ from spout_sdk import (
     KafkaSpout,
     KafkaTuple,
     Record,
+    RetryPolicy,
     TopologyBuilder,
     TopologyError,
     declare,
@@ -20,22 +21,31 @@ from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tests.unit.sdk.memory_source import MemoryTopics
 
 
-def test_messages_that_cannot_be_used_are_dead_letters_and_done() -> None:
-    def translate(record: Record) -> Any:
-        if record.offset() == 1:
-            raise InvalidMessageError("not today")
-        return (5,) if record.offset() == 2 else ("fine",)
+def test_messages_that_cannot_be_used_are_dead_letters_and_done_and_other_exceptions_are_retried() -> None:
+    outage = [OSError("the database is away")] * 3
 
-    rig = Rig(filled(0, 1, 2, 3), translate=translate)
-    rig.work()
-    assert rig.offsets() == [0, 3]
+    def translate(record: Record) -> Any:
+        match record.offset():
+            case 1:
+                raise InvalidMessageError("not today")
+            case 2:
+                return (5,)
+            case 3 if outage:
+                raise outage.pop()
+        return ("fine",)
+
+    rig = Rig(filled(0, 1, 2, 3), translate=translate, retry=RetryPolicy(initial_delay=0, delay_period=0))
+    rig.task.emit(64)
+    for _ in range(6):
+        rig.work(0.5)
+    assert (rig.offsets(), rig.bench.counters.errors) == ([0, 3], 3)
     details = [sent.header["dead-letter.detail"].decode() for sent in rig.bench.sink.to(".dead-letters")]
     assert details[0] == "translate() raised InvalidMessageError: not today"
     assert "'lines' cannot emit to stream 'default' (value)" in details[1]
     assert [reason for _, reason in rig.letters()] == ["bad-payload"] * 2
     rig.notify(0, 3)
     rig.work(2)
-    assert rig.topics.committed("source") == 4
+    assert rig.topics.committed() == 4
 
 
 def test_messages_that_translate_skips_are_done_hundreds_in_one_call() -> None:
@@ -47,12 +57,12 @@ def test_messages_that_translate_skips_are_done_hundreds_in_one_call() -> None:
     for _ in range(3):
         rig.work(2)
     assert rig.bench.counters.users == {"skipped": 2_000}
-    assert rig.topics.committed("source") == 2_001
+    assert rig.topics.committed() == 2_001
 
 
 def test_translate_receives_all_of_a_message_and_chooses_the_stream() -> None:
     topics = MemoryTopics(source=1)
-    topics.add("source", 0, 3, None, b"key", [("name", b"x")])
+    topics.add("source", 0, 3, None, key_=b"key", headers_=[("name", b"x")])
     seen: list[Any] = []
 
     def translate(record: Record) -> KafkaTuple:
@@ -90,7 +100,7 @@ def test_values_by_default_are_the_message_or_a_dead_letter(
     rig.work(2)
     assert rig.emitted() == ([] if emitted is None else [emitted])
     assert rig.letters() == ([(value, "bad-payload")] if emitted is None else [])
-    assert topics.committed("source") == (emitted is None)
+    assert topics.committed() == (emitted is None)
 
 
 def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> None:
@@ -140,7 +150,7 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
         rig.notify(3)
     rig.task.release()
     rig.task.close()
-    assert (rig.topics.committed("source"), rig.source.is_closed) == (3, True)
+    assert (rig.topics.committed(), rig.source.is_closed) == (3, True)
 
 
 def test_invalid_declarations_are_rejected() -> None:

@@ -25,7 +25,7 @@ def test_after_a_clean_restart_only_the_open_message_is_emitted_again() -> None:
     restart(rig)
     rig.work()
     assert rig.offsets() == []
-    assert rig.topics.committed("source") == 300
+    assert rig.topics.committed() == 300
 
 
 def test_after_a_kill_what_was_acked_since_the_last_commit_is_emitted_again_too() -> None:
@@ -62,13 +62,13 @@ def test_a_message_whose_dead_letter_is_not_delivered_when_its_owner_ends_is_not
     rig.work()
     rig.fail(0)
     rig.work(2)
-    assert (rig.offsets(), len(rig.letters()), rig.topics.committed("source")) == ([0], 1, 0)
+    assert (rig.offsets(), len(rig.letters()), rig.topics.committed()) == ([0], 1, 0)
     rig.restart()
     rig.work(2)
     assert (rig.offsets(), len(rig.letters())) == ([], 2)
     rig.bench.sink.to(".dead-letters")[-1].deliver()
     rig.work(2)
-    assert rig.topics.committed("source") == 1
+    assert rig.topics.committed() == 1
 
 
 def test_commits_by_a_tool_have_no_set() -> None:

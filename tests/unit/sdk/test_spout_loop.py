@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 from spout_sdk.testing.clients import MemoryClients, MemoryConsumer, MemoryProducer
 from tests.components import Sink
 from tests.packs import tuples_in
+from tuple_tree.manifest import Guarantee
 from tuple_tree.names import component_group, tuples_topic
 from tuple_tree.topics import TopicSpec, topic_specs
 
@@ -59,23 +61,12 @@ class Fenced(MemoryConsumer):
         return super().consume(limit, seconds)
 
 
-class Passing:
-    """A clock that shows a millisecond more each time."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
-
-
 class Process:
     """A process of a `KafkaSpout` with `MESSAGES` in its source; tick number `ticks` after its first emit raises."""
 
-    def __init__(self, *, mode: Mode, consumer: type[MemoryConsumer] = MemoryConsumer, ticks: int = 10**6) -> None:
-        builder = TopologyBuilder(
-            "t", guarantee="at_least_once" if mode == "at_least_once" else "at_most_once", ack_partitions=1
-        )
+    def __init__(self, mode: Mode, *, consumer: type[MemoryConsumer] = MemoryConsumer, ticks: int = 10**6) -> None:
+        guarantee: Guarantee = "at_least_once" if mode == "at_least_once" else "at_most_once"
+        builder = TopologyBuilder("t", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("numbers", KafkaSpout("source", mode=mode))
         builder.set_bolt("next", Sink, tasks=2).shuffle_grouping("numbers")
         self.topology = builder.build()
@@ -84,13 +75,11 @@ class Process:
             self.broker.append("source", 0, None, str(number).encode(), None)
         clients = MemoryClients(self.broker, [0], room=10**6)
         settings = clients.settings
-        settings[CLIENT_CLASSES] |= {
-            Producer: partial(Queueing, self.broker),
-            Consumer: partial(consumer, clients),
-        }
+        settings[CLIENT_CLASSES] |= {Producer: partial(Queueing, self.broker), Consumer: partial(consumer, clients)}
         self.left, self.counters = ticks, Counters()
+        clock = count(100.0, 0.001).__next__
         process = ComponentProcess(
-            *(self.topology, "numbers", settings, Passing(), random.Random(1).randbytes, self.counters),
+            *(self.topology, "numbers", settings, clock, random.Random(1).randbytes, self.counters),
             *(self.tick, lambda: False),
         )
         self.loop = component_loop(process, "0")
@@ -99,6 +88,11 @@ class Process:
         self.left -= self.counters.emitted > 0
         if not self.left:
             raise BrokerError("the topic is gone")
+
+    def end(self, error: str = "the topic is gone") -> None:
+        """Runs until that error."""
+        with pytest.raises(BrokerError, match=error):
+            self.loop.run(lambda: False)
 
     @property
     def delivered(self) -> list[int]:
@@ -117,9 +111,8 @@ class Process:
 def test_a_spout_that_ends_by_an_error_sends_what_is_committed_and_sets_back_the_rest(
     mode: Mode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    process = Process(mode=mode, ticks=1)
-    with pytest.raises(BrokerError, match="the topic is gone"):
-        process.loop.run(lambda: False)
+    process = Process(mode, ticks=1)
+    process.end()
     assert 0 < process.committed < MESSAGES
     assert process.delivered == list(range(process.committed))
     assert "are lost" not in caplog.text
@@ -128,37 +121,30 @@ def test_a_spout_that_ends_by_an_error_sends_what_is_committed_and_sets_back_the
 def test_what_a_lost_spout_has_committed_and_not_emitted_is_reported_and_the_rest_is_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    process = Process(mode="at_most_once", consumer=Fenced)
-    with pytest.raises(BrokerError, match="cannot continue"):
-        process.loop.run(lambda: False)
+    process = Process("at_most_once", consumer=Fenced)
+    process.end("cannot continue")
     emitted = len(process.delivered)
     assert process.delivered == list(range(emitted))
     assert 0 < emitted < process.committed == MESSAGES
-    assert (
-        f"numbers/0: up to {MESSAGES - emitted} messages of source[0], from offset {emitted} on, are lost"
-        in caplog.text
-    )
+    lost = f"numbers/0: up to {MESSAGES - emitted} messages of source[0], from offset {emitted} on, are lost"
+    assert lost in caplog.text
 
 
 def test_the_error_that_ends_a_spout_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    processes: list[Process] = []
+    process = Process("at_most_once", ticks=1)
 
     def raises(*_: Any) -> int:
-        if processes and processes[0].left <= 0:
+        if process.left <= 0:
             raise BrokerError("another")
         return 0
 
     for method in ("flush", "produce"):
         monkeypatch.setattr(Queueing, method, raises)
-    processes.append(Process(mode="at_most_once", ticks=1))
-    with pytest.raises(BrokerError, match="the topic is gone"):
-        processes[0].loop.run(lambda: False)
-    assert 0 < processes[0].committed < MESSAGES, "the others are read again"
+    process.end()
+    assert 0 < process.committed < MESSAGES, "the others are read again"
 
 
 def test_trees_of_a_spout_that_ends_by_an_error_are_left_to_the_replay() -> None:
-    process = Process(mode="at_least_once", ticks=1)
-    with pytest.raises(BrokerError, match="the topic is gone"):
-        process.loop.run(lambda: False)
-    assert process.committed == 0
-    assert process.delivered == []
+    process = Process("at_least_once", ticks=1)
+    process.end()
+    assert (process.committed, process.delivered) == (0, [])

@@ -77,7 +77,7 @@ def test_headers_that_are_too_long_or_repeated_are_not_passed_on(headers: Header
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_a_kafka_spout_copies_the_trace_context_of_each_message(guarantee: Any) -> None:
     topics = MemoryTopics(source=1)
-    topics.add("source", 0, 0, b"a", headers=[("x", b"1"), TRACEPARENT, TRACESTATE])
+    topics.add("source", 0, 0, b"a", headers_=[("x", b"1"), TRACEPARENT, TRACESTATE])
     topics.add("source", 0, 1, b"b")
     spout = Rig(topics, guarantee=guarantee)
     spout.work()
