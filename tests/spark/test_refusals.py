@@ -19,11 +19,12 @@ from spark_jobs import (
     TransformRefusedError,
     kafka_options,
 )
+from tests.manifests import bolt, manifest
 from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, spout_manifest
 from tests.spark.test_bolt import explode
-from tests.spark.topologies import LINE, WORD, manifest_of, subscription
-from tuple_tree.components import BoltManifest, OutcomesManifest, SpoutManifest
+from tests.spark.topologies import LINE, WORD, manifest_of
+from tuple_tree.components import OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group
 from tuple_tree.streams import declare
@@ -41,17 +42,11 @@ def refuses(start: Callable[..., Any], **defaults: Any) -> Refused:
     return check
 
 
-def manifest(*streams: Any, sources: dict[str, Any] | None = None) -> Manifest:
+def two_sources(*streams: Any, sources: dict[str, Any] | None = None) -> Manifest:
     """Sources → split, with these streams."""
     spouts = sources or {"lines": LINE}
-    return Manifest.of(
-        topology="two",
-        max_tree_age_ms=300_000,
-        components=(
-            *(SpoutManifest(name=name, streams=(stream,)) for name, stream in spouts.items()),
-            BoltManifest(name="split", streams=streams, subscriptions=tuple(map(subscription, spouts))),
-        ),
-    )
+    components = (SpoutManifest(name=name, streams=(stream,)) for name, stream in spouts.items())
+    return manifest(*components, bolt("split", *spouts, streams=streams), topology="two")
 
 
 def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
@@ -80,11 +75,11 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         (lambda rows: rows.select("_tracking", word, F.lit(1).alias("_fail")), "_fail as int: it must be text"),
     ):
         refused(TransformRefusedError, expected, spark, Built(), "split", transform)
-    two_streams = manifest(WORD, declare("word", name="other", codec="avro"))
+    two_streams = two_sources(WORD, declare("word", name="other", codec="avro"))
     refused(
         TransformRefusedError, "streams default, other: say in column _stream", spark, two_streams, "split", explode
     )
-    two_types = manifest(WORD, sources={"a": declare("n", codec="avro"), "b": declare({"n": int}, codec="json")})
+    two_types = two_sources(WORD, sources={"a": declare("n", codec="avro"), "b": declare({"n": int}, codec="json")})
     refused(ComponentRefusedError, "'n' as string, and from b/default as bigint", spark, two_types, "split", explode)
     refused(
         TopicsRefusedError, r"missing\.tuples\.split does not exist: acker topics", spark, manifest_of("missing"),
@@ -145,15 +140,15 @@ def test_emit(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> No
     refused(ComponentRefusedError, "'split' is a bolt", rows, 0, mine, "split")
     refused(ComponentRefusedError, "has no stream 'other': it declares default", rows, 0, mine, "lines", stream="other")
     refused(TransformRefusedError, "'line' .* not at all", spark.sql("select 1 n"), 0, mine, "lines")
-    refused(SparkJobError, "no micro-batch", rows, 0, mine, "lines")
+    refused(SparkJobError, "not a micro-batch", rows, 0, mine, "lines")
 
 
 def test_checkpoints(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    bolt = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
+    of_bolts = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
     spout = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(guarantee="at_most_once"))
     spout.checkpoint = tmp_path / "spout"
     # They have read the empty topics, and have a checkpoint.
-    bolt.drain(spark, explode)
+    of_bolts.drain(spark, explode)
     spout.drain(spark)
 
     of_spout = refuses(spark_jobs.spout, kafka=spout.kafka, checkpoint=str(spout.checkpoint))
@@ -162,14 +157,14 @@ def test_checkpoints(spark: SparkSession, bootstrap_servers: str, tmp_path: Path
         CheckpointRefusedError, f"source {source}, .* not to ", spark, spout.manifest, "lines",
         f"{spout.manifest.topology}.dead-letters",
     )  # fmt: skip
-    of_bolt = refuses(spark_jobs.bolt, kafka=bolt.kafka, checkpoint=str(bolt.checkpoint))
+    of_bolt = refuses(spark_jobs.bolt, kafka=of_bolts.kafka, checkpoint=str(of_bolts.checkpoint))
     other = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path).manifest
-    of_bolt(CheckpointRefusedError, f"belongs to .*topology {bolt.manifest.topology}", spark, other, "split", explode)
+    of_bolt(CheckpointRefusedError, f"belongs to .*{of_bolts.manifest.topology}", spark, other, "split", explode)
 
     foreign = tmp_path / "foreign"
     query = spark.readStream.format("rate").load().writeStream.format("noop")
     query.option("checkpointLocation", str(foreign)).start().stop()
     of_bolt(
-        CheckpointRefusedError, "made by another Spark query", spark, bolt.manifest, "split", explode,
+        CheckpointRefusedError, "made by another Spark query", spark, of_bolts.manifest, "split", explode,
         checkpoint=str(foreign),
     )  # fmt: skip

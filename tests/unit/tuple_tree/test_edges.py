@@ -4,7 +4,7 @@ Of whole edges no chance is seen in any test, so windows of their bits are count
 with a probability of 2^-b.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import count
 from math import comb, sqrt
@@ -24,7 +24,6 @@ GAMMA = 0x9E3779B97F4A7C15
 
 Column = NDArray[np.uint64]
 Mixer = Callable[[Column, Column], Column]  # of seeds and numbers
-Check = Callable[[Mixer], None]
 
 SEEDS = np.random.default_rng(29).integers(0, ID_MASK, 10_000, np.uint64)  # the same in each run
 WINDOWS = 0, 22, 44  # the lowest bits, some in the middle, the highest
@@ -41,19 +40,10 @@ def test_columns_have_the_same_edges(seed: int, first: int, size: int) -> None:
     assert edges_of(np.full(size, seed, ">u8"), numbers.astype(">u8")).tolist() == edges
 
 
-def test_parts_of_a_pack_have_the_edges_of_the_whole() -> None:
-    whole = edge_column(5, 0, 1000)
-    assert np.array_equal(np.concatenate([edge_column(5, first, 125) for first in range(0, 1000, 125)]), whole)
-    assert len(np.unique(whole)) == 1000
-
-
 def test_each_seed_is_drawn() -> None:
     draws = count()
     assert [new_seed(lambda size: next(draws).to_bytes(size)) for _ in range(3)] == [0, 1, 2]
     assert new_seed() != new_seed()
-
-
-# Mixers. Each returns the edges of numbers, by the seed of each.
 
 
 def check_small_sets(mixer: Mixer) -> None:
@@ -80,10 +70,8 @@ def check_runs(mixer: Mixer) -> None:
     size, bits, packs = 1000, 20, 100
     numbers = np.arange(size, dtype=np.uint64)
     for shift in WINDOWS:
-        found = 0
-        for seed in SEEDS[:packs]:
-            edges = window(mixer(np.full(size, seed), numbers), shift, bits)
-            found += coincidences(np.append(0, np.bitwise_xor.accumulate(edges)))
+        edges = (window(mixer(np.full(size, seed), numbers), shift, bits) for seed in SEEDS[:packs])
+        found = sum(coincidences(np.append(0, np.bitwise_xor.accumulate(each))) for each in edges)
         assert_by_chance(found, packs * comb(size + 1, 2) / 2**bits)
 
 
@@ -92,25 +80,21 @@ def check_seeds(mixer: Mixer) -> None:
 
     A single tuple is not among them, since each edge belongs to one seed.
     """
-    bits = 20
     for chosen in ((0, 1), (0, 512), (0, 1, 2), (0, 1, 2, 3), (1, 2, 4, 8), range(9), range(64)):
-        sums = reduce(xor, (mixer(SEEDS, np.full(len(SEEDS), number, np.uint64)) for number in chosen))
         for shift in WINDOWS:
-            assert_by_chance(coincidences(window(sums, shift, bits)), comb(len(SEEDS), 2) / 2**bits)
+            sums = window(sums_by_seed(mixer, chosen), shift, 20)
+            assert_by_chance(coincidences(sums), comb(len(SEEDS), 2) / 2**20)
 
 
 def check_other_seeds(mixer: Mixer) -> None:
     """Any 66 edges have a set of even size that cancels: another one for each seed."""
-    numbers = np.arange(66, dtype=np.uint64)
     for seed in SEEDS[:10]:
         basis = Basis([])
-        sets = (
-            basis.add(1 << 64 | edge, 1 << at) for at, edge in enumerate(mixer(np.full(66, seed), numbers).tolist())
-        )
+        edges = mixer(np.full(66, seed), np.arange(66, dtype=np.uint64)).tolist()
+        sets = (basis.add(1 << 64 | edge, 1 << at) for at, edge in enumerate(edges))
         members = next(found for found in sets if found is not None)
         chosen = [number for number in range(66) if members >> number & 1]
-        sums = reduce(xor, (mixer(SEEDS, np.full(len(SEEDS), number, np.uint64)) for number in chosen))
-        assert SEEDS[sums == 0].tolist() == [seed]
+        assert SEEDS[sums_by_seed(mixer, chosen) == 0].tolist() == [seed]
 
 
 def check_ranks(mixer: Mixer) -> None:
@@ -121,12 +105,14 @@ def check_ranks(mixer: Mixer) -> None:
         assert_by_chance(ranks.count(rank), packs * share)
 
 
-CHECKS = [check_small_sets, check_runs, check_seeds, check_other_seeds, check_ranks]
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_edges_of_a_pack_cancel_by_chance(check: Check) -> None:
+@pytest.mark.parametrize("check", [check_small_sets, check_runs, check_seeds, check_other_seeds, check_ranks])
+def test_edges_of_a_pack_cancel_by_chance(check: Callable[[Mixer], None]) -> None:
     check(edges_of)
+
+
+def sums_by_seed(mixer: Mixer, numbers: Iterable[int]) -> Column:
+    """The XOR of the edges of some tuples, for each seed."""
+    return reduce(xor, (mixer(SEEDS, np.full(len(SEEDS), number, np.uint64)) for number in numbers))
 
 
 def window(edges: Column, shift: int, bits: int) -> NDArray[np.intp]:

@@ -100,19 +100,18 @@ def test_what_leads_to_a_state(guarantee: Guarantee, external: str | None, ident
         bolt("print", "count", "others"),
         guarantee=guarantee,
     )
-    names = {component.name for component in topology.components}
-    assert {name for name in names if topology.is_identified(name)} == identified
+    assert {each.name for each in topology.components if topology.is_identified(each.name)} == identified
 
 
 def test_streams_to_a_bolt_that_recognises_replays_have_identities_and_others_keep_their_manifest() -> None:
     plain = manifest(spout("lines"), bolt("split", "lines", streams=(WORDS,)), bolt("windows", "split"))
     assert b"recognises_replays" not in plain.to_json()
+    assert not plain.is_identified("lines")
     windows = plain.components[-1].model_copy(update={"recognises_replays": True})
     topology = plain.model_copy(update={"components": (*plain.components[:-1], windows)})
     assert Manifest.from_json(topology.to_json()) == topology
     assert all(topology.is_identified(name) for name in ("lines", "split", "windows"))
     assert topology.guarantee_of("windows") == "at_least_once"
-    assert not plain.is_identified("lines")
 
 
 def test_a_circle_of_bolts_leads_to_a_state_behind_it() -> None:

@@ -18,6 +18,7 @@ def _check(seed: int) -> None:
     chance = random.Random(seed)
     batch, inputs, children = InputBatch(), list[tuple[int, int]](), defaultdict[int, int](int)
     for _ in range(60):
+        places = chance.choices(range(len(inputs)), k=chance.choice((1, 5, 100))) if inputs else []
         match chance.randrange(4):
             case 0:
                 pairs = [(chance.getrandbits(64), chance.getrandbits(64)) for _ in range(chance.choice((0, 1, 7, 40)))]
@@ -27,20 +28,17 @@ def _check(seed: int) -> None:
             case 1:
                 inputs.append((chance.getrandbits(64), 0))
                 assert batch.begin(inputs[-1][0]) == len(inputs) - 1
-            case 2 if inputs:
-                places = chance.choices(range(len(inputs)), k=chance.choice((1, 5, 100)))
+            case 2 if places:
                 edges = [chance.getrandbits(64) for _ in places]
                 batch.join(places, column(edges))
                 for place, edge in zip(places, edges, strict=True):
                     children[place] ^= edge
-            case 3 if inputs:
-                places = chance.sample(range(len(inputs)), chance.randint(1, len(inputs)))
-                assert batch.part_children(places).tolist() == [children.pop(place, 0) for place in places]
-        assert batch.size == len(inputs)
+            case 3 if places:
+                some = list(dict.fromkeys(places))
+                assert batch.part_children(some).tolist() == [children.pop(place, 0) for place in some]
         assert list(zip(batch.roots.tolist(), batch.edges.tolist(), strict=True)) == inputs
-        assert batch.vals(range(len(inputs))).tolist() == [
-            edge ^ children[place] for place, (_, edge) in enumerate(inputs)
-        ]
+        vals = [edge ^ children[place] for place, (_, edge) in enumerate(inputs)]
+        assert (batch.size, batch.vals(range(len(inputs))).tolist()) == (len(inputs), vals)
 
 
 def test_vals_are_the_edge_of_the_input_and_those_of_its_children() -> None:

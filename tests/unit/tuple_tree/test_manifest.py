@@ -24,25 +24,6 @@ def _manifest(**changes: Any) -> Manifest:
     return Manifest.of(**{**settings, **changes})
 
 
-def test_the_published_form() -> None:
-    """Read by other languages: a change here is a change of the wire contract."""
-    fields = [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}]
-    stream = {"name": "default", "fields": fields, "codec": "arrow", "direct": False}
-    subscription = {"source": "lines", "stream": "default", "grouping": "shuffle", "fields": []}
-    settings = {"timeout_ms": 30_000, "max_pending": 10_000}
-    lines = {"kind": "spout", "name": "lines", "tasks": 2, "streams": [stream], **settings, "external": False}
-    count = {"kind": "bolt", "name": "count", "tasks": 1, "streams": [], "subscriptions": [subscription]}
-    assert json.loads(_manifest().to_json()) == {
-        "version": 1,
-        "topology": "words",
-        "guarantee": "at_least_once",
-        "ack_partitions": 8,
-        "tick_ms": 1000,
-        "max_tree_age_ms": 300_000,
-        "components": [lines, {**count, "external": False}],
-    }
-
-
 _REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"topology": "a.b"}, "topology name 'a.b' cannot be used: it must start with a letter"),
     ({"components": (SpoutManifest(name="9"),)}, "component name '9' cannot be used: it must start"),

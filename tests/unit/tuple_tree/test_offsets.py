@@ -43,14 +43,6 @@ def test_one_offset_that_stays_open_costs_one_interval() -> None:
     assert len(manager._begins) == 1
 
 
-def test_a_new_owner_commits_all_that_it_continues_from() -> None:
-    manager = OffsetManager(3, [(5, 7), (9, 12)])
-    assert (manager.committable, manager.runs, manager.open_count) == (3, [(5, 7), (9, 12)], 4)
-    assert [manager.start(offset) for offset in (3, 5)] == [True, False]
-    manager.done(3)
-    assert (manager.committable, manager.runs, manager.open_count) == (7, [(9, 12)], 2)
-
-
 def test_another_thread_may_ask_while_offsets_are_closed() -> None:
     class Emptied(list[int]):
         """Another thread closes all between two steps of a property."""
@@ -96,24 +88,16 @@ class OffsetMachine(RuleBasedStateMachine):
         self.manager.skip_to(self.next)
 
     @precondition(lambda self: self.started)
-    @rule(data=st.data(), in_order=st.booleans())
-    def all_done(self, data: st.DataObject, in_order: bool) -> None:
-        offsets = data.draw(st.lists(st.sampled_from(self.started), max_size=8))
-        self.manager.all_done(sorted(offsets) if in_order else offsets)
-        self.done_.update(offsets)
-
-    @precondition(lambda self: self.started)
-    @rule(data=st.data())
-    def done(self, data: st.DataObject) -> None:
-        offset = data.draw(st.sampled_from(self.started))
-        self.manager.done(offset)
-        self.done_.add(offset)
-
-    @precondition(lambda self: self.started)
-    @rule(count=st.integers(1, 8))
-    def the_next_are_all_done(self, count: int) -> None:
-        offsets = [offset for offset in self.started if offset not in self.done_][:count]
-        self.manager.all_done(offsets)
+    @rule(data=st.data(), order=st.sampled_from(["any", "rising", "one", "next"]))
+    def done(self, data: st.DataObject, order: str) -> None:
+        is_open = [offset for offset in self.started if offset not in self.done_]
+        offsets = data.draw(st.lists(st.sampled_from(self.started), min_size=1, max_size=8))
+        if order == "one":
+            offsets = offsets[:1]
+            self.manager.done(offsets[0])
+        else:
+            offsets = is_open[: len(offsets)] if order == "next" else offsets
+            self.manager.all_done(sorted(offsets) if order == "rising" else offsets)
         self.done_.update(offsets)
 
     @precondition(lambda self: self.started)

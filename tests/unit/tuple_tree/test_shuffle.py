@@ -14,10 +14,6 @@ SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=40).filter(sum)
 NO_CODEC: Any = None
 
 
-def shuffle(tasks: int, start: int = 0) -> Shuffle:
-    return Shuffle(range(tasks), start)
-
-
 def chosen(of: Shuffle, count: int) -> list[int]:
     return [of.choose(("a value",)) for _ in range(count)]
 
@@ -31,7 +27,7 @@ def rows(of: Shuffle, count: int) -> Counter[int]:
 
 @given(SHARES)
 def test_a_round_has_the_shares_of_the_tasks_and_a_turn_of_each(shares: list[float]) -> None:
-    of = shuffle(len(shares))
+    of = Shuffle(range(len(shares)), 0)
     of.set_shares(shares)
     turns = turns_of(shares)
     if turns is None:
@@ -47,7 +43,7 @@ def test_a_round_has_the_shares_of_the_tasks_and_a_turn_of_each(shares: list[flo
 
 @given(SHARES, st.integers(0, 3_000))
 def test_a_batch_has_the_rows_that_as_many_tuples_would_have(shares: list[float], count: int) -> None:
-    by_tuple, by_row = shuffle(len(shares)), shuffle(len(shares))
+    by_tuple, by_row = Shuffle(range(len(shares)), 0), Shuffle(range(len(shares)), 0)
     for each in (by_tuple, by_row):
         each.set_shares([*shares, 2 * max(shares)][1:])  # not equal
         each.set_shares(shares)
@@ -57,7 +53,7 @@ def test_a_batch_has_the_rows_that_as_many_tuples_would_have(shares: list[float]
 
 
 def test_the_turns_of_a_task_are_spread() -> None:
-    of = shuffle(4)
+    of = Shuffle(range(4), 0)
     of.set_shares([0.7, 0.2, 0.08, 0.02])
     at = [place for place, task in enumerate(chosen(of, SHORTEST_ROUND)) if task == 3]
     assert len(at) in (20, 21)
@@ -65,7 +61,7 @@ def test_the_turns_of_a_task_are_spread() -> None:
 
 
 def test_a_rare_task_has_its_turns_although_shares_change_often() -> None:
-    of, counts = shuffle(2), Counter[int]()
+    of, counts = Shuffle(range(2), 0), Counter[int]()
     for change in range(400):
         of.set_shares([1, 0.001 + change % 2 * 0.001])
         counts.update(chosen(of, 20))
@@ -73,7 +69,7 @@ def test_a_rare_task_has_its_turns_although_shares_change_often() -> None:
 
 
 def test_equal_shares_are_a_round_robin_from_the_start_and_so_they_are_again() -> None:
-    of = shuffle(3, start=2)
+    of = Shuffle(range(3), 2)
     in_turn = [2, 0, 1]
     assert chosen(of, 3_001) == [*in_turn * 1_000, 2]
     of.set_shares([1 / 3] * 3)
