@@ -4,8 +4,9 @@ import asyncio
 import json
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -56,6 +57,16 @@ def client_of(running: SimulatedCluster, **more: Any) -> Client:
     return Client(running.topology, {**clients.settings, "bootstrap.servers": "memory"}, **more)
 
 
+def plays(scenario: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """A test that runs a scenario with a cluster of its own."""
+
+    def test() -> None:
+        with cluster() as running:
+            asyncio.run(scenario(running))
+
+    return test
+
+
 async def worked(running: SimulatedCluster, *calls: "asyncio.Task[Any]") -> list[Any]:
     """Waits until the messages of calls are sent, lets the cluster work, and returns their outcomes or exceptions."""
     sent = running.broker.end("orders", 0) + len(calls)
@@ -64,98 +75,83 @@ async def worked(running: SimulatedCluster, *calls: "asyncio.Task[Any]") -> list
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-def test_calls_return_answers_or_raise_dead_letters() -> None:
-    async def scenario(running: SimulatedCluster) -> None:
-        async with client_of(running) as client:
-            calls = [asyncio.create_task(client.process(text, key=b"k")) for text in ("a", "bad", "b")]
-            first, dead, last = await worked(running, *calls)
-            assert (first.answer, last.answer, first.offset, last.offset) == ("A", "B", 0, 2)
-            assert isinstance(dead, DeadLetterError)
-            assert "offset 1 has become a dead letter after 1 attempt," in str(dead)
-            assert (client.open_calls, client.failure) == (0, None)
-            with pytest.raises(TypeError, match=r"json\.dumps"):
-                await client.process({"a": 1})  # type: ignore[arg-type]
-            with pytest.raises(NotDeliveredError, match="not delivered to topic orders"):
-                await client.process(random.Random(1).randbytes(2_000_000))
-            assert (client.open_calls, client.is_full) == (0, False)
-
-    with cluster() as running:
-        asyncio.run(scenario(running))
+@plays
+async def test_calls_return_answers_or_raise_dead_letters(running: SimulatedCluster) -> None:
+    async with client_of(running) as client:
+        calls = [asyncio.create_task(client.process(text, key=b"k")) for text in ("a", "bad", "b")]
+        first, dead, last = await worked(running, *calls)
+        assert (first.answer, last.answer, first.offset, last.offset) == ("A", "B", 0, 2)
+        assert isinstance(dead, DeadLetterError)
+        assert "offset 1 has become a dead letter after 1 attempt," in str(dead)
+        assert (client.open_calls, client.failure) == (0, None)
+        with pytest.raises(TypeError, match=r"json\.dumps"):
+            await client.process({"a": 1})  # type: ignore[arg-type]
+        with pytest.raises(NotDeliveredError, match="not delivered to topic orders"):
+            await client.process(random.Random(1).randbytes(2_000_000))
+        assert (client.open_calls, client.is_full) == (0, False)
 
 
-def test_a_call_that_times_out_has_the_position_of_its_message_and_gives_its_slot_back() -> None:
-    async def scenario(running: SimulatedCluster) -> None:
-        async with client_of(running, max_open=1) as client:
-            # In this order: the first call has the only slot.
-            calls = client.process("a", timeout=0.5), client.process("not sent", timeout=0.05)
-            pending, refused = await asyncio.gather(*calls, return_exceptions=True)
-            assert isinstance(refused, TooManyCallsError)
-            assert "max_open of the Client allows, 1," in str(refused)
-            assert isinstance(pending, OutcomePendingError)
-            assert (pending.topic, pending.partition, pending.offset) == ("orders", 0, 0)
-            (answered,) = await worked(running, asyncio.create_task(client.process("b")))
-            assert answered.answer == "B", "the outcome of the first call is not taken for it"
-            assert [record.value() for record in running.records("orders")] == [b"a", b"b"]
+@plays
+async def test_a_call_that_times_out_has_the_position_of_its_message_and_gives_its_slot_back(
+    running: SimulatedCluster,
+) -> None:
+    async with client_of(running, max_open=1) as client:
+        # In this order: the first call has the only slot.
+        calls = client.process("a", timeout=0.5), client.process("not sent", timeout=0.05)
+        pending, refused = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(refused, TooManyCallsError)
+        assert "max_open of the Client allows, 1," in str(refused)
+        assert isinstance(pending, OutcomePendingError)
+        assert (pending.topic, pending.partition, pending.offset) == ("orders", 0, 0)
+        (answered,) = await worked(running, asyncio.create_task(client.process("b")))
+        assert answered.answer == "B", "the outcome of the first call is not taken for it"
+        assert [record.value() for record in running.records("orders")] == [b"a", b"b"]
 
-    with cluster() as running:
-        asyncio.run(scenario(running))
+
+@plays
+async def test_a_client_that_is_closed_ends_its_calls(running: SimulatedCluster) -> None:
+    client = client_of(running)
+    with pytest.raises(ClientClosedError, match="is not open"):
+        await client.process("early")
+    async with client:
+        waiting, cancelled = (asyncio.create_task(client.process(text)) for text in "ab")
+        await asyncio.to_thread(eventually, lambda: len(client._calls) == 2, "both reports")
+        cancelled.cancel()
+    with pytest.raises(ClientClosedError, match=r"orders\[0\] offset 0 is still being processed"):
+        await waiting
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    with pytest.raises(ClientClosedError):
+        await client.process("late")
 
 
-def test_a_client_that_is_closed_ends_its_calls() -> None:
-    async def scenario(running: SimulatedCluster) -> None:
-        client = client_of(running)
-        with pytest.raises(ClientClosedError, match="is not open"):
-            await client.process("early")
-        async with client:
-            waiting = asyncio.create_task(client.process("a"))
-            cancelled = asyncio.create_task(client.process("b"))
-            await asyncio.to_thread(eventually, lambda: len(client._calls) == 2, "both reports")
-            cancelled.cancel()
-        with pytest.raises(ClientClosedError, match=r"orders\[0\] offset 0 is still being processed"):
+@plays
+async def test_an_error_of_reading_ends_the_client_and_its_calls(running: SimulatedCluster) -> None:
+    async with client_of(running) as client:
+        waiting = asyncio.create_task(client.process("a"))
+        await asyncio.to_thread(eventually, lambda: running.broker.end("orders", 0), "the message")
+        broken = TopicsError("t.answers", "is gone")
+        client._reading._records = Mock(decode=Mock(side_effect=broken))
+        running.run_until_idle()
+        with pytest.raises(ClientClosedError, match=r"t\.answers is gone"):
             await waiting
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
+        assert client.failure is broken is await client.wait_failed()
         with pytest.raises(ClientClosedError):
-            await client.process("late")
-
-    with cluster() as running:
-        asyncio.run(scenario(running))
+            await client.process("b")
 
 
-def test_an_error_of_reading_ends_the_client_and_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(running: SimulatedCluster) -> None:
-        async with client_of(running) as client:
-            waiting = asyncio.create_task(client.process("a"))
-            await asyncio.to_thread(eventually, lambda: running.broker.end("orders", 0), "the message")
-            broken = TopicsError("t.answers", "is gone")
-            monkeypatch.setattr(client._reading._records, "decode", _raising(broken))
-            running.run_until_idle()
-            with pytest.raises(ClientClosedError, match=r"t\.answers is gone"):
-                await waiting
-            assert client.failure is broken is await client.wait_failed()
-            with pytest.raises(ClientClosedError):
-                await client.process("b")
-
-    with cluster() as running:
-        asyncio.run(scenario(running))
-
-
-def test_what_a_client_cannot_begin_with() -> None:
-    async def opened(client: Client) -> None:
-        async with client:
-            pass
-
-    with cluster() as running:
-        for wrong in (client_of(running, spout="upper"), client_of(running, topic="others")):
-            with pytest.raises(ClientError):
-                asyncio.run(opened(wrong))
-        with pytest.raises(SpoutSdkError, match=r"bootstrap\.servers"):
-            Client(running.topology, {})
-        builder = TopologyBuilder("t")
-        builder.set_spout("orders", KafkaSpout("orders"))
-        clients = MemoryClients(running.broker, range(2)).settings
-        with pytest.raises(ClientError, match="outcomes=TOPIC"):
-            asyncio.run(opened(Client(builder.build(), {**clients, "bootstrap.servers": "memory"})))
+@plays
+async def test_what_a_client_cannot_begin_with(running: SimulatedCluster) -> None:
+    builder = TopologyBuilder("t")
+    builder.set_spout("orders", KafkaSpout("orders"))
+    settings = {**MemoryClients(running.broker, range(2)).settings, "bootstrap.servers": "memory"}
+    clients = client_of(running, spout="upper"), client_of(running, topic="others"), Client(builder.build(), settings)
+    for client, message in zip(clients, ("spout", "others", "outcomes=TOPIC"), strict=True):
+        with pytest.raises(ClientError, match=message):
+            async with client:
+                pass
+    with pytest.raises(SpoutSdkError, match=r"bootstrap\.servers"):
+        Client(running.topology, {})
 
 
 TARGET = Target("orders", "orders", "t.answers", True, "json", 2, topic_key("orders"))
@@ -236,10 +232,3 @@ def test_a_topic_that_does_not_exist_is_an_error_at_the_start() -> None:
     kafka = MemoryClients(broker, range(2)).settings
     with pytest.raises(TopicsError, match=r"t\.answers does not exist, and the client reads outcomes from it"):
         Reading(kafka, TARGET, lambda *_: None, lambda _: None).start()
-
-
-def _raising(error: Exception) -> Callable[..., Any]:
-    def raises(*_: object) -> Any:
-        raise error
-
-    return raises

@@ -10,18 +10,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    Bolt,
-    FailReason,
-    Failure,
-    OutputCollector,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import FailReason, Failure, Topology, TopologyBuilder, Tuple, declare
 from spout_sdk.testing import FixedTuple, NotIdleError, SimulatedCluster, SimulationError, complete_topology
-from tests.unit.sdk.kit_words import Count, Lines, Split, fed, words
+from tests.unit.sdk.kit_words import Count, Hold, Lines, Split, fed, words
 
 
 def test_the_sdk_does_not_import_the_kit() -> None:
@@ -87,15 +78,11 @@ def test_sources_replace_a_spout_and_are_not_replayed() -> None:
         assert sorted(map(str, cluster.acked("lines"))) == ["0", "mine"]
 
 
-class HoldFirst(Bolt):
+class HoldFirst(Hold):
     streams = Split.streams
 
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-        self.held: list[Tuple] = []
-
     def execute(self, tuple_: Tuple) -> None:
-        self.held.append(tuple_)
+        super().execute(tuple_)
         self.collector.reset_timeout(self.held[0])
 
 
@@ -119,36 +106,38 @@ def test_without_ackers_the_spout_fails_messages_as_lost() -> None:
         assert cluster.failed("lines") == [(0, Failure(FailReason.LOST))]
 
 
-def test_invalid_arguments_of_the_kit_are_rejected() -> None:
+def external() -> Topology:
     builder = TopologyBuilder("mixed")
     streams = [declare({"word": str}, codec="avro")]
     builder.set_spout("lines", "a-topic", external=True, streams=streams)
     builder.set_bolt("split", lambda rows: rows, external=True, streams=streams).shuffle_grouping("lines")
-    external = builder.build()
-    with fed() as cluster:
-        refusals: list[tuple[Callable[[], object], str]] = [
-            *(
-                (partial(read, "missing"), "no component 'missing': it has lines, split, count")
-                for read in (cluster.emitted, cluster.executed, cluster.acked, cluster.stats, cluster.kill)
-            ),
-            (lambda: cluster.pause("missing"), "no component 'missing'"),
-            (lambda: cluster.kill("split", 2), "'split' has no task 2: it has 2, numbered from 0"),
-            (lambda: cluster.resume("split"), "'split' is not paused: nothing is"),
-            (lambda: cluster.pending("split"), "'split' is a bolt"),
-            (lambda: cluster.bolt("lines"), "'lines' is a spout"),
-            (lambda: cluster.broker.records("nothing"), "there is no topic 'nothing'"),
-            (lambda: cluster.broker.append("words.acks", 8, None, b"", None), "has no partition 8: it has 8"),
-            (lambda: cluster.advance(-1), "seconds is -1"),
-            (lambda: SimulatedCluster(external), r"'lines' is external.*sources={'lines': ...}"),
-            (lambda: SimulatedCluster(external, sources={"lines": []}), r"'split' is external.*bolts={'split': ...}"),
-            (lambda: SimulatedCluster(words(), step=0), "step is 0: it must be"),
-            (lambda: SimulatedCluster(words(), sources={"missing": []}), "no spout 'missing' to replace: it has"),
-            (lambda: SimulatedCluster(words(), bolts={"missing": Count}), "no bolt 'missing' to replace: it has"),
-            (lambda: SimulatedCluster(words()).feed("lines", ("a",)), r"sources={'lines': \[\]}"),
-        ]
-        for attempt, message in refusals:
-            with pytest.raises(SimulationError, match=message):
-                attempt()
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (lambda cluster: cluster.emitted("missing"), "no component 'missing': it has lines, split, count"),
+        (lambda cluster: cluster.kill("missing"), "no component 'missing': it has lines, split, count"),
+        (lambda cluster: cluster.pause("missing"), "no component 'missing'"),
+        (lambda cluster: cluster.kill("split", 2), "'split' has no task 2: it has 2, numbered from 0"),
+        (lambda cluster: cluster.resume("split"), "'split' is not paused: nothing is"),
+        (lambda cluster: cluster.pending("split"), "'split' is a bolt"),
+        (lambda cluster: cluster.bolt("lines"), "'lines' is a spout"),
+        (lambda cluster: cluster.broker.records("nothing"), "there is no topic 'nothing'"),
+        (lambda cluster: cluster.broker.append("words.acks", 8, None, b"", None), "has no partition 8: it has 8"),
+        (lambda cluster: cluster.advance(-1), "seconds is -1"),
+        (lambda _: SimulatedCluster(external()), r"'lines' is external.*sources={'lines': ...}"),
+        (lambda _: SimulatedCluster(external(), sources={"lines": []}), r"'split' is external.*bolts={'split': ...}"),
+        (lambda _: SimulatedCluster(words(), step=0), "step is 0: it must be"),
+        (lambda _: SimulatedCluster(words(), sources={"missing": []}), "no spout 'missing' to replace: it has"),
+        (lambda _: SimulatedCluster(words(), bolts={"missing": Count}), "no bolt 'missing' to replace: it has"),
+        (lambda _: SimulatedCluster(words()).feed("lines", ("a",)), r"sources={'lines': \[\]}"),
+    ],
+)
+def test_invalid_arguments_of_the_kit_are_rejected(attempt: Callable[[SimulatedCluster], Any], message: str) -> None:
+    with fed() as cluster, pytest.raises(SimulationError, match=message):
+        attempt(cluster)
 
 
 def test_a_message_is_bytes_or_text() -> None:

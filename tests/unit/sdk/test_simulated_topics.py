@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from spout_sdk import Bolt, FailReason, KafkaBolt, KafkaSpout, OutputCollector, TaskContext, TopologyBuilder, Tuple
+from spout_sdk import FailReason, KafkaBolt, KafkaSpout, TopologyBuilder, Tuple
 from spout_sdk.kafka_spout import FirstPoll
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.kit_words import Hold
@@ -19,24 +19,6 @@ def cluster_of(spout: KafkaSpout, bolt: Callable[[], Any], **settings: Any) -> S
     builder.set_spout("lines", spout)
     builder.set_bolt("bolt", bolt).shuffle_grouping("lines")
     return SimulatedCluster(builder.build(), topics={"text": 2, "out": 1})
-
-
-def test_a_spout_with_too_many_uncommitted_offsets_rests_and_continues_after_an_ack() -> None:
-    with cluster_of(KafkaSpout("text", max_uncommitted_offsets=2), Hold) as cluster:
-        for number in range(4):
-            cluster.produce("text", f"first {number}")
-        cluster.produce("text", "second", partition=1)
-        cluster.run_until_idle()
-        assert sorted(cluster.emitted("lines")) == [("first 0",), ("first 1",), ("second",)]
-        # That of the full partition is not emitted; that of the other one is.
-        cluster.produce("text", "second again", partition=1)
-        cluster.run_until_idle()
-        assert len(cluster.emitted("lines")) == 4
-        bolt = cluster.bolt("bolt")
-        while bolt.held:
-            bolt.ack(bolt.held[:1])
-            cluster.advance(1)
-        assert len(cluster.acked("lines")) == 6
 
 
 @pytest.mark.parametrize("first_poll", get_args(FirstPoll))
@@ -83,10 +65,7 @@ def test_the_topic_that_a_bolt_names_exists_as_with_acker_run_local() -> None:
     assert [record.value() for record in published("at_least_once", "named", "good").records("named")] == [b"good"]
 
 
-class WriteElsewhere(Bolt):
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
+class WriteElsewhere(Hold):
     def execute(self, tuple_: Tuple) -> None:
         self.collector.write(tuple_, "out", b"", partition=1)
 
