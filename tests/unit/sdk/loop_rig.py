@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
-import pytest
+import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import OutputCollector, TopologyBuilder, Tuple, declare
 from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
@@ -239,7 +240,6 @@ class Rig:
 
     def __init__(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         there: list[int],
         *,
         bolt: Any = Works,
@@ -250,12 +250,10 @@ class Rig:
         consumer: type[Consumer] = Consumer,
         tracked: bool = False,
         published: Any = None,
-        kafka: dict[str, Any] | None = None,
     ) -> None:
         self.consumer = consumer({task: [*there, 0] for task in range(tasks)}, rows=rows)
         if tracked:
             self.consumer.headers += anchor_headers(under_seed(range(1, rows + 1)))
-        monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)
         builder.set_bolt("b", partial(bolt, self.work), tasks=tasks, on_exception="crash").shuffle_grouping("lines")
@@ -275,12 +273,16 @@ class Rig:
         self.consumer.sent = lambda: len(sink.batches)
         self.loop = BoltLoop(
             ComponentProcess(
-                *(bench.topology, "b", kafka or {}, bench.clock, bench.environment.entropy, bench.counters),
+                *(bench.topology, "b", self.kafka(), bench.clock, bench.environment.entropy, bench.counters),
                 *(self.ticked.append, self._is_over),
                 published=published,
             ),
             sink,
         )
+
+    def kafka(self) -> dict[str, Any]:
+        """Settings by which the loop has the fake consumer."""
+        return {CLIENT_CLASSES: {confluent_kafka.Consumer: self.consumer}}
 
     def run(self) -> None:
         self.loop.run(self._is_over)

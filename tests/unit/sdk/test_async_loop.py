@@ -39,11 +39,16 @@ class Rig(loop_rig.Rig):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reads: int, **options: Any) -> None:
         self.waiting: dict[Place, Callable[[], object]] = {}
-        settings = {"guarantee": "at_least_once", "bolt": Waits, "kafka": {"bootstrap.servers": "-"}, **options}
-        self.stops = False
-        super().__init__(monkeypatch, [0, *reads], tracked=True, **settings)
+        self.stops, self._patches = False, monkeypatch
+        settings = {"guarantee": "at_least_once", "bolt": Waits, **options}
+        super().__init__([0, *reads], tracked=True, **settings)
         self.step = 0.0  # how long a turn takes
         self.loop.turn()
+
+    def kafka(self) -> dict[str, Any]:
+        """With Kafka's settings, so that it really works on several at a time."""
+        self._patches.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
+        return {"bootstrap.servers": "-"}
 
     def _is_over(self) -> bool:
         return self.stops

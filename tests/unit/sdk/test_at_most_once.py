@@ -22,9 +22,9 @@ def raises(error: Exception, *_: Any) -> float:
 @EITHER
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset(
-    monkeypatch: pytest.MonkeyPatch, bolt: Any, guarantee: Guarantee
+    bolt: Any, guarantee: Guarantee
 ) -> None:
-    rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, guarantee=guarantee, rows=40, consumer=Regrouping)
+    rig = Rig([1, 2] + [0] * 20, bolt=bolt, guarantee=guarantee, rows=40, consumer=Regrouping)
     rig.seconds = lambda offset: 0.1 if offset == 1 else 0.0
     rig.run()
     # With at_most_once it is committed, so what was begun is executed before the task is revoked.
@@ -35,9 +35,9 @@ def test_a_task_that_is_revoked_during_a_read_continues_at_the_committed_offset(
 
 @EITHER
 def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bolt: Any
+    caplog: pytest.LogCaptureFixture, bolt: Any
 ) -> None:
-    rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, rows=400, consumer=Regrouping)
+    rig = Rig([1, 2] + [0] * 20, bolt=bolt, rows=400, consumer=Regrouping)
     rig.seconds = lambda offset: 1.0 if offset == 1 else 0.0
     rig.run()
     counts = Counter(rig.executed)
@@ -47,10 +47,8 @@ def test_a_revoked_task_executes_what_is_committed_for_a_limited_time(
     assert any(hasattr(record, *EACH) for record in caplog.records)
 
 
-def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig = Rig(monkeypatch, [1, 2] + [0] * 20, rows=20)
+def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig([1, 2] + [0] * 20, rows=20)
 
     def stop() -> bool:
         rig.consumer.refused = len(rig.executed) == 40
@@ -62,18 +60,18 @@ def test_records_whose_offsets_cannot_be_set_back_are_reported_as_lost(
     assert hasattr(caplog.records[-1], *EACH)
 
 
-def test_a_commit_that_is_applied_though_it_has_failed_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_is_applied_though_it_has_failed_loses_no_record() -> None:
     """With `at_most_once` to begin again at the committed offset would skip them."""
-    rig = Rig(monkeypatch, [2] * 9, consumer=Unanswered)
+    rig = Rig([2] * 9, consumer=Unanswered)
     rig.run()
     assert rig.executed == list(range(len(rig.executed)))
     assert len(rig.executed) > 10
 
 
 def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_what_is_emitted(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rig = Rig(monkeypatch, [3, 5], bolt=Emits)
+    rig = Rig([3, 5], bolt=Emits)
     rig.seconds = lambda offset: raises(ValueError("a bad day")) if offset == 5 else 0.0
     with pytest.raises(ComponentError, match="a bad day"):
         rig.run()
@@ -85,9 +83,9 @@ def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_w
 
 
 def test_committed_tuples_that_a_batch_bolt_does_not_execute_before_it_must_stop_are_reported(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rig = Rig(monkeypatch, [1, 1], bolt=WorksInBatches, rows=3_000)
+    rig = Rig([1, 1], bolt=WorksInBatches, rows=3_000)
     rig.seconds = lambda offset: 0.01 if offset else 0.0
     rig.stop_at(1)
     rig.run()
@@ -96,10 +94,8 @@ def test_committed_tuples_that_a_batch_bolt_does_not_execute_before_it_must_stop
     assert f"b: up to {left} tuples of records that were begun, and 0 records" in caplog.text
 
 
-def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig = Rig(monkeypatch, [1, 2], bolt=WorksInBatches, rows=300)
+def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig([1, 2], bolt=WorksInBatches, rows=300)
     rig.seconds = lambda _: raises(ValueError("a bad day")) if len(rig.executed) == 600 else 0.0
     with pytest.raises(ComponentError, match="a bad day"):
         rig.run()
@@ -109,7 +105,7 @@ def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(
 
 
 def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [7], bolt=Emits)
+    rig = Rig([7], bolt=Emits)
     for method in ("send", "flush"):
         monkeypatch.setattr(rig.sink, method, partial(raises, BrokerError("another")))
     rig.seconds = lambda offset: raises(ValueError("the first")) if offset == 3 else 0.0
@@ -119,9 +115,9 @@ def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch:
 
 
 def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it_has_emitted_is_sent(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rig = Rig(monkeypatch, [1, 4] + [0] * 9, bolt=Emits, consumer=RevokedConsumer)
+    rig = Rig([1, 4] + [0] * 9, bolt=Emits, consumer=RevokedConsumer)
     # The group is polled between two tuples.
     rig.seconds = lambda offset: 1.1 if offset == 1 else 0.0
     with pytest.raises(BrokerError, match="cannot continue"):
@@ -131,22 +127,20 @@ def test_what_a_lost_task_has_committed_and_not_executed_is_reported_and_what_it
     assert sum(rows_of(sent) for sent in rig.sink.to(".tuples.next")) == 1
 
 
-def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [3, 500, 1, 7])
+def test_at_most_once_commits_before_it_executes() -> None:
+    rig = Rig([3, 500, 1, 7])
     rig.run()
     assert rig.executed == list(range(511))
     assert all(committed > offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
     assert rig.consumer.commits[-1] == 511
 
 
-def test_at_most_once_executes_only_committed_inputs_and_ends_after_five_failed_commits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rig = Rig(monkeypatch, [1] * 9)
+def test_at_most_once_executes_only_committed_inputs_and_ends_after_five_failed_commits() -> None:
+    rig = Rig([1] * 9)
     rig.consumer.refused = 4
     rig.run()
     assert rig.executed == [0, 1, 2, 3, 4]
-    rig = Rig(monkeypatch, [1] * 9)
+    rig = Rig([1] * 9)
     rig.consumer.refused = 5
     with pytest.raises(BrokerError, match="b could not commit 5 times in a row: the offsets of tasks"):
         rig.run()

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
+from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import Tuple
 from spout_sdk.bolts.batch_size import LARGEST_BATCH
 from spout_sdk.emitting.task import LINGER_SECONDS
@@ -20,11 +22,9 @@ EITHER = pytest.mark.parametrize("bolt", [Works, WorksInBatches])
 
 
 @EITHER
-def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record_and_pauses_once_for_each_read(
-    monkeypatch: pytest.MonkeyPatch, bolt: Any
-) -> None:
+def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record_and_pauses_once_for_each_read(bolt: Any) -> None:
     """500 tuples of 0.6 s would exceed max.poll.interval.ms; a pause makes the client drop what it fetched ahead."""
-    rig = Rig(monkeypatch, [1, 1, 1] + [0] * 1_000, bolt=bolt, rows=500)
+    rig = Rig([1, 1, 1] + [0] * 1_000, bolt=bolt, rows=500)
     rig.seconds = lambda _: 0.6
     rig.stopping = lambda: len(rig.executed) == 1_500
     rig.run()
@@ -34,8 +34,8 @@ def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record_and_pauses_once_f
     assert rig.consumer.resumed[:3] == [0] * 3, "the first is that of the assignment"
 
 
-def test_a_slow_bolt_reads_no_more_than_it_executes_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [10_000], guarantee="at_least_once")
+def test_a_slow_bolt_reads_no_more_than_it_executes_soon() -> None:
+    rig = Rig([10_000], guarantee="at_least_once")
     rig.seconds = lambda _: 0.02
     rig.stopping = lambda: len(rig.executed) >= 2_000
     rig.run()
@@ -50,8 +50,8 @@ class WorksInBulk(WorksInBatches):
         self.collector.ack_all(tuples[1:])
 
 
-def test_a_bulk_insert_gets_full_batches_however_slow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [6_000], guarantee="at_least_once", bolt=WorksInBulk)
+def test_a_bulk_insert_gets_full_batches_however_slow_it_is() -> None:
+    rig = Rig([6_000], guarantee="at_least_once", bolt=WorksInBulk)
     rig.seconds = lambda _: 2.0
     rig.run()
     assert max(later - earlier for earlier, later in pairwise(rig.executed)) == LARGEST_BATCH
@@ -64,8 +64,8 @@ class Joining(Scripted):
     script = {3: lambda consumer: consumer.on_assign(consumer, [TopicPartition("words.tuples.b", 1)])}
 
 
-def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [1] + [0] * 30, rows=10, consumer=Joining)
+def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too() -> None:
+    rig = Rig([1] + [0] * 30, rows=10, consumer=Joining)
     rig.seconds = lambda _: 0.6
     rig.run()
     assert rig.consumer.paused == [0, 1]
@@ -73,10 +73,8 @@ def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too(monk
 
 
 @pytest.mark.parametrize(("rows", "in_flight"), [(10, 0), (10, 1), (40, 0)])
-def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight(
-    monkeypatch: pytest.MonkeyPatch, rows: int, in_flight: int
-) -> None:
-    rig = Rig(monkeypatch, [1, 0, 1] + [0] * 10, guarantee="at_least_once", rows=rows, tracked=True)
+def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight(rows: int, in_flight: int) -> None:
+    rig = Rig([1, 0, 1] + [0] * 10, guarantee="at_least_once", rows=rows, tracked=True)
     rig.sink.records_in_flight = in_flight
     rig.run()
     # The second record comes right after the first flush.
@@ -88,9 +86,9 @@ def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight
 
 @pytest.mark.parametrize(("seconds", "executed", "committed"), [(0.01, 300, 1), (0.1, 60, 0)])
 def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, executed: int, committed: int
+    seconds: float, executed: int, committed: int
 ) -> None:
-    rig = Rig(monkeypatch, [2], guarantee="at_least_once", rows=300)
+    rig = Rig([2], guarantee="at_least_once", rows=300)
     rig.seconds = lambda _: seconds
     rig.stop_at(1)
     rig.run()
@@ -99,8 +97,8 @@ def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(
 
 
 @EITHER
-def test_a_loop_commits_while_no_record_can_be_read(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
-    rig = Rig(monkeypatch, [2_000], guarantee="at_least_once", bolt=bolt)
+def test_a_loop_commits_while_no_record_can_be_read(bolt: Any) -> None:
+    rig = Rig([2_000], guarantee="at_least_once", bolt=bolt)
     rig.consumer.payload = b"unreadable"
     committed: list[int] = []
 
@@ -115,8 +113,8 @@ def test_a_loop_commits_while_no_record_can_be_read(monkeypatch: pytest.MonkeyPa
     assert 0 < committed[-2] < rig.consumer.commits[-1] == 2_000
 
 
-def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [100] * 10, guarantee="at_least_once", open_offsets=[700])
+def test_at_least_once_commits_up_to_the_first_input_that_is_open() -> None:
+    rig = Rig([100] * 10, guarantee="at_least_once", open_offsets=[700])
     rig.seconds = lambda _: 0.005
     rig.run()
     assert rig.executed == list(range(1_000))
@@ -130,7 +128,7 @@ def test_reading_is_paused_while_too_many_inputs_are_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("spout_sdk.bolts.bolt_task._MOST_OPEN", 50)
-    rig = Rig(monkeypatch, [1_000], guarantee="at_least_once", open_offsets=range(100))
+    rig = Rig([1_000], guarantee="at_least_once", open_offsets=range(100))
     rig.seconds = lambda _: 0.005
     rig.stopping = lambda: bool(rig.consumer.paused)
     rig.run()
@@ -140,8 +138,8 @@ def test_reading_is_paused_while_too_many_inputs_are_open(
 
 
 @EITHER
-def test_a_stop_leaves_unexecuted_inputs_uncommitted(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
-    rig = Rig(monkeypatch, [7_500], bolt=bolt)
+def test_a_stop_leaves_unexecuted_inputs_uncommitted(bolt: Any) -> None:
+    rig = Rig([7_500], bolt=bolt)
     rig.seconds = lambda offset: 0.01 if offset >= 3_500 else 0.0
     rig.stop_at(3)
     rig.run()
@@ -150,29 +148,25 @@ def test_a_stop_leaves_unexecuted_inputs_uncommitted(monkeypatch: pytest.MonkeyP
     assert rig.consumer.commits[-2] > len(rig.executed) == rig.consumer.commits[-1]
 
 
-def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, **settings: Any) -> KafkaReader:
-    monkeypatch.setattr("kafka_clients.group_consumer.Consumer", consumer)
+def reader(consumer: Consumer, **settings: Any) -> KafkaReader:
+    settings[CLIENT_CLASSES] = {confluent_kafka.Consumer: consumer}
     callbacks: Any = dict.fromkeys(("on_assigned", "on_revoked", "on_lost"), list[int]().extend)
     return KafkaReader(settings, "topic", "group", from_end=True, **callbacks)
 
 
-def test_a_process_that_is_no_member_of_its_group_has_no_place_for_a_transaction(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_that_is_no_member_of_its_group_has_no_place_for_a_transaction() -> None:
     """Kafka checks neither where both the member and the generation are missing."""
-    reading = reader(monkeypatch, consumer := Consumer())
+    reading = reader(consumer := Consumer())
     assert reading.place_in_group == "member-1"
     consumer.member = None
     with pytest.raises(RolledBackError, match="no longer a member of group group"):
         _ = reading.place_in_group
 
 
-def test_read_raises_what_prevents_an_assignment_and_when_the_client_has_lost_all_brokers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_read_raises_what_prevents_an_assignment_and_when_the_client_has_lost_all_brokers() -> None:
     with pytest.raises(BrokerError, match="topic topic may not be read by this user"):
-        reader(monkeypatch, Consumer(errors=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).read(1)
-    reading = reader(monkeypatch, consumer := Consumer())
+        reader(Consumer(errors=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).read(1)
+    reading = reader(consumer := Consumer())
     assert reading.read(1) == []
     for _ in range(2):
         consumer.settings["stats_cb"]('{"brokers": {}}')
@@ -181,11 +175,9 @@ def test_read_raises_what_prevents_an_assignment_and_when_the_client_has_lost_al
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_an_error_that_ends_the_process_is_raised_although_another_callback_has_rolled_back(
-    monkeypatch: pytest.MonkeyPatch, is_first: bool
-) -> None:
+def test_an_error_that_ends_the_process_is_raised_although_another_callback_has_rolled_back(is_first: bool) -> None:
     """Otherwise a task that could not begin would be missing until the next rebalance."""
-    reading = reader(monkeypatch, Consumer())
+    reading = reader(Consumer())
 
     def fail(error: Exception) -> Callable[[list[Any]], None]:
         def callback(_partitions: list[Any]) -> None:
@@ -202,7 +194,7 @@ def test_an_error_that_ends_the_process_is_raised_although_another_callback_has_
 
 @pytest.mark.parametrize(("settings", "kbytes"), [({}, 8_192), ({"queued.max.messages.kbytes": 100}, 100)])
 def test_a_slow_bolt_has_eight_megabytes_of_a_partition_to_fetch_again_unless_set(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], kbytes: int
+    settings: dict[str, Any], kbytes: int
 ) -> None:
-    reader(monkeypatch, consumer := Consumer(), **settings)
+    reader(consumer := Consumer(), **settings)
     assert consumer.settings["queued.max.messages.kbytes"] == kbytes

@@ -106,9 +106,9 @@ def test_what_is_unread_is_known_for_each_partition_and_while_it_is_paused() -> 
     assert monitor.lost, "after as many seconds as with the interval of others"
 
 
-def test_a_bolt_reports_the_tuples_that_wait_in_a_paused_partition_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bolt_reports_the_tuples_that_wait_in_a_paused_partition_too() -> None:
     """A slow task is paused while its process polls the group in the middle of a record."""
-    rig = Rig(monkeypatch, [1, 1] + [0] * 200, rows=100)
+    rig = Rig([1, 1] + [0] * 200, rows=100)
     waiting: list[tuple[bool, int]] = []
 
     def seconds(_offset: int) -> float:

@@ -57,9 +57,9 @@ class Mixed(Consumer):
 class Unread(Rig):
     """A loop of six seconds with the record between two others."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, published: Any, **options: Any) -> None:
+    def __init__(self, published: Any, **options: Any) -> None:
         settings = {"guarantee": "at_least_once", "tracked": True, **options}
-        super().__init__(monkeypatch, [1, 2] + [0] * 400, consumer=Mixed, published=published, **settings)
+        super().__init__([1, 2] + [0] * 400, consumer=Mixed, published=published, **settings)
         self.stop_at(6)
 
     @property
@@ -74,10 +74,10 @@ class Unread(Rig):
 @pytest.mark.parametrize("bolt_class", [Works, WorksInBatches])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_it_waits_as_long_as_the_published_manifest_knows_its_stream(
-    monkeypatch: pytest.MonkeyPatch, bolt_class: Any, guarantee: str, caplog: pytest.LogCaptureFixture
+    bolt_class: Any, guarantee: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     published = Published(NEWER)
-    rig = Unread(monkeypatch, published, bolt=bolt_class, guarantee=guarantee)
+    rig = Unread(published, bolt=bolt_class, guarantee=guarantee)
     shown: list[str] = []
     is_over = rig.stopping
 
@@ -96,9 +96,9 @@ def test_it_waits_as_long_as_the_published_manifest_knows_its_stream(
     assert len(rig.consumer.waits) > 100, "the loop waits meanwhile"
 
 
-def test_it_fails_when_the_published_manifest_no_longer_knows_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_fails_when_the_published_manifest_no_longer_knows_its_stream() -> None:
     published = Published(NEWER)
-    rig = Unread(monkeypatch, published)
+    rig = Unread(published)
     is_over, changes_at = rig.stopping, rig.clock() + 3
 
     def stopping() -> bool:
@@ -113,10 +113,8 @@ def test_it_fails_when_the_published_manifest_no_longer_knows_its_stream(monkeyp
 
 @pytest.mark.parametrize("is_tracked", [True, False])
 @pytest.mark.parametrize("published", [KNOWN, None], ids=["read", "missing"])
-def test_without_trees_to_replay_it_is_a_dead_letter(
-    monkeypatch: pytest.MonkeyPatch, is_tracked: bool, published: Manifest | None
-) -> None:
-    rig = Unread(monkeypatch, Published(published), tracked=is_tracked)
+def test_without_trees_to_replay_it_is_a_dead_letter(is_tracked: bool, published: Manifest | None) -> None:
+    rig = Unread(Published(published), tracked=is_tracked)
     rig.run()
     assert (rig.executed, rig.consumer.commits[-1]) == ([0, 2], 3)
     assert rig.letters == (not (is_tracked and published))
@@ -128,15 +126,15 @@ def test_without_trees_to_replay_it_is_a_dead_letter(
 def test_changed_fields_wait_and_a_damaged_record_is_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch, published: Manifest, count: int
 ) -> None:
-    rig = Unread(monkeypatch, Published(published))
+    rig = Unread(Published(published))
     rig.consumer.payload = b"of another version, or damaged"
     monkeypatch.setattr(Mixed, "source", b"lines/default")
     rig.run()
     assert (rig.executed, rig.letters, max(rig.consumer.commits, default=0)) == ([], count, count)
 
 
-def test_a_record_that_waits_for_longer_than_any_tree_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Unread(monkeypatch, Published(NEWER), tracked=False)
+def test_a_record_that_waits_for_longer_than_any_tree_is_not_settled() -> None:
+    rig = Unread(Published(NEWER), tracked=False)
     rig.consumer.wait = lambda _seconds: rig.clock.advance(5)
     rig.stop_at(1_000)
     rig.run()
