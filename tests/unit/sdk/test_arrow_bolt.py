@@ -236,16 +236,6 @@ def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) 
     assert rig.task.committable == 1
 
 
-@pytest.mark.parametrize(("guarantee", "edges"), [("at_least_once", [{}, {}]), ("at_most_once", EDGES)])
-def test_untracked_rows_are_settled_too(guarantee: Guarantee, edges: list[dict[int, int]]) -> None:
-    rig = Rig(guarantee=guarantee)
-    collector = rig.run(edges=edges)
-    collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
-    collector.ack()
-    assert {len(each) for _, _, each in rig.sent} == {0}
-    assert (rig.task.committable, rig.bench.sink.batches) == (1, [])
-
-
 def test_streams_of_single_records_are_rejected_when_the_task_begins() -> None:
     with pytest.raises(TopologyError, match="codec 'bytes'"):
         Rig(source="raw")

@@ -43,21 +43,6 @@ def test_an_input_that_raises_fails_and_emits_nothing() -> None:
         assert (rig.sent, rig.task.committable) == (0, 1)
 
 
-def test_a_task_with_as_many_running_inputs_as_it_may_have_takes_no_more() -> None:
-    with running() as rig:
-        goes_on = rig.take("a", "a", "a")
-        for _ in range(3):
-            assert not goes_on()
-            assert (rig.is_busy, rig.running, rig.bench.counters.executed) == (True, 2, 2)
-        rig.end(2)
-        assert not rig.is_busy
-        assert not goes_on()
-        rig.end(1)
-        rig.end(3)
-        assert goes_on()
-        assert (rig.acked(), rig.running) == ({1, 2, 3}, 0)
-
-
 def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:
     values: list[Any] = [0]
 

@@ -99,18 +99,6 @@ def test_inputs_of_an_event_loop_that_is_blocked_fail() -> None:
         assert (rig.acked(), rig.failed(), rig.task.committable) == (set(), {1: OVER, 2: OVER}, 2)
 
 
-def test_trees_of_running_and_waiting_inputs_are_kept_alive_and_those_of_ended_ones_are_not() -> None:
-    with running() as rig:
-        assert not rig.take("a", "b", "c", "d")()
-        rig.begun(1, 2)
-        rig.end(2)
-        before = rig.resets()
-        timeout = rig.bench.topology.manifest.spouts[0].timeout_ms / 1000
-        for _ in range(6):
-            rig.pass_time(timeout / 6)
-        assert rig.resets() - before == dict.fromkeys((1, 3, 4), 3)
-
-
 def test_a_task_is_busy_since_the_oldest_of_its_inputs_runs_if_that_takes_long() -> None:
     with running() as rig:
 

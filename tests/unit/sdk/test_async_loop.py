@@ -160,18 +160,6 @@ def test_a_stop_waits_once_for_all_hung_coroutines(monkeypatch: pytest.MonkeyPat
     assert (rig.counters.acked, rig.consumer.commits) == (0, [0] * tasks)
 
 
-def test_a_stop_executes_the_rest_of_a_record_that_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `at_most_once` it is committed already, and would be lost; records behind it are not."""
-    rig = Rig(monkeypatch, 3, rows=5, guarantee="at_most_once")
-    rig.consumer.is_limited = False
-    rig.started(2)
-    rig.stops = True
-    rig.release_at_each_tick()
-    rig.end()
-    assert sorted(rig.waiting) == [(0, 0, index) for index in range(5)]
-    assert (rig.counters.acked, rig.consumer.commits[-1]) == (5, 1)
-
-
 @pytest.mark.parametrize("rows", [2, 5])
 def test_a_stop_reports_how_many_committed_inputs_did_not_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rows: int

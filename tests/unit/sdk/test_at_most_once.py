@@ -82,18 +82,6 @@ def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_w
     assert "are lost" not in caplog.text
 
 
-def test_committed_tuples_that_a_batch_bolt_does_not_execute_before_it_must_stop_are_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig = Rig([1, 1], bolt=WorksInBatches, rows=3_000)
-    rig.seconds = lambda offset: 0.01 if offset else 0.0
-    rig.stop_at(1)
-    rig.run()
-    left = 6_000 - len(rig.executed)
-    assert 0 < left < 3_000
-    assert f"b: up to {left} tuples of records that were begun, and 0 records" in caplog.text
-
-
 def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig([1, 2], bolt=WorksInBatches, rows=300)
     rig.seconds = lambda _: raises(ValueError("a bad day")) if len(rig.executed) == 600 else 0.0

@@ -31,11 +31,6 @@ def test_a_bolt_that_is_slow_for_each_tuple_gets_few(seconds: float, most: int) 
     assert len(slow) < 400 / 10, "measured now and then"
 
 
-def test_a_batch_grows_until_tuples_no_longer_become_cheaper() -> None:
-    sizes = executed(BatchSize(), lambda tuples: 0.3 + 0.01 * tuples, 100)
-    assert set(sizes[10:]) <= {32, 64, 125}
-
-
 def test_a_bolt_that_was_slow_for_a_while_gets_many_again() -> None:
     size = BatchSize()
     executed(size, lambda _: 0.3, 20)

@@ -235,25 +235,6 @@ def test_records_behind_the_roots_that_are_kept_are_not_read(monkeypatch: pytest
     assert (watched.resets_of(20), watched.resets_of(30)) == (3, 0)
 
 
-def test_what_waits_for_a_task_that_pauses_is_reset_from_the_beginning() -> None:
-    inbox = Inbox()
-    watched = Watched(Split, inbox)
-    records = [watched.bench.record("split", ("bad",), {root: 1}, task=1) for root in range(10, 21)]
-    for record in records[:10]:
-        watched.task.execute(iter(watched.task.read(record)), 0.0)
-    watched.task.flush()
-    inbox.records = [*records]
-    watched.look_after(0.5)
-    # Nine have failed, one is kept, and one waits.
-    assert [watched.resets_of(root) for root in (10, 19, 20)] == [0, 1, 1]
-    watched.look_after(*[0.5] * 41)
-    assert [watched.resets_of(root) for root in (10, 19, 20)] == [0, 3, 3]
-    assert not watched.reports
-    watched.task.adapter.failures.end_pause()
-    watched.look_after(0.5)
-    assert inbox.assigned[1:] == [{}]
-
-
 def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_leave_no_room() -> None:
     """They are not a call: nothing is reported, and the process does not end."""
     inbox = Inbox()

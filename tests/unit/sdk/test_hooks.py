@@ -20,10 +20,8 @@ from spout_sdk import (
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.testing import SimulatedCluster
 from tests.components import ByHand, Emits, Sink, kinds
-from tests.unit.sdk import test_spout_task as spouts
 from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
-from tests.unit.sdk.memory import Bench, made
-from tuple_tree.messages import FailReason
+from tests.unit.sdk.memory import made
 
 CALLS = ("emit", "spout_ack", "spout_fail", "bolt_execute", "bolt_ack", "bolt_fail")
 
@@ -49,39 +47,25 @@ class Noting(TaskHook):
         self.calls["cleanup"].append(())
 
 
-def test_a_hook_of_the_topology_is_called_for_all_that_a_bolt_does() -> None:
+def test_a_hook_of_the_topology_is_called_for_all_that_its_tasks_do() -> None:
     hooks: list[Any] = []
-    builder = TopologyBuilder("words", ack_partitions=3)
+    builder = TopologyBuilder("words")
     builder.add_hook(made(hooks, Noting))
     builder.set_spout("lines", Lines)
-    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("split", Split).shuffle_grouping("lines")
     builder.set_bolt("count", Sink).shuffle_grouping("split")
-    bench = Bench(builder.build())
-    task = bench.bolt("split", 1)
-    for root, line in enumerate(("a b c", "a quiet one", "a bad one")):
-        feed(bench, task, line, {root: 9})
-    task.cleanup()
-    (hook,) = hooks
-    assert (hook.context.component, hook.context.task) == ("split", 1)
-    assert [len(hook.calls[each]) for each in ("bolt_execute", "bolt_ack", "cleanup", "emit")] == [3, 1, 1, 5]
-    assert [message for _, message in hook.calls["bolt_fail"]] == ["try later", "ValueError: a bad word"]
-    assert hook.calls["emit"][0] == (EmitInfo(("a",), "default", (TaskId("count", 0),)),)
-    assert bench.counters.execute_latency.total == 3
-
-
-def test_a_hook_of_a_spout_is_called_with_outcomes() -> None:
-    bench, task, spout = spouts.rig()
-    hook = Noting()
-    spout.context.add_hook(hook)
-    spouts.emit(task, spout, (("a",), "m1"), (("b",), "m2"))
-    first, second = spouts.root_of(bench.sink.tuples[0]), spouts.root_of(bench.sink.tuples[3])
-    bench.clock.advance(0.5)
-    task.handle(spouts.notice((first,), {second: (FailReason.FAILED, "no")}))
-    task.close()
-    assert (hook.calls["spout_ack"], len(hook.calls["cleanup"])) == ([("m1", 0.5)], 1)
-    assert [(message_id, failure.message) for message_id, failure in hook.calls["spout_fail"]] == [("m2", "no")]
-    emitted: list[EmitInfo] = [each for (each,) in hook.calls["emit"]]
-    assert [(each.message_id, len(each.tasks)) for each in emitted] == [("m1", 3), ("m2", 3)]
+    lines = [("a b c",), ("a quiet one",), ("a bad one",)]
+    with SimulatedCluster(builder.build(), sources={"lines": lines}) as cluster:
+        cluster.run_until_idle()
+    bolt, spout = ({hook.context.component: hook for hook in hooks}[name] for name in ("split", "lines"))
+    assert [len(bolt.calls[each]) for each in ("bolt_execute", "bolt_ack", "cleanup", "emit")] == [3, 1, 1, 5]
+    failures = ["try later", "ValueError: a bad word"]
+    assert [message for _, message in bolt.calls["bolt_fail"]] == failures
+    assert bolt.calls["emit"][0] == (EmitInfo(("a",), "default", (TaskId("count", 0),)),)
+    ((message_id, seconds),) = spout.calls["spout_ack"]
+    assert (message_id, seconds >= 0, len(spout.calls["cleanup"])) == (0, True, 1)
+    assert [(each, failure.message) for each, failure in spout.calls["spout_fail"]] == [*enumerate(failures, 1)]
+    assert [(each.message_id, len(each.tasks)) for (each,) in spout.calls["emit"]] == [(0, 1), (1, 1), (2, 1)]
 
 
 class Columns(ArrowBolt):
@@ -132,12 +116,16 @@ PASS = kinds(pass_good, *Split.streams)
 
 @pytest.mark.parametrize("raises", ["always", "once"])
 @pytest.mark.parametrize("bolt", [PASS.basic, Columns, Windows, Collects, PASS.coroutines])
-def test_each_input_is_settled_once_whatever_a_hook_raises(bolt: Any, raises: str) -> None:
+def test_each_input_is_settled_once_whatever_a_hook_raises(
+    bolt: Any, raises: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its exceptions are errors that are counted, and no failures of the bolt."""
     hook = Noting(raises)
     builder = TopologyBuilder("words", guarantee="exactly_once" if raises == "once" else "at_least_once")
     builder.add_hook(lambda: hook)
     builder.set_spout("lines", Lines)
-    builder.set_bolt("bolt", bolt).shuffle_grouping("lines")
+    options: Any = {"max_consecutive_failures": 3, "on_consecutive_failures": "stop"}
+    builder.set_bolt("bolt", bolt, **options).shuffle_grouping("lines")
     builder.set_bolt("keep", Split).shuffle_grouping("bolt")
     lines = [("a",)] * 12 + [("bad",)] + [("a",)] * (11 if bolt is Windows else 12)
     with SimulatedCluster(builder.build(), sources={"lines": lines}, bolts={"keep": Sink}) as cluster:
@@ -148,22 +136,9 @@ def test_each_input_is_settled_once_whatever_a_hook_raises(bolt: Any, raises: st
         assert cluster.stats("bolt").pending == 0
         assert sum(cluster.committed("bolt").values()) == cluster.broker.end("words.tuples.bolt", 0)
         assert cluster.stats("bolt").errors >= 3
+    assert "bolt/0 reports an error: OSError: no disk" in caplog.text
     assert min(len(hook.calls["bolt_ack"]), len(hook.calls["bolt_execute"])) >= len(acked)
     assert len(hook.calls["emit"]) >= len(acked) // 3
-
-
-def test_exceptions_of_hooks_are_logged_and_counted_and_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    bench, task, _ = rig(BrokenlyHooked, max_consecutive_failures=3, on_consecutive_failures="stop")
-    for root in range(4):
-        feed(bench, task, "a", {root: 9})
-    task.flush()
-    assert (bench.sink.failed(), task.committable, bench.counters.errors) == ({}, 4, 12)
-    assert "split/1 reports an error: OSError: no disk" in caplog.text
-
-
-class BrokenlyHooked(Split):
-    def prepare(self, context: TaskContext) -> None:
-        context.add_hook(Noting("always"))
 
 
 def test_one_execution_in_twenty_is_timed() -> None:

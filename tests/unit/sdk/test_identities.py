@@ -68,12 +68,6 @@ def test_each_attempt_has_the_same_identities(
     assert {*before} <= {*first}
 
 
-@pytest.mark.parametrize("kind", SPLIT)
-def test_all_kinds_of_bolts_number_what_they_emit_alike(kind: Any) -> None:
-    lines = ["to be or not to be", "a", "that is", ""]
-    assert attempt(lines, kind) == attempt(lines)
-
-
 @pytest.mark.parametrize(
     ("guarantee", "mode"), [("at_most_once", None), ("at_least_once", "at_most_once"), ("at_least_once", "own")]
 )

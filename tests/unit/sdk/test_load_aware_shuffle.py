@@ -12,10 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_clients.librdkafka_bugs import BrokerMonitor
 from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, TopologyBuilder, Tuple
-from spout_sdk.runtime.backlog import Backlog
 from spout_sdk.runtime.share_watch import ShareWatch, shuffled_bolts
-from spout_sdk.statistics.stats import Counters
-from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.loop_rig import Rig
@@ -61,32 +58,6 @@ def test_only_shuffles_that_follow_the_load_have_shares() -> None:
     assert of["even"] == [500, 500]
     assert chosen["one", 0] == 1_000
     assert max(chosen["keyed", 0], chosen["keyed", 1]) < 600
-
-
-def test_tuples_that_wait_are_counted_by_the_records_that_were_begun() -> None:
-    def messages(partition: int, count: int) -> list[Any]:
-        return [MemoryRecord("words.tuples.b", partition, offset) for offset in range(count)]
-
-    backlog, counters = Backlog(), Counters()
-
-    def waiting(executed: int, unread: int) -> int:
-        counters.load(3).executed = executed
-        return backlog.waiting([3], counters, lambda _: unread)["3"]
-
-    backlog.add(messages(3, 4))
-    assert waiting(70, 6) == 10, "before a record is begun each counts as one tuple"
-    backlog.next_record(3)
-    backlog.begun[3] = iter([0] * 50)
-    next(backlog.begun[3])
-    assert waiting(71, 6) == 49 + 50 * 9
-    assert waiting(71, 6) == 49 + 50 * 9, "asked again, it is the same"
-    backlog.begun[3] = [0] * 10
-    assert waiting(110, 6) == 10 + 50 * 9
-    backlog.next_record(3)
-    del backlog.begun[3]
-    assert waiting(130, 0) < 50 * 2, "the latest record was smaller"
-    backlog.drop([3])
-    assert waiting(130, 0) == 0
 
 
 def statistics(*parts: tuple[int, int, int, int, int]) -> str:

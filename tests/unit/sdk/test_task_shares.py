@@ -95,16 +95,6 @@ def test_a_call_that_has_not_returned_is_counted_once() -> None:
     assert of.shares(60) == pytest.approx([1 / 6, 5 / 6], abs=0.05)
 
 
-def test_what_tasks_can_do_is_measured_where_there_is_a_backlog() -> None:
-    """The SDK's work between calls takes nine tenths of the time; only tasks with a backlog show that."""
-    of = TaskShares(2)
-    for second in range(1, 11):
-        of.feed(record(0, second, 1_000 * second, 0.1 * second, 5_000), now=second)
-        of.feed(record(1, second, 1_000 * second, 0.1 * second, 0), now=second)
-    # With 1,000 tuples a second, one is 2.5 s further behind than the average, and 0.5 s are not corrected.
-    assert of.shares(10) == pytest.approx([0.5 - 2.0 / 2 / 5, 0.5 + 2.0 / 2 / 5])
-
-
 @dataclass
 class Simulation:
     """Tasks with different speeds, a spout that keeps trees open, and statistics that are late."""
