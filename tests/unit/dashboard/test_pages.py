@@ -1,5 +1,6 @@
 """The responses of the dashboard, its start and its end."""
 
+import itertools
 import re
 import threading
 
@@ -50,45 +51,38 @@ def test_a_topology_may_be_chosen(figures: Figures) -> None:
 
 def test_a_tree_page_shows_the_output_of_trace(served: DashboardServer, figures: Figures) -> None:
     root = 2**63 + 1
-    answer = request(served.port, f"/api/trace?topology=words&root={root:016x}&at={AT}")
-    assert answer.status == 200
-    assert answer.json == {"topology": "words", "trees": [tree(root)]}
-    assert request(served.port, f"/api/trace?root={root:#x}").json == answer.json
+    for path in (f"topology=words&root={root:016x}&at={AT}", f"root={root:#x}"):
+        assert request(served.port, f"/api/trace?{path}").json == {"topology": "words", "trees": [tree(root)]}
     assert figures.traced == [("words", root, AT), ("words", root, None)]
     oldest = request(served.port, "/api/trace?topology=words&oldest=3")
-    assert oldest.json == {"topology": "words", "trees": [tree(OLDEST)]}
-    assert figures.oldest_of == [("words", 3)]
+    assert (oldest.json["trees"], figures.oldest_of) == ([tree(OLDEST)], [("words", 3)])
 
 
-def test_errors_have_a_remedy(served: DashboardServer, figures: Figures) -> None:
-    for path, status, message in (
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
         (f"trace?root={GONE:#x}", 404, "Search further back"),
         (f"trace?root={LARGE:#x}", 503, "60 s at most"),
         ("trace?root=yesterday", 400, "give 64 bits in hexadecimal"),
         ("trace?", 400, "give 64 bits in hexadecimal"),
         ("trace?root=0xff&at=noon", 400, "give milliseconds"),
-        ("trace?root=0xff&topology=other", 404, "acker topics create"),
         (f"trace?oldest={EMPTY}", 404, "Look again"),
         ("trace?oldest=all", 400, "give its number"),
-        ("trace?oldest=", 400, "give its number"),
         ("state?bolt=count&key=gone&key=a", 404, "has no key gone a"),
         ("state?bolt=count&key=gone", 400, "a key is one value for each field"),
+        ("state?key=gone", 400, "name the bolt and the key"),
         ("message?key=gone", 404, "has no message with key gone"),
         ("message?", 400, "one of key= and offset="),
-        ("message?key=a&topology=other", 404, "acker topics create"),
-        ("state?key=gone", 400, "name the bolt and the key"),
+        *((f"{path}&topology=other", 404, "acker topics create") for path in ("trace?root=0xff", "message?key=a")),
+        *((f"{path}?topology=other", 404, "acker topics create") for path in ("snapshot", "events")),
         ("state?bolt=count&topology=other", 404, "acker topics create"),
-        ("snapshot?topology=other", 404, "acker topics create"),
-        ("events?topology=other", 404, "acker topics create"),
         ("other", 404, "there is no page /api/other"),
-    ):
-        answer = request(served.port, f"/api/{path}")
-        assert answer.status == status, path
-        assert message in answer.json["error"], path
-    figures.broken = True
-    answer = request(served.port, "/api/snapshot?topology=words")
-    assert answer.status == 503
-    assert "no broker answers" in answer.json["error"]
+    ],
+)
+def test_errors_have_a_remedy(served: DashboardServer, path: str, status: int, message: str) -> None:
+    answer = request(served.port, f"/api/{path}")
+    assert answer.status == status
+    assert message in answer.json["error"]
 
 
 def test_events_are_sent_for_new_figures(served: DashboardServer, figures: Figures) -> None:
@@ -98,7 +92,10 @@ def test_events_are_sent_for_new_figures(served: DashboardServer, figures: Figur
     figures.shown = snapshot(7)
     assert events.next() == ("snapshot", snapshot(7))
     figures.broken = True
-    assert events.next() == ("problem", {"error": "no broker answers at nowhere:9092. Start one"})
+    problem = {"error": "no broker answers at nowhere:9092. Start one"}
+    assert events.next() == ("problem", problem)
+    refused = request(served.port, "/api/snapshot?topology=words")
+    assert (refused.status, refused.json) == (503, problem)
     figures.broken = False
     assert events.next() == ("snapshot", snapshot(7))
     events.close()
@@ -106,22 +103,21 @@ def test_events_are_sent_for_new_figures(served: DashboardServer, figures: Figur
 
 def test_a_stream_ends_with_its_reader(served: DashboardServer, figures: Figures) -> None:
     """Otherwise each page that was ever open would keep requesting figures."""
-    requests, unchanged = 0, figures.snapshot
+    numbers, unchanged = itertools.count(1), figures.snapshot
+    seen = [0, 0, 0, 0]
 
     def counted(topology: str) -> JsonObject:
-        nonlocal requests
-        requests += 1
-        figures.shown = snapshot(requests)
+        seen[0] = next(numbers)
+        figures.shown = snapshot(seen[0])
         return unchanged(topology)
 
     figures.snapshot = counted  # type: ignore[method-assign]
     events = Events(served.port, "/api/events?topology=words")
     assert events.next() is not None
     events.close()
-    seen = [-3, -2, -1]
 
     def is_quiet() -> bool:
-        seen.append(requests)
+        seen.append(seen[0])
         return len(set(seen[-4:])) == 1
 
     eventually(is_quiet, "the end of the requests")

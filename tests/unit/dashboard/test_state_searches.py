@@ -37,15 +37,8 @@ def source(broker: MemoryBroker) -> Source:
 
 def test_a_key_is_found_as_it_is_now(source: Source, broker: MemoryBroker) -> None:
     found = source.state("words", "count", ["to"])
-    assert found == {
-        "topology": "words",
-        "bolt": "count",
-        "key": {"word": "to"},
-        "value": {"count": 2**53 + 1},
-        "task": TASK,
-        "changed_ms": 123_456,
-        "text": '{\n  "count": 9007199254740993\n}',
-    }
+    assert (found["key"], found["value"], found["task"]) == ({"word": "to"}, {"count": 2**53 + 1}, TASK)
+    assert (found["changed_ms"], found["text"]) == (123_456, '{\n  "count": 9007199254740993\n}')
     broker.append(TOPIC, TASK, b"to", None, None)
     with pytest.raises(StateKeyNotFoundError, match=f"{TOPIC} has no key to: acker state list words count prints"):
         source.state("words", "count", ["to"])

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,10 +11,8 @@ from inspection.dashboard import source
 from inspection.dashboard.source import AT_ONCE, MOST_TUPLES, SEARCH_SECONDS, Source
 from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.tree import Tree, build_tree
-from spout_sdk import TopologyBuilder
+from tests.manifests import manifest
 from tests.unit.inspection.forest import Forest
-from tests.unit.sdk.kit_words import Count, Lines
-from tuple_tree.manifest import Manifest
 
 ROOT = 0xABC
 COMMAND = f"acker trace {ROOT:016x} --topology words"
@@ -51,23 +50,10 @@ class Reader:
     searches: ClassVar[list[tuple[list[int], int]]] = []
 
 
-class OneTopology:
-    """Replaces the catalogue."""
-
-    def __init__(self, _kafka: object) -> None:
-        pass
-
-    def manifest(self, topology: str) -> Manifest:
-        builder = TopologyBuilder(topology)
-        builder.set_spout("lines", Lines)
-        builder.set_bolt("count", Count).shuffle_grouping("lines")
-        return builder.build().manifest
-
-
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "TraceReader", Reader)
-    monkeypatch.setattr(source, "Catalogue", OneTopology)
+    monkeypatch.setattr(source, "Catalogue", lambda _kafka: Mock(manifest=lambda name: manifest(topology=name)))
     monkeypatch.setattr(Reader, "searches", [])
 
 

@@ -40,33 +40,44 @@ def test_a_root_is_read_as_it_is_shown(root: int) -> None:
         assert parse_root(signed) == root
 
 
-def test_moments() -> None:
-    for shown, ms in {
-        "90s": 910_000,
-        "0.5m": 970_000,
-        "2h": 1_000_000 - 7_200_000,
-        "1d": 1_000_000 - 86_400_000,
-        "1970-01-01T00:00:10Z": 10_000,
-        "2026-03-01": round(datetime(2026, 3, 1).timestamp() * 1_000),
-    }.items():
+@pytest.mark.parametrize(
+    ("shown", "ms"),
+    [
+        ("90s", 910_000),
+        ("0.5m", 970_000),
+        ("2h", 1_000_000 - 7_200_000),
+        ("1d", 1_000_000 - 86_400_000),
+        ("1970-01-01T00:00:10Z", 10_000),
+        ("2026-03-01", round(datetime(2026, 3, 1).timestamp() * 1_000)),
+        *((wrong, None) for wrong in ("", "soon", "5", "5w", "-1h", "1 h", "s", "2026-13-01")),
+    ],
+)
+def test_moments(shown: str, ms: int | None) -> None:
+    if ms is not None:
         assert since_ms(shown, 1_000_000) == ms
-    for shown in ("", "soon", "5", "5w", "-1h", "1 h", "s", "2026-13-01"):
-        with pytest.raises(MomentError, match="30m, 2h or 1d"):
-            since_ms(shown, 0)
+        return
+    with pytest.raises(MomentError, match="30m, 2h or 1d"):
+        since_ms(shown, 0)
 
 
-def test_invalid_roots_and_messages_are_rejected() -> None:
-    for text in ("", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"):
-        with pytest.raises(RootFormError, match="hexadecimal"):
-            parse_root(text)
-    for text, shown in {
-        "17": "give SPOUT/PARTITION/OFFSET",
-        "split/0/1": "has no spout 'split': it has other, lines",
-        "lines/4096/1": "cannot have a root: partition 4096",
-        "lines/1/2/64": "cannot have a root: attempt 64",
-    }.items():
-        with pytest.raises(RootFormError, match=shown):
-            positions_of_message(text, manifest())
+@pytest.mark.parametrize("text", ["", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"])
+def test_invalid_roots_are_rejected(text: str) -> None:
+    with pytest.raises(RootFormError, match="hexadecimal"):
+        parse_root(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("17", "give SPOUT/PARTITION/OFFSET"),
+        ("split/0/1", "has no spout 'split': it has other, lines"),
+        ("lines/4096/1", "cannot have a root: partition 4096"),
+        ("lines/1/2/64", "cannot have a root: attempt 64"),
+    ],
+)
+def test_invalid_messages_are_rejected(text: str, shown: str) -> None:
+    with pytest.raises(RootFormError, match=shown):
+        positions_of_message(text, manifest())
 
 
 def test_entries_of_a_root_are_found_in_batches() -> None:

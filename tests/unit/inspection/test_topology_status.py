@@ -22,9 +22,8 @@ def test_what_is_done_behind_the_committed_offset_is_no_lag() -> None:
 
 def test_with_done_offsets_behind_an_open_one_it_is_unknown_where_the_lag_is() -> None:
     """A transaction marker may follow them: a read from the end of the lag on would not find the open record."""
-    assert PartitionStatus.of(0, 0, 15, committed(DoneSet(10, [(11, 14)])), 10).undone_from is None
-    assert PartitionStatus.of(0, 0, 15, committed(DoneSet(10)), 10).undone_from == 10
-    assert PartitionStatus.of(0, 0, 10, committed(DoneSet(10)), 10).undone_from is None, "no lag"
+    for end, done, undone_from in ((15, DoneSet(10, [(11, 14)]), None), (15, DoneSet(10), 10), (10, DoneSet(10), None)):
+        assert PartitionStatus.of(0, 0, end, committed(done), 10).undone_from == undone_from
 
 
 @pytest.mark.parametrize("metadata", ["", "by hand", "1:attempt=3", "2:attempt=3;done=AQ"])

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from inspection.dead_letters import COUNTED, DeadLetter, DeadLetterCount, Header, LetterPreviews, Replay, parse
 from inspection.previews import hex_dump, preview
 from inspection.replay import why_not
@@ -45,15 +47,18 @@ def test_a_dead_letter_has_the_position_and_the_unchanged_record() -> None:
     assert (again.topic, again.reason, list(again.headers)) == (INBOX, "exception", before)
 
 
-def test_previews_fit_and_disturb_no_terminal() -> None:
-    for value, shown in (
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
         (None, "no value"),
         ("naïve\ntext".encode(), "naïve␊text"),
         (b"\x1b[31mred", "1b5b33316d726564"),
         (("x" + "é" * 1_000).encode(), "x" + "é" * 18 + "…"),
         (b"\xff" * 1_000, "f" * 19 + "…"),
-    ):
-        assert preview(value, 20) == shown
+    ],
+)
+def test_previews_fit_and_disturb_no_terminal(value: bytes | None, shown: str) -> None:
+    assert preview(value, 20) == shown
     assert list(hex_dump(b"0123456789abcdef\xff\n"))[1].split() == ["00000010", "ff", "0a", ".."]
 
 
@@ -100,6 +105,7 @@ def test_a_replay_writes_to_a_source_topic_only_if_it_is_named() -> None:
 def test_markers_of_transactions_and_notes_of_replays_are_no_dead_letters() -> None:
     """With `exactly_once` each transaction ends with a marker, here behind one dead letter, at each odd offset."""
     reads: list[range] = []
+    committed = 6  # a transaction is open
 
     def read(offsets: range) -> tuple[list[Any], int]:
         reads.append(offsets)
@@ -107,18 +113,13 @@ def test_markers_of_transactions_and_notes_of_replays_are_no_dead_letters() -> N
         letters = [record(each, [*replay_marker(0)] if each == 6 else [*OWN]) for each in offsets if each % 2 == 0]
         return letters, offsets.stop
 
-    committed = 6  # a transaction is open
-
     count = DeadLetterCount(read)
-    assert count.between(0, 0) == 0
-    assert count.between(0, 8) == 3
+    assert [count.between(0, end) for end in (0, 8)] == [0, 3]
     committed = 10
-    assert count.between(0, 8) == 3
-    assert count.between(0, 8) == 3
-    assert count.between(0, 10) == 4
-    assert count.between(4, 10) == 2  # retention has deleted two
+    # Retention deletes two in the end; then the topic is a new one of this name.
+    assert [count.between(*each) for each in ((0, 8), (0, 8), (0, 10), (4, 10))] == [3, 3, 4, 2]
     assert reads == [range(8), range(6, 8), range(8, 10)]
-    assert count.between(0, 2) == 1  # a new topic of this name
+    assert count.between(0, 2) == 1
 
 
 def test_of_very_many_dead_letters_the_latest_are_counted() -> None:

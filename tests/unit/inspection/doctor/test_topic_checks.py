@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from inspection.doctor.topic_checks import (
     check_copies,
     check_declared,
@@ -33,18 +35,21 @@ def test_topics_that_are_missing_or_of_another_size() -> None:
     assert "has 1 partitions, but the manifest has 2" in fewer.found
 
 
-def test_topics_whose_retention_is_too_short() -> None:
-    for topic, key, value, wanted in (
+@pytest.mark.parametrize(
+    ("topic", "key", "value", "wanted"),
+    [
         (ACKS, "retention.ms", "899999", "retention.ms=900000"),
         (ACKS, "retention.bytes", "1000000", "retention.bytes=-1"),
         (INBOX, "retention.ms", "299999", "retention.ms=300000"),
         (NOTICES, "retention.ms", "1000", "retention.ms=300000"),
-    ):
-        (finding,) = check_retention(with_setting(topology(), topic, key, value))
-        assert summaries([finding]) == [("warning", "retention", topic)]
-        assert finding.remedy.endswith(wanted)
-    for topic, value in ((ACKS, "900000"), (INBOX, "300000"), (ACKS, "-1"), ("words.dead-letters", "1")):
-        assert list(check_retention(with_setting(topology(), topic, "retention.ms", value))) == []
+        *((topic, "retention.ms", fine, None) for topic, fine in ((ACKS, "900000"), (INBOX, "300000"), (ACKS, "-1"))),
+        ("words.dead-letters", "retention.ms", "1", None),
+    ],
+)
+def test_topics_whose_retention_is_too_short(topic: str, key: str, value: str, wanted: str | None) -> None:
+    found = list(check_retention(with_setting(topology(), topic, key, value)))
+    assert summaries(found) == ([] if wanted is None else [("warning", "retention", topic)])
+    assert all(finding.remedy.endswith(wanted or "") for finding in found)
 
 
 def test_partitions_and_their_copies() -> None:
@@ -74,17 +79,12 @@ def test_partitions_and_their_copies() -> None:
     assert [*check_single_copies(single, 1), *check_single_copies(topology(), 3)] == []
 
 
-def test_topics_of_removed_components_are_a_warning() -> None:
+def test_topics_of_removed_components_and_inboxes_of_chained_ones_are_a_warning() -> None:
     facts = topology()
     for name in ("words.tuples.count", "words.replay.lines", "words.own", "words.notices.old"):
-        facts = replace(facts, topics={**facts.topics, name: []})
-    assert summaries(list(check_leftovers(facts))) == [
-        ("warning", "leftovers", "words.notices.old"),
-        ("warning", "leftovers", "words.tuples.count"),
-    ]
-
-
-def test_the_inbox_that_a_bolt_had_before_it_was_chained_is_a_warning() -> None:
+        facts = with_topic(facts, name, [])
+    leftovers = [("warning", "leftovers", f"words.{name}") for name in ("notices.old", "tuples.count")]
+    assert summaries(list(check_leftovers(facts))) == leftovers
     facts = topology(manifest_of(spout("lines"), chained("parse", "lines")))
     assert [*check_topics(facts), *check_leftovers(facts)] == []
     (finding,) = check_leftovers(with_topic(facts, "words.tuples.parse", []))

@@ -15,6 +15,8 @@ from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import lag_change, manifest, snapshot, summaries, topology
 from tuple_tree.manifest import Manifest
 
+STANDING = [("warning", "lag", "words.split")]
+
 
 def observed(of: Manifest | None = None, **components: dict[str, Any]) -> Observation:
     found = topology(of).observed
@@ -51,18 +53,13 @@ def test_chained_bolts_have_the_processes_of_their_head() -> None:
     assert "no tree that leaves the chain of its spout completes" in ackers.found
     hung = {"execute_seconds": 40.0, "execute_at": "chain of lines[0] offset 7"}
     (finding,) = check_executes(replace(facts, snapshot=snapshot(made, lines=hung, keep={})))
-    assert finding.found.startswith(
-        "Spout lines with parse, keep, chained to it: one execute has been running for 40 s"
-    )
+    chain = "lines with parse, keep, chained to it"
+    assert finding.found.startswith(f"Spout {chain}: one execute has been running for 40 s")
     assert finding.component == "lines"
-
-
-def test_a_head_without_a_process_is_one_finding() -> None:
-    made = manifest_of(spout("lines"), chained("parse", "lines"), spout("words"))
-    facts = replace(observed(made), members={"words.lines": 0, "words.acker": 1, "words.words": 1})
-    (finding,) = check_groups(facts)
+    two = observed(manifest_of(*made.components, spout("words")))
+    (finding,) = check_groups(replace(two, members={"words.lines": 0, "words.acker": 1, "words.words": 1}))
     assert finding.subject == "words.lines"
-    assert "no process runs spout lines with parse, chained to it, while others" in finding.found
+    assert f"no process runs spout {chain}, while others" in finding.found
 
 
 def test_a_component_without_a_process() -> None:
@@ -77,15 +74,11 @@ def test_a_component_without_a_process() -> None:
     idle = with_members(lines=0, split=0)
     assert [*check_groups(idle), *check_ackers(idle), *check_idle(observed())] == []
     assert summaries(list(check_idle(idle))) == [("warning", "groups", "words")]
-
-
-def test_groups_without_describe_acl_are_a_note() -> None:
+    # Groups without an ACL for Describe are a note.
     unknown = with_members(lines=0, split=None)
     assert [*check_idle(unknown), *check_ackers(with_members(acker=None))] == []
     assert summaries(list(check_groups(unknown))) == [("note", "groups", "words.split")]
-
-
-def test_spark_jobs_join_no_group() -> None:
+    # Spark jobs join no group.
     spark = with_members(observed(manifest(external=True)), lines=0, split=0)
     assert [*check_groups(spark), *check_idle(spark), *check_ackers(spark)] == []
     assert summaries(list(check_ackers(with_members(spark, acker=0)))) == [("warning", "ackers", "words")]
@@ -113,41 +106,41 @@ def test_a_spout_that_lags_behind_its_source() -> None:
     assert "a lag of 3,001 messages of orders, partition 0, and does 100 a second" in late.found
     for fine in (source(after=3_000), source(after=3_001, before=3_001), source(done=0)):
         assert lags(fine) == []
+    # Open trees are no lag: a window downstream holds them, and its group's offset with them.
+    held = source(before=4_000, after=4_420, done=2)
+    assert "and does 1 a second: it needs 4,420 s" in lags(held)[0].found
+    assert lags(held, of=reporting("lines", pending=4_400)) == []
+    assert lags(held, of=reporting("lines", pending=100)) != []
 
 
 def test_an_input_that_is_never_acked_is_no_lag() -> None:
     place = "words.tuples.split[0] offset 12"
-    facts = reporting(oldest_input=place, oldest_input_seconds=31.0)
-    found = lags(lag_change(done=0), of=facts)
+    found = lags(lag_change(done=0), of=reporting(oldest_input=place, oldest_input_seconds=31.0))
     assert summaries(found) == [("warning", "inputs", "split")]
     assert f"neither acked nor failed {place} for 31 s" in found[0].found
     assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
     soon = reporting(oldest_input=place, oldest_input_seconds=30.0)
-    assert summaries(lags(lag_change(done=0), of=soon)) == [("warning", "lag", "words.split")]
+    assert summaries(lags(lag_change(done=0), of=soon)) == STANDING
 
 
 def test_a_message_at_which_the_offset_of_a_source_stays_is_a_warning() -> None:
     held = OpenMessage("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
-    (finding,) = check_open_messages(replace(observed(), open_messages=(held,)))
-    assert summaries([finding]) == [("warning", "open-messages", "words.lines")]
-    assert "text[3] offset 1000 has failed 12 times and is 61 s old: the offset of group words.lines" in finding.found
-    assert finding.found.endswith("stays there. Done past it: 299 messages; open, with it: 2.")
-    (finding,) = check_open_messages(replace(observed(), open_messages=(replace(held, failures=0, age_seconds=None),)))
-    assert "text[3] offset 1000 is open: the offset" in finding.found
+    open_ = replace(held, failures=0, age_seconds=None)
+    found = list(check_open_messages(replace(observed(), open_messages=(held, open_))))
+    assert summaries(found) == [("warning", "open-messages", "words.lines")] * 2
+    assert "text[3] offset 1000 has failed 12 times and is 61 s old: the offset of group words.lines" in found[0].found
+    assert found[0].found.endswith("stays there. Done past it: 299 messages; open, with it: 2.")
+    assert "text[3] offset 1000 is open: the offset" in found[1].found
 
 
 def test_a_partition_without_progress_is_a_warning() -> None:
     (finding,) = lags(lag_change(done=0))
-    assert summaries([finding]) == [("warning", "lag", "words.split")]
+    assert summaries([finding]) == STANDING == summaries(lags(lag_change(done=0), of=reporting(unread=20)))
     assert "has made no progress in words.tuples.split, partition 0, for 2.0 s; the lag of" in finding.found
     assert finding.remedy.endswith("To see whether it did not ack one: acker trace --oldest 1 --topology words.")
     # What has just come, and the markers of transactions, are not lag.
-    for fine in (
-        lag_change(done=0, before=0, after=3),
-        lag_change(done=0, before=1, after=1, has_records=False),
-        lag_change(done=0, before=10, after=0),
-    ):
-        assert lags(fine) == []
+    for before, after, has_records in ((0, 3, True), (1, 1, False), (10, 0, True)):
+        assert lags(lag_change(done=0, before=before, after=after, has_records=has_records)) == []
 
 
 def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:
@@ -165,13 +158,8 @@ def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:
 def test_a_bolt_in_a_long_execute_is_not_one_without_a_process() -> None:
     """Its process may have left the group, and nothing is acked meanwhile."""
     place = "words.tuples.split[0] offset 12"
-    executing = reporting(
-        oldest_input=place,
-        oldest_input_seconds=421.0,
-        execute_seconds=420.0,
-        execute_at=f"{place} (geo.py:42 in fetch)",
-        unread=100,
-    )
+    hung = {"execute_seconds": 420.0, "execute_at": f"{place} (geo.py:42 in fetch)"}
+    executing = reporting(oldest_input=place, oldest_input_seconds=421.0, unread=100, **hung)
     executing = with_members(replace(executing, lag_changes=(lag_change(done=0),)), split=0)
     found = judge(executing)
     assert found == judge(with_members(executing, split=1))
@@ -184,36 +172,20 @@ def test_a_bolt_in_a_long_execute_is_not_one_without_a_process() -> None:
 
 def test_what_a_bolt_holds_is_no_lag() -> None:
     """A window holds 9,000 records: the group's offset stops at the first of them, and moves when it closes."""
-    held: dict[str, Any] = {
-        "pending": 9_000,
-        "oldest_input": "words.tuples.split[0] offset 12",
-        "oldest_input_seconds": 20.0,
-    }
+    place = "words.tuples.split[0] offset 12"
+    held: dict[str, Any] = {"pending": 9_000, "oldest_input": place, "oldest_input_seconds": 20.0}
     still, slow = lag_change(done=0, before=9_000, after=9_002), lag_change(done=4, before=9_000, after=9_002)
-    assert summaries(lags(still)) == [("warning", "lag", "words.split")]
+    assert summaries(lags(still)) == STANDING
     assert "and does 2 a second: it needs 4,501 s" in lags(slow)[0].found
     for each in (still, slow):
         assert lags(each, of=reporting(unread=0, **held)) == []
         # What came while statistics were made is soon executed.
         assert lags(each, of=reporting(unread=50, executed_per_second=100.0, **held)) == []
-    behind = reporting(unread=9_000, executed_per_second=100.0, **held)
-    (late,) = lags(slow, of=behind)
+    (late,) = lags(slow, of=reporting(unread=9_000, executed_per_second=100.0, **held))
     assert "has a lag of 9,000 records" in late.found
     assert "and does 100 a second: it needs 90 s" in late.found
     # With an offset that moves, commits have the rate.
     assert lags(lag_change(after=3_001), of=reporting(unread=3_001, executed_per_second=9_000.0)) != []
-
-
-def test_a_bolt_that_reads_nothing_has_a_lag() -> None:
-    assert summaries(lags(lag_change(done=0), of=reporting(unread=20))) == [("warning", "lag", "words.split")]
-
-
-def test_open_trees_of_a_spout_are_no_lag() -> None:
-    """A window downstream holds them, and its group's offset with them."""
-    held = source(before=4_000, after=4_420, done=2)
-    assert "and does 1 a second: it needs 4,420 s" in lags(held)[0].found
-    assert lags(held, of=reporting("lines", pending=4_400)) == []
-    assert lags(held, of=reporting("lines", pending=100)) != []
 
 
 def test_a_slow_rate_has_digits() -> None:
