@@ -36,5 +36,3 @@ def test_a_removal_covers_one_topology_only() -> None:
 def test_chained_bolts_have_neither_group_nor_inbox() -> None:
     made = manifest(spout("lines"), chained("parse", "lines"))
     assert resources_of("words", {"words": made}, TOPICS[:4]).groups == ("words.acker", "words.lines")
-    # An inbox that it had before it was chained.
-    assert "words.parse" in resources_of("words", {"words": made}, {"words.tuples.parse"}).groups

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,15 +14,6 @@ from tests.unit.inspection.forest import ROOT, Forest, Grown
 
 OTHER = 7
 CHAIN = ("split", "count", "store", "audit")
-
-
-def executed_twice(forest: Forest, line: int) -> tuple[int, int]:
-    """The child of an execution that was interrupted, and that of the next one."""
-    forest.now += 1
-    stray = forest.emit((line,), "count", 0)
-    forest.tuples[line].out = {}
-    forest.now += 1
-    return stray, forest.emit((line,), "count", 0)
 
 
 def grown_at(forest: Forest, node: Node) -> Grown:
@@ -126,42 +118,43 @@ def test_a_lane_acks_a_micro_batch_with_one_entry(seed: int) -> None:
     assert len(words) == len(tree.having(State.OPEN))
 
 
-def test_repeated_executions_are_in_the_verdict() -> None:
-    """A bolt was killed before its commit, after its ack or before it."""
-    twice = Forest(1, (ROOT,))
-    (line,) = twice.begin(ROOT, "split", 1)
+def test_a_tuple_that_was_executed_twice_is_in_the_verdict() -> None:
+    """A bolt was killed before its commit, after its ack."""
+    forest = Forest(1, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
     children = []
     for _ in range(2):
-        twice.tuples[line].out = {}
-        children.append(twice.emit((line,), "count", 0))
-        twice.ack(line)
+        forest.tuples[line].out = {}
+        children.append(forest.emit((line,), "count", 0))
+        forest.ack(line)
     for child in children:
-        twice.ack(child)
-    tree = build_tree(twice.records(ROOT))
+        forest.ack(child)
+    tree = build_tree(forest.records(ROOT))
     assert tree.status is Status.OPEN
     assert "all of 3 tuples were acked, but the one at offset 1 of `split` task 0 was executed more" in verdict(tree)
 
-    for stray_is_acked in (False, True):
-        forest = Forest(2, (ROOT,))
-        (line,) = forest.begin(ROOT, "split", 1)
-        stray, child = executed_twice(forest, line)
-        forest.ack(line)
-        if stray_is_acked:
-            forest.ack(stray)
-        forest.ack(child)
-        tree = build_tree(forest.records(ROOT))
-        assert [node.origin for node in tree.nodes] == [Origin.REPORTED, Origin.UNREPORTED, Origin.REPORTED]
-        if stray_is_acked:
-            expected = (
-                f"offset {forest.tuples[stray].offset} of `count` task 0 comes from an execution that was interrup"
-            )
-            assert tree.status is Status.OPEN
-            assert expected in verdict(tree)
-        else:
-            assert [node.state for node in tree.nodes] == [State.ACKED, State.OPEN, State.ACKED]
-            assert verdict(tree).endswith(
-                "all of 2 tuples; 1 more of an interrupted execution are open, and the spout does not wait for them"
-            )
+
+@pytest.mark.parametrize("stray_is_acked", [False, True])
+def test_the_tuples_of_an_interrupted_execution_are_in_the_verdict(stray_is_acked: bool) -> None:
+    forest = Forest(2, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    forest.now += 1
+    stray = forest.emit((line,), "count", 0)
+    forest.tuples[line].out = {}
+    forest.now += 1
+    child = forest.emit((line,), "count", 0)
+    for at in (line, *([stray] if stray_is_acked else []), child):
+        forest.ack(at)
+    tree = build_tree(forest.records(ROOT))
+    assert [node.origin for node in tree.nodes] == [Origin.REPORTED, Origin.UNREPORTED, Origin.REPORTED]
+    if stray_is_acked:
+        place = f"offset {forest.tuples[stray].offset} of `count` task 0"
+        assert tree.status is Status.OPEN
+        assert f"{place} comes from an execution that was interrup" in verdict(tree)
+    else:
+        assert verdict(tree).endswith(
+            "all of 2 tuples; 1 more of an interrupted execution are open, and the spout does not wait for them"
+        )
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.4))

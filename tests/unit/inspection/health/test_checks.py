@@ -91,6 +91,7 @@ def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
     assert summaries([late]) == [("problem", "lag", "words.split")]
     assert "it needs 30 s for them, but their trees time out after 30 s" in late.found
     assert late.found.endswith("it grows.")
+    assert "and does 0.5 a second: it needs 8,000 s" in lags(lag_change(after=4_000, done=1))[0].found
     # Ackers that lag fail no tree.
     assert summaries(lags(lag_change("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
     # Without a process or without trees there are no timeouts to report.
@@ -186,7 +187,3 @@ def test_what_a_bolt_holds_is_no_lag() -> None:
     assert "and does 100 a second: it needs 90 s" in late.found
     # With an offset that moves, commits have the rate.
     assert lags(lag_change(after=3_001), of=reporting(unread=3_001, executed_per_second=9_000.0)) != []
-
-
-def test_a_slow_rate_has_digits() -> None:
-    assert "and does 0.5 a second: it needs 8,000 s" in lags(lag_change(after=4_000, done=1))[0].found
