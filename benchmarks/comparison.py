@@ -62,10 +62,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The results of a round, how many trees failed and came again, and p50 and p99 of the steady part's latencies."""
+    """The results of a round, and p50 and p99 of the steady part's latencies."""
 
     counts: Counter[Any]
-    failed: int = 0
     latencies: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -189,7 +188,7 @@ def run_round(contestant: Contestant, setting: Setting, logs: Path, exact: bool)
             pids = {"contestant": run.pids, **({"broker": [setting.topics.pid]} if contestant.on_kafka else {})}
             samples = watch(run.done, pids, run.check, run.total)
         counted = run.counted()
-        check(contestant, setting.count, counted, exact)
+        check(contestant, setting.count, counted.counts, exact)
         size = log_bytes(logs, name)
     finally:
         setting.topics.delete(name)
@@ -212,22 +211,15 @@ def log_bytes(logs: Path, name: str) -> int:
     )
 
 
-def check(contestant: Contestant, count: int, counted: Counted, exact: bool) -> None:
-    """Compares with a plain loop.
-
-    Raises:
-        BenchmarkError: if a result is missing, or, with `exact`, there are too many although nothing failed; and if
-            trees failed, since such a round shows something else.
-    """
+def check(contestant: Contestant, count: int, counts: Counter[Any], exact: bool) -> None:
+    """Compares with a plain loop; raises if a result is missing, or, with `exact`, there are too many."""
     expected = contestant.expected(count)
-    lost, repeated = expected - counted.counts, counted.counts - expected
-    if lost or (exact and repeated and not counted.failed):
+    lost, repeated = expected - counts, counts - expected
+    if lost or (exact and repeated):
         raise BenchmarkError(
             f"{contestant.name} has wrong results of {count:,}: {lost.total():,} of {expected.total():,} are missing, "
             f"{repeated.total():,} are too many, for instance {[*(lost or repeated).items()][:3]}"
         )
-    if counted.failed:
-        raise BenchmarkError(f"{counted.failed:,} trees of {contestant.name} failed, so this measures nothing")
 
 
 def row(contestant: Contestant, count: int, counted: str, rounds: Sequence[Round]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,6 @@ from benchmarks.topics import Topics, broker, payloads
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    Failure,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -87,50 +86,51 @@ def topology() -> Topology:
     return builder.build()
 
 
-class Paced(Spout):
+class Timed:
+    """Keeps latencies, and writes them at the end into a file of the plan's directory."""
+
+    def begin(self, file: str) -> None:
+        self.plan = Plan.from_environment()
+        self.latencies = array("d")
+        self._file = Path(self.plan.directory, file)
+
+    def took(self, since: float) -> None:
+        self.latencies.append(time.monotonic() - since)
+
+    def end(self) -> None:
+        self._file.write_text(json.dumps([round(each * 1e3, 3) for each in self.latencies]))
+
+
+class Paced(Timed, Spout):
     """Emits payloads by a timetable; a payload begins with its intended time, from which latency counts.
 
     A source that waits for answers would be late where the system is slow, and would leave out just what was worst.
+    A failed payload is not replayed.
     """
 
     streams = (_STREAM,)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.plan = Plan.from_environment()
+        self.begin("source")
         self.collector = collector
         self.payload = payloads(1)[0][_STAMP_BYTES:]
-        self.number = 0
-        self.total = int(self.plan.rate * self.plan.seconds)
-        self.interval = 1 / self.plan.rate
-        self.latencies = array("d")
-        self.failed = 0
-        self.latest = 0.0
+        self.number, self.total = 0, int(self.plan.rate * self.plan.seconds)
         self.began = time.monotonic() + 1.0
 
+    def due(self, number: int) -> float:
+        return self.began + number / self.plan.rate
+
     def next_tuple(self) -> None:
-        number = self.number
-        due = self.began + number * self.interval
-        late = time.monotonic() - due
-        if late < 0 or number >= self.total:
-            return
-        self.latest = max(self.latest, late)
-        self.number = number + 1
-        self.collector.emit((b"%0*.6f" % (_STAMP_BYTES, due) + self.payload,), message_id=number)
+        number, due = self.number, self.due(self.number)
+        if number < self.total and time.monotonic() >= due:
+            self.number = number + 1
+            self.collector.emit((b"%0*.6f" % (_STAMP_BYTES, due) + self.payload,), message_id=number)
 
     def ack(self, message_id: Any) -> None:
-        self.latencies.append(time.monotonic() - (self.began + message_id * self.interval))
-
-    def fail(self, message_id: Any, reason: Failure) -> None:
-        # It is not replayed: the result has the number of failures.
-        self.failed += 1
+        self.took(self.due(message_id))
 
     def close(self) -> None:
-        result = {
-            "failed": self.failed,
-            "latest_emit_ms": round(self.latest * 1e3, 3),
-            "complete_ms": _milliseconds(self.latencies),
-        }
-        Path(self.plan.directory, "source").write_text(json.dumps(result))
+        self.end()
 
 
 class Transform(BasicBolt):
@@ -142,29 +142,25 @@ class Transform(BasicBolt):
         collector.emit((tuple_.values[0].upper(),))
 
 
-class TimedSink(BasicBolt):
+class TimedSink(Timed, BasicBolt):
     """Writes how long the payloads of a paced source took."""
 
     def prepare(self, context: TaskContext) -> None:
-        self.latencies = array("d")
+        self.begin("sink")
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        self.latencies.append(time.monotonic() - float(tuple_.values[0][:_STAMP_BYTES]))
+        self.took(float(tuple_.values[0][:_STAMP_BYTES]))
 
     def cleanup(self) -> None:
-        Path(Plan.from_environment().directory, "sink").write_text(json.dumps(_milliseconds(self.latencies)))
+        self.end()
 
 
-def _milliseconds(seconds: Iterable[float]) -> list[float]:
-    return [round(each * 1e3, 3) for each in seconds]
-
-
-def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
+def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, float]:
     """A round of a plan with a timetable; its first `warm` seconds do not count.
 
     Returns:
-        `latencies` in milliseconds, in the order in which trees completed, until the spout's `ack`, or where no trees
-        are tracked until the `execute` of the last bolt; `failed`; `latest_emit_ms`.
+        The quantiles of the latencies in milliseconds, until the spout's `ack`, or where no trees are tracked until
+        the `execute` of the last bolt.
     """
     expected, tracked = int(plan.rate * plan.seconds), plan.guarantee != "at_most_once"
     with tempfile.TemporaryDirectory() as directory:
@@ -174,28 +170,12 @@ def measure(topics: Topics, plan: Plan, warm: float) -> dict[str, Any]:
             def done() -> bool:
                 running.check()
                 stats = running.runner.stats()
-                ended = stats["source"].acked + sum(stats["source"].failed.values()) if tracked else expected
-                return min(ended, stats["sink"].executed) >= expected
+                return min(stats["source"].acked if tracked else expected, stats["sink"].executed) >= expected
 
             wait(done, f"the {expected:,} tuples were not complete", plan.seconds + _DRAIN_SECONDS, 0.2)
-        result: dict[str, Any] = json.loads(Path(directory, "source").read_text())
-        delivery = json.loads(Path(directory, "sink").read_text())
-    # Nearly in the order of the emits.
-    latencies = result.pop("complete_ms") if tracked else delivery
-    return {**result, "latencies": latencies[int(plan.rate * warm) :]}
-
-
-def row(plan: Plan, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    measured = harness.spreads([quantiles(each["latencies"]) for each in rounds])
-    return {
-        "guarantee": plan.guarantee,
-        "rate": plan.rate,
-        "hops": plan.hops,
-        "tuples": sum(len(each["latencies"]) for each in rounds),
-        "failed": sum(each["failed"] for each in rounds),
-        "latest_emit_ms": max(each["latest_emit_ms"] for each in rounds),
-        **{f"{name}_ms": spread for name, spread in measured.items()},
-    }
+        latencies = json.loads(Path(directory, "source" if tracked else "sink").read_text())
+    # They are nearly in the order of the emits.
+    return {f"{name}_ms": value for name, value in quantiles(latencies[int(plan.rate * warm) :]).items()}
 
 
 def main() -> None:
@@ -216,8 +196,13 @@ def main() -> None:
     plans = [Plan(rate, seconds, given.ack_partitions, **kind) for rate in given.rate for kind in kinds]
     with broker() as topics:
         runs = {f"{each.guarantee} at {each.rate:g}/s": partial(measure, topics, each, given.warm) for each in plans}
-        results = harness.in_turn(runs, bench.rounds, shown=lambda each: str(quantiles(each["latencies"])))
-    bench.publish([row(each, of) for each, of in zip(plans, results.values(), strict=True)])
+        results = harness.in_turn(runs, bench.rounds)
+    bench.publish(
+        [
+            {"guarantee": each.guarantee, "rate": each.rate, "hops": each.hops, **harness.spreads(rounds)}
+            for each, rounds in zip(plans, results.values(), strict=True)
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -122,14 +122,12 @@ class RunningTopology:
         return {**self.runner.pids(), **workers}
 
     def check(self) -> None:
-        """Raises if a process has ended."""
+        """Raises if a process has ended, or a tree failed, since then the round measures something else."""
         self.runner.wait(0)
         if self.ackers is not None:
             self.ackers.check()
-
-    def failures(self) -> dict[str, dict[str, int]]:
-        """Component → reason → failed trees and inputs."""
-        return {name: dict(stats.failed) for name, stats in self.runner.stats().items() if stats.failed}
+        if failed := {name: stats.failed for name, stats in self.runner.stats().items() if stats.failed}:
+            raise BenchmarkError(f"trees failed, so this measures nothing: {failed}")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ docs/benchmarks.md describes the jobs.
 """
 
 import os
-import statistics
 import tempfile
 import time
 import uuid
@@ -119,8 +118,7 @@ def fill(setting: Setting) -> None:
     setting.topics.write(tuples_topic(setting.topology.topology, "work"), packs())
 
 
-def run_bolt(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows: int) -> list[float]:
-    """Seconds of each micro-batch."""
+def run_bolt(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
     query = spark_jobs.bolt(
         setting.spark,
         setting.topology,
@@ -132,7 +130,6 @@ def run_bolt(setting: Setting, transform: Callable[[DataFrame], DataFrame], rows
         trigger={"availableNow": True},
     )
     query.wait()
-    return [each.durationMs["triggerExecution"] / 1000 for each in query.query.recentProgress if each.numInputRows]
 
 
 def run_copy(setting: Setting, rows: int) -> None:
@@ -202,15 +199,6 @@ def cpu_of_spark(broker: int) -> float:
     return cpu_seconds(pid for pid in descendants([os.getpid()]) if pid != broker)
 
 
-def latency(setting: Setting, rows: int) -> float:
-    """Seconds of a micro-batch of 1,000 rows."""
-    few = replace(setting, topology=manifest(), rows=rows)
-    fill(few)
-    seconds = run_bolt(few, TRANSFORMS["select"], 1_000)
-    # In the first ones Spark compiles.
-    return round(statistics.median(seconds[min(5, len(seconds) - 1) :]), 3)
-
-
 def main() -> None:
     bench = Benchmark("spark", __doc__, quick="few rows, one round", rounds=3)
     bench.option("--rows", 2_000_000, quick=100_000, help="in each topic")
@@ -225,7 +213,6 @@ def main() -> None:
             setting = Setting(spark, topics, manifest(), Path(directory), given.rows)
             fill(setting)
             rows = measure(setting, given.batch, bench.rounds)
-            rows.append({"job": "bolt of 1,000 rows", "batch_s": latency(setting, 8_000 if given.quick else 30_000)})
     finally:
         spark.stop()
     bench.publish(rows, {"pyspark": version("pyspark")}, partitions=PARTITIONS, pack=PACK)

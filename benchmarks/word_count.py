@@ -118,7 +118,6 @@ def _our_run(
 ) -> Iterator[Run]:
     """Progress and latencies are those of the stats, twice a second."""
     reports = [(0, LatencyHistogram())]
-    failed: dict[str, int] = {}
     with running_topology(setting.topics, reference, variables) as running:
 
         def done() -> int:
@@ -127,22 +126,18 @@ def _our_run(
                 reports.append((stats.acked, stats.complete_latency))
             return stats.acked
 
-        def check() -> None:
-            running.check()
-            failed.update(running.failures().get(LINES, {}))
-
         def counted() -> Counted:
             first, last = (share * setting.count for share in part)
             within = [latency for acked, latency in reports if first <= acked <= last]
             # Of the acks that were reported in the steady part; of all, where that is between two reports.
             latency = within[-1].since(within[0]) if len(within) > 1 else reports[-1][1]
             latencies = {f"p{percent}_ms": latency.quantile(percent / 100) * 1e3 for percent in (50, 99)}
-            return Counted(counts(), sum(failed.values()), latencies)
+            return Counted(counts(), latencies)
 
         # The lines begin once all processes are ready.
         (setting.directory / "go").touch()
         pids = [pid for pids in running.pids().values() for pid in pids]
-        yield Run(setting.count, pids, done, check, counted)
+        yield Run(setting.count, pids, done, running.check, counted)
 
 
 class Peer(Words, KafkaPeer):
@@ -195,12 +190,14 @@ class Storm(Words):
         def check() -> None:
             if done() < setting.count:
                 program.check()
+            if progress["failed"]:
+                raise BenchmarkError(f"{progress['failed']:,} trees of Storm failed, so this measures nothing")
 
         def counted() -> Counted:
             if "p50_ms" not in progress:
                 raise BenchmarkError(f"Storm did not print its latencies within {_STORM_STOP_SECONDS:g} s")
             latencies = {name: progress[name] for name in ("p50_ms", "p99_ms")}
-            return Counted(counts_of_tasks(directory), progress["failed"], latencies)
+            return Counted(counts_of_tasks(directory), latencies)
 
         with running_program("Storm", command, directory=directory) as program:
             yield Run(setting.count, [program.process.pid], done, check, counted)

@@ -29,6 +29,7 @@ NOT_UNDERSTOOD = {
 ERRORS = {
     "worker": SERVERS,
     "topologies list": SERVERS,
+    "dead-letters replay x": "Give a filter",
     "dead-letters list x --since soon": "30m, 2h or 1d",
     "run nosuchmodule:topology --local": "No module named 'nosuchmodule'",
     "run json:loads --local": "'json:loads' raised TypeError",

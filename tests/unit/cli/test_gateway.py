@@ -4,11 +4,13 @@ import asyncio
 import http.client
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -24,6 +26,7 @@ from spout_sdk import (
     OutcomePendingError,
     TooManyCallsError,
 )
+from tests.certificates import Authority
 from tests.waiting import eventually
 
 TOKEN = "0123456789abcdefghij"
@@ -155,6 +158,16 @@ def test_a_token_is_needed_where_one_is_set_and_where_others_reach_the_gateway(o
         assert post(served.port, headers={"Authorization": f"Bearer {served.token}"})[0] == 200
     with pytest.raises(ServingError, match="token of the gateway"):
         GatewayServer(outcomes, ServedAt(token="short"), Limits(), 1)  # type: ignore[arg-type]
+
+
+def test_the_gateway_speaks_https(outcomes: Outcomes, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    identity = authority.issue("gateway")
+    at = ServedAt(token=TOKEN, certificate=str(identity.certificate), key=str(identity.key))
+    with serving(outcomes, at) as served:
+        trusted = ssl.create_default_context(cafile=str(authority.path))
+        with urlopen(Request(served.address, b"3 apples", BEARER), timeout=60, context=trusted) as answered:
+            assert json.loads(answered.read())["outcome"] == "acked"
 
 
 @pytest.mark.parametrize("stop_timeout", [30.0, 0.0])

@@ -83,7 +83,7 @@ def test_a_slow_stop_prints_a_hint(monkeypatch: pytest.MonkeyPatch, capfd: pytes
         eventually(lambda: "Ctrl-C twice more ends it at once" in capfd.readouterr().err, "a line about it")
 
 
-@pytest.mark.parametrize("command", ["topologies list", "worker"])
+@pytest.mark.parametrize("command", ["topologies list", "top orders", "worker", "doctor"])
 def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No broker answers at this address, and a call that waits within librdkafka would not be interrupted."""
     ended, in_time = threading.Event(), []

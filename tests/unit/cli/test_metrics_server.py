@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from acker_cli.processes.metrics_server import Health, Loop, application
+from acker_cli.processes.metrics_server import Health, Loop, application, metrics_served
 from acker_cli.processes.own_figures import component_findings, worker_findings
 from acker_cli.settings.sections import MetricsSection
 from acker_worker.stats import WorkerStats
+from inspection.errors import ServingError
 from inspection.http_server import HttpServer, ServedAt
 from spout_sdk import Stats
 from tests.unit.cli.running import call_acker, one_line
@@ -60,6 +61,13 @@ def test_a_stuck_or_stalled_loop_is_unhealthy(request: pytest.FixtureRequest) ->
     stats = replace(stats, paused_seconds=0.0, execute_seconds=25.0, execute_at="words.tuples.split[0] offset 3")
     assert get("/health")[1]["findings"][0]["component"] == "split"
     assert get("/") == (404, {"pages": ["/metrics", "/health", "/live"]})
+
+
+def test_an_unavailable_address_is_an_error_with_a_remedy() -> None:
+    section, message = MetricsSection(port=0, host="192.0.2.1"), r"metrics cannot be served at 192\.0\.2\.1"
+    with pytest.raises(ServingError, match=message) as raised, metrics_served(section, [], Health(dict)):
+        raise AssertionError("it was served")
+    assert "ACKER_METRICS__" in str(raised.value)
 
 
 def test_a_port_in_use_is_reported_before_a_broker_starts(tmp_path: Path) -> None:
