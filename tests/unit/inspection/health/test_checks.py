@@ -159,7 +159,7 @@ def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:
 def test_a_bolt_in_a_long_execute_is_not_one_without_a_process() -> None:
     """Its process may have left the group, and nothing is acked meanwhile."""
     place = "words.tuples.split[0] offset 12"
-    hung = {"execute_seconds": 420.0, "execute_at": f"{place} (geo.py:42 in fetch)"}
+    hung: dict[str, Any] = {"execute_seconds": 420.0, "execute_at": f"{place} (geo.py:42 in fetch)"}
     executing = reporting(oldest_input=place, oldest_input_seconds=421.0, unread=100, **hung)
     executing = with_members(replace(executing, lag_changes=(lag_change(done=0),)), split=0)
     found = judge(executing)
