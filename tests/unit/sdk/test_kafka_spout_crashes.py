@@ -19,10 +19,9 @@ from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.kafka_spout import source_task
 from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
 from spout_sdk.spouts.spout_task import SpoutTask
-from tests.ack_log import START_MS, FoldedLog
+from tests.ack_log import START_MS, FoldedLog, acked_roots
 from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, notice
-from tests.unit.sdk.memory import Sent
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree import commit_metadata
 
@@ -58,7 +57,6 @@ class Run:
     trees: dict[int, Work] = field(default_factory=dict)
     processed: set[At] = field(default_factory=set)
     done: set[At] = field(default_factory=set)  # as committed
-    dead_letters: set[At] = field(default_factory=set)
     notices: list[tuple[int, FailReason | None]] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -94,27 +92,15 @@ class Run:
             if self.rng.random() >= share:
                 break
             self.reported += 1
-            self.arrived(sent)
-
-    def arrived(self, sent: Sent) -> None:
-        if sent.topic.endswith(".dead-letters"):
-            self.dead_letters.add((int(sent.header["dead-letter.partition"]), int(sent.header["dead-letter.offset"])))
-        else:
-            assert sent.value is not None
+            assert not sent.topic.endswith(".dead-letters")
             self.check_outcomes(self.log.append(sent.partition, sent.value))
-        sent.deliver()
-
-    def lose(self) -> None:
-        """Records in flight are lost."""
-        self.taken = len(self.rig.bench.sink.tuples)
-        self.reported = len(self.rig.bench.sink.reported)
+            sent.deliver()
 
     def check_outcomes(self, step: Step) -> None:
+        for root in acked_roots(step):
+            assert self.at(root) in self.processed, f"{self.at(root)} was acked with open tuples"
+            self.notices.append((root, None))
         for notified in step.outcomes.values():
-            for roots in notified.acked:
-                for root in roots.tolist():
-                    assert self.at(root) in self.processed, f"{self.at(root)} was acked with open tuples"
-                    self.notices.append((root, None))
             self.notices += [(root, reason) for root, reason, *_ in notified.failed]
 
     def at(self, root: int) -> At:
@@ -178,14 +164,13 @@ class Run:
     def kill(self) -> None:
         """A kill, or a zombie: another process takes over, from the end of the notices on."""
         self.take(self.rng.random())
-        task = self.rig.task
-        if self.faults:
-            self.lose()
+        if self.faults:  # records in flight are lost
+            self.taken, self.reported = len(self.rig.bench.sink.tuples), len(self.rig.bench.sink.reported)
         else:
             self.take(1.0)
         self.notices.clear()
         self.rig.source.is_fenced = True
-        self.zombie = task if self.rng.random() < 0.3 else None
+        self.zombie = self.rig.task if self.rng.random() < 0.3 else None
         self.rig.restart()
         if not self.has_room:
             self.done = self.committed_as_done()
@@ -255,7 +240,6 @@ def check_run(faults: bool, has_room: bool, seed: int) -> None:
             if kills == KILLS and run.is_done:
                 break
     assert run.is_done, run.rig.topics.commits
-    assert run.dead_letters == set()
     assert sum(fold.counters.duplicate_inits for fold in run.log.folds) == 0
     if not faults:
         assert run.outcomes["timeout"] + run.outcomes["too_old"] == 0, "a tree could only time out"

@@ -8,19 +8,6 @@ import pytest
 from spout_sdk.spouts.pending import LEAST, Pending, PendingLimit
 
 
-def test_a_root_is_held_once_until_its_outcome() -> None:
-    lost: list[str] = []
-    pending = Pending(10, 0.0, lost.append)
-    assert pending.put(7, "m", 1.0)
-    pending.tick(6.0)
-    assert not pending.put(7, "n", 6.0)
-    assert len(pending) == 1
-    assert pending.pop(7) == ("m", 1.0)
-    assert pending.pop(7) is None
-    pending.tick(1000.0)
-    assert (len(pending), lost) == (0, [])
-
-
 def test_a_message_without_an_outcome_is_lost_after_the_timeout() -> None:
     for put_at in (0.0, 1.0, 4.9, 5.0, 7.3):
         lost: list[str] = []

@@ -138,7 +138,7 @@ def builder() -> TopologyBuilder:
     [
         (
             lambda made: made.set_bolt("it", NoCollector),
-            r"component 'it': NoCollector.execute takes \(self, tuple_\), and is called as execute\(tuple_, c.*_, collector\)$",
+            r"component 'it': NoCollector.execute takes \(self, tuple_\), .*: write def execute\(self, tuple_, c",
         ),
         (
             lambda made: made.set_spout("it", Opened),

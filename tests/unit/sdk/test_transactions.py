@@ -1,9 +1,11 @@
-"""The time for which a process with transactions holds an input back, and what its transactions commit."""
+"""Transactions of a process: what they commit, and when they may leave inputs open."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spout_sdk import OpenInputsError
 from spout_sdk.delivery.exactly_once import ExactlyOnce
@@ -111,3 +113,26 @@ def test_an_input_that_is_done_while_another_is_begun_is_committed() -> None:
     process.guarantee.flush(102.0)
     commits = [Commit(0, ""), Commit.of(DoneSet(0, [(1, 2)]))]
     assert process.committed == [({3: commit}, "generation 1") for commit in commits]
+
+
+@given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "check"]), max_size=60))
+def test_what_is_sent_without_an_anchor_may_be_an_effect_of_each_open_input(actions: list[str]) -> None:
+    sent = reads = 0
+    inputs = InputOffsets(lambda: sent)
+    sent_at: dict[int, int] = {}  # offset of an open record → what was sent before it
+    for action in actions:
+        if action == "read":
+            opened(inputs, open_pack(reads))
+            sent_at[reads] = sent
+            reads += 1
+        elif action == "send":
+            sent += 1
+        elif action == "check":
+            assert inputs.is_repeatable == (set(sent_at.values()) <= {sent})
+        elif sent_at:
+            offset = min(sent_at) if action == "settle" else max(sent_at)
+            del sent_at[offset]
+            inputs.settle([open_pack(offset)])
+    assert inputs.is_repeatable == (set(sent_at.values()) <= {sent})
+    if reads:
+        assert inputs.committable == min(sent_at, default=reads)
