@@ -1,25 +1,27 @@
 """A topology around a Spark bolt whose spout, receivers and ackers are played by the test."""
 
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from confluent_kafka import Message, Producer
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
+from inspection.observer import Observer
+from inspection.view import ComponentView
+from tests.ack_log import FoldedLog, Log
 from tests.kafka.sdk_rig import Cluster, headers_of, value
 from tests.packs import anchor_headers, edges_in, packed, tuples_in, under_seed
 from tests.spark.topologies import TIMEOUT_MS
+from tests.waiting import eventually
 from tuple_tree.anchors import Edges
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
 
 next_id = random_ids().__next__
@@ -44,14 +46,6 @@ def forget_commit(checkpoint: Path) -> None:
 def pairs_of(record: Message) -> list[tuple[int, int]]:
     """Root and edge of each anchor of each tuple of a record."""
     return [pair for edges in edges_in(headers_of(record).items()) for pair in edges.items()]
-
-
-class Outcome:
-    """The outcomes of trees, by the fold over the ack log."""
-
-    def __init__(self) -> None:
-        self.acked: set[int] = set()
-        self.failed: dict[int, str] = {}
 
 
 class Topics(Cluster):
@@ -82,7 +76,7 @@ class Stage(Topics):
         super().__init__(bootstrap_servers, manifest, tmp_path)
         self.roots: list[int] = []
         self._acked: set[tuple[int, int]] = set()
-        self._sequences: dict[tuple[str, int], int] = defaultdict(int)
+        self._log = Log()
         self._producer = Producer({**self.kafka, "linger.ms": 5})
 
     def send(self, tuples: Iterable[Sequence[Any]], source: str = "lines", stream: str = "default") -> list[int]:
@@ -99,33 +93,18 @@ class Stage(Topics):
         self.flush()
         return [root for each in trees for root in each]
 
-    def send_record(
-        self,
-        payload: bytes | None,
-        *edges: Edges | bytes,
-        source: str | None = "lines/default",
-        task: int | None = None,
-    ) -> None:
-        """Sends one record to the bolt's inbox; edges that are bytes are its `anchors` header as it is."""
-        headers: list[Any] = []
-        for each in edges:
-            headers += [("anchors", each)] if isinstance(each, bytes) else []
-        headers += anchor_headers([each for each in edges if not isinstance(each, bytes)])
-        if source is not None:
-            headers.append(("source", source.encode()))
-        tasks = self.manifest.component("split").tasks
-        partition = next_id() % tasks if task is None else task
-        topic = tuples_topic(self.manifest.topology, "split")
-        self._produce(topic, partition, payload, headers)
+    def send_record(self, payload: bytes, *edges: Edges, source: str = "lines/default") -> None:
+        """Sends one record to the bolt's inbox."""
+        headers = [*anchor_headers(edges), ("source", source.encode())]
+        partition = next_id() % self.manifest.component("split").tasks
+        self._produce(tuples_topic(self.manifest.topology, "split"), partition, payload, headers)
 
     def init(self, trees: Iterable[Edges]) -> None:
         """Sends the inits of trees; a tree of several edges for one root is no concern of the tests."""
-        inits = [(root, edge) for edges in trees for root, edge in edges.items()]
+        inits = [pair for edges in trees for pair in edges.items()]
         self.roots += [root for root, _ in inits]
         spout = SpoutAddress(notices_topic(self.manifest.topology, "lines"), 0, TIMEOUT_MS)
-        for partition, some in self._by_partition(inits):
-            init_roots, init_vals = np.array(some, dtype=np.uint64).T
-            self._batch(partition, "lines/0", spout=spout, init_roots=init_roots, init_vals=init_vals)
+        self._send_entries("inits", inits, writer="lines/0", spout=spout)
 
     def flush(self) -> None:
         assert self._producer.flush(30) == 0
@@ -152,50 +131,32 @@ class Stage(Topics):
 
     def ack_received(self, *bolts: str) -> None:
         """Acks everything in the inboxes of these bolts as an SDK bolt would, each edge once."""
-        found: list[tuple[int, int]] = []
-        for bolt in bolts or ("count",):
-            for record in self.received(bolt):
-                found += pairs_of(record)
+        found = [pair for bolt in bolts or ("count",) for record in self.received(bolt) for pair in pairs_of(record)]
         acks = [pair for pair in dict.fromkeys(found) if pair not in self._acked]
         self._acked.update(acks)
-        for partition, some in self._by_partition(acks):
-            ack_roots, ack_vals = np.array(some, dtype=np.uint64).T
-            self._batch(partition, "count/0", ack_roots=ack_roots, ack_vals=ack_vals)
+        self._send_entries("acks", acks, writer="count/0")
         self.flush()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FoldedLog:
         """Folds the ack log as the ackers do."""
-        outcome = Outcome()
         settings = LedgerSettings(self.manifest.tick_ms, self.manifest.max_tree_age_ms, TIMEOUT_MS)
-        logs: dict[int, list[LogRecord]] = defaultdict(list)
+        log = FoldedLog(self.manifest.ack_partitions, settings)
         for record in self.records(acks_topic(self.manifest.topology)):
-            offset, partition = record.offset(), record.partition()
-            assert offset is not None
-            assert partition is not None
-            logs[partition].append(LogRecord(offset, record.timestamp()[1], value(record)))
-        for partition, records in logs.items():
-            fold = PartitionFold(partition, self.manifest.ack_partitions, settings)
-            step = fold.apply(records)
-            assert not step.rejected, step.rejected
-            for notified in step.outcomes.values():
-                outcome.acked |= {int(root) for roots in notified.acked for root in roots}
-                outcome.failed |= {root: message for root, _, message, _ in notified.failed}
-        return outcome
+            log.now_ms = record.timestamp()[1]
+            log.append(record.partition() or 0, value(record))
+        return log
 
     def anchored(self, *bolts: str) -> set[int]:
         """The roots of the tuples in the inboxes of bolts."""
         return {root for bolt in bolts or ("count",) for record in self.received(bolt) for root, _ in pairs_of(record)}
 
-    def _by_partition(self, entries: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        partitions: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for root, val in entries:
-            partitions[root % self.manifest.ack_partitions].append((root, val))
-        yield from partitions.items()
-
-    def _batch(self, partition: int, writer: str, **text: Any) -> None:
-        self._sequences[writer, partition] += 1
-        batch = AckBatch(writer, b"played by tests!", self._sequences[writer, partition], **text)
-        self._produce(acks_topic(self.manifest.topology), partition, encode_ack_batch(batch), [])
+    def _send_entries(self, kind: str, entries: list[tuple[int, int]], **batch: Any) -> None:
+        for partition in range(self.manifest.ack_partitions):
+            some = [entry for entry in entries if entry[0] % self.manifest.ack_partitions == partition]
+            if some:
+                columns: Any = {kind: some}
+                value = self._log.send(**columns, **batch).value
+                self._produce(acks_topic(self.manifest.topology), partition, value, [])
 
     def _produce(self, topic: str, partition: int, payload: bytes | None, headers: Any) -> None:
         while True:
@@ -204,3 +165,24 @@ class Stage(Topics):
                 return
             except BufferError:
                 self._producer.poll(0.05)
+
+
+def last_figures(kafka: Mapping[str, Any], manifest: Manifest, component: str) -> ComponentView:
+    """A component whose driver, of this process, has ended: it does not wait long for its last record."""
+
+    def ended() -> ComponentView | None:
+        found = figures(kafka, manifest)[component]
+        # Before its first record there is no process either.
+        return found if found["totals"]["emitted"] and found["processes"] == 0 else None
+
+    found = eventually(ended, f"the last of {component}")
+    assert found is not None
+    return found
+
+
+def figures(kafka: Mapping[str, Any], manifest: Manifest) -> dict[str, ComponentView]:
+    """The components by name, at the time of their last record."""
+    with closing(Observer(kafka, manifest, back_s=3_600)) as observer:
+        observer.read_statistics()
+    assert not observer.view.unreadable
+    return {each["name"]: each for each in observer.view.snapshot(0)["components"]}

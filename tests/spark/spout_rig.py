@@ -14,6 +14,7 @@ from spark_jobs.kafka_options import topic_id
 from spark_jobs.spouts import RunningSpout, spout
 from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, Tuple
 from tests.kafka.sdk_rig import in_threads, progress, write
+from tests.manifests import manifest
 from tests.spark.rig import Topics, topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.topics import create_topics
@@ -42,28 +43,13 @@ def spout_manifest(
     """lines (in Spark) → count, which is played."""
     name = topology_name()
     target = None if outcomes is None else OutcomesManifest(topic=f"{name}-outcomes", codec=outcomes)
-    return Manifest.of(
-        topology=name,
-        ack_partitions=3,
-        tick_ms=200,
-        max_tree_age_ms=max_tree_age_ms,
-        components=(
-            SpoutManifest(name="other", streams=(stream,), timeout_ms=timeout_ms),
-            SpoutManifest(
-                name="lines",
-                streams=(stream,),
-                timeout_ms=timeout_ms,
-                max_pending=max_pending,
-                external=True,
-                outcomes=target,
-            ),
-            BoltManifest(
-                name="count",
-                tasks=2,
-                subscriptions=(subscription("lines", "fields", group_by) if group_by else subscription("lines"),),
-            ),
-        ),
-        **settings,
+    of_both: dict[str, Any] = {"streams": (stream,), "timeout_ms": timeout_ms}
+    of_count = subscription("lines", "fields", group_by) if group_by else subscription("lines")
+    return manifest(
+        SpoutManifest(name="other", **of_both),
+        SpoutManifest(name="lines", **of_both, max_pending=max_pending, external=True, outcomes=target),
+        BoltManifest(name="count", tasks=2, subscriptions=(of_count,)),
+        **{"topology": name, "ack_partitions": 3, "tick_ms": 200, "max_tree_age_ms": max_tree_age_ms, **settings},
     )
 
 
@@ -87,11 +73,9 @@ class PlayedBolt(Bolt):
         self._collector = collector
 
     def execute(self, tuple_: Tuple) -> None:
-        (root,), value = tuple_.roots, tuple_.values[-1]
-        payload = value if isinstance(value, bytes) else str(value).encode()
+        (root,), payload = tuple_.roots, str(tuple_.values[-1]).encode()
         self.deliveries.append((root, payload))
-        why = self._fail_message(root, payload)
-        if why is None:
+        if (why := self._fail_message(root, payload)) is None:
             self._collector.ack(tuple_)
         else:
             self._collector.fail(tuple_, why)
@@ -116,8 +100,8 @@ class SpoutStage(Topics):
         source: topic that the spout reads.
     """
 
-    def __init__(self, bootstrap_servers: str, tmp_path: Path, manifest: Manifest | None = None) -> None:
-        super().__init__(bootstrap_servers, manifest or spout_manifest(), tmp_path)
+    def __init__(self, bootstrap_servers: str, tmp_path: Path, described: Manifest | None = None) -> None:
+        super().__init__(bootstrap_servers, described or spout_manifest(), tmp_path)
         self.source = f"{self.manifest.topology}-source"
         create_topics(self.kafka, [NewTopic(self.source, PARTITIONS, 1)])
         self._target = self.manifest.spout("lines").outcomes

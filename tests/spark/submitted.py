@@ -42,14 +42,6 @@ def upper_case_source(_spark: SparkSession) -> Source:
     return Source(source_topic(), fields={"line": F.upper(F.col("value").cast("string"))}, retry_limit=1)
 
 
-def files(spark: SparkSession) -> DataFrame:
-    return spark.readStream.text(os.environ["SPARK_TEST_FILES"]).withColumnRenamed("value", "line")
-
-
-def nonsense(_spark: SparkSession) -> Any:
-    return ["lines"]
-
-
 def two_arguments(_spark: SparkSession, _name: str) -> Any:
     return "lines"
 
@@ -90,12 +82,9 @@ def topology() -> Topology:
     builder = TopologyBuilder(
         os.environ[NAME], ack_partitions=3, tick=0.2, message_timeout=600, max_tree_age=1200, max_spout_pending=2_000
     )
-    builder.set_spout("lines", source_topic(), external=True, streams=LINE)
-    functions: dict[str, Any] = {each.__name__: each for each in (upper_case_source, files, nonsense, two_arguments)}
-    for name, function in functions.items():
-        builder.set_spout(name, function, external=True, streams=LINE)
+    functions: dict[str, Any] = {each.__name__: each for each in (upper_case_source, two_arguments)}
+    for name, source in {"lines": source_topic(), **functions}.items():
+        builder.set_spout(name, source, external=True, streams=LINE)
     builder.set_spout("other", Other)
-    bolt = builder.set_bolt("count", Count, tasks=2)
-    for name in ("lines", "upper_case_source", "files"):
-        bolt.shuffle_grouping(name)
+    builder.set_bolt("count", Count, tasks=2).shuffle_grouping("lines").shuffle_grouping("upper_case_source")
     return builder.build()

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from pyspark.sql.pandas import functions as pandas_functions
 
 from spark_jobs import mark_failed, merge_tracking
 from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
+from tests.manifests import bolt, manifest
 from tests.packs import anchor_headers
-from tests.spark.figures import last_figures
-from tests.spark.rig import Stage, forget_commit, next_id, pairs_of, topology_name
+from tests.spark.rig import Stage, forget_commit, last_figures, next_id, pairs_of, topology_name
 from tests.spark.topologies import manifest_of, subscription
 from tests.waiting import eventually
 from tuple_tree.components import BoltManifest, SpoutManifest
@@ -62,33 +63,13 @@ def cached(rows: DataFrame) -> DataFrame:
     return explode(rows).cache()
 
 
-def checkpointed(rows: DataFrame) -> DataFrame:
-    return explode(rows).localCheckpoint()
-
-
 def from_rdd(rows: DataFrame) -> DataFrame:
     words = explode(rows)
     return rows.sparkSession.createDataFrame(words.rdd, words.schema)
 
 
-def crossed(rows: DataFrame) -> DataFrame:
-    return renamed(rows).crossJoin(rows.sparkSession.range(2)).drop("id")
-
-
-def distinct(rows: DataFrame) -> DataFrame:
-    return explode(rows).distinct()
-
-
 def limited(rows: DataFrame) -> DataFrame:
     return explode(rows).limit(9)
-
-
-def sampled(rows: DataFrame) -> DataFrame:
-    return explode(rows).sample(0.5)
-
-
-def nothing(rows: DataFrame) -> DataFrame:
-    return explode(rows).where("false")
 
 
 def arrow_function(rows: DataFrame) -> DataFrame:
@@ -115,15 +96,9 @@ ANY = Counter[str]()
 """Which rows it makes is for Spark to choose."""
 
 TRANSFORMS = {
-    explode: WORDS,
     cached: WORDS,
-    checkpointed: WORDS,
     from_rdd: WORDS,
-    crossed: Counter(LINES * 2),
-    distinct: Counter(word for line in LINES for word in set(line.split())),
     limited: ANY,
-    sampled: ANY,
-    nothing: Counter[str](),
     arrow_function: Counter(LINES * 2),
     only_long: Counter(line for line in LINES if len(line) > 12),
     counted: Counter(f"{word}={count}" for word, count in WORDS.items()),
@@ -131,45 +106,32 @@ TRANSFORMS = {
     united: Counter(LINES * 2),
     pandas_udf: Counter(line[::-1] for line in LINES),
 }
-# Each of them is much like another one, or is in every other test.
-LIKE_OTHERS = (explode, checkpointed, crossed, distinct, sampled, nothing)
 
 
-@pytest.mark.parametrize(
-    "transforms",
-    [
-        pytest.param([each for each in TRANSFORMS if each not in LIKE_OTHERS], id="some"),
-        pytest.param(list(TRANSFORMS), id="all", marks=pytest.mark.exhaustive),
-    ],
-)
-def test_transforms_of_all_kinds(
-    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, transforms: list[Any]
-) -> None:
+def test_transforms_of_all_kinds(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """One micro-batch, whose rows go through one transform each."""
     lines, words = (declare({"kind": str, field: str}) for field in ("line", "word"))
-    manifest = manifest_of(topology_name(), lines=lines, words=words, ack_partitions=3)
-    stage = Stage(bootstrap_servers, manifest, tmp_path)
+    of_kinds = manifest_of(topology_name(), lines=lines, words=words, ack_partitions=3)
+    stage = Stage(bootstrap_servers, of_kinds, tmp_path)
 
     def transform(rows: DataFrame) -> DataFrame:
-        results: list[DataFrame] = [
+        made: Any = (
             each(rows.where(F.col("kind") == each.__name__)).withColumn("kind", F.lit(each.__name__))
-            for each in transforms
-        ]
-        first, *others = results
-        for other in others:
-            first = first.unionByName(other)
-        return first
+            for each in TRANSFORMS
+        )
+        united: DataFrame = reduce(DataFrame.unionByName, made)
+        return united
 
-    sent = {each: stage.send([(each.__name__, line) for line in LINES]) for each in transforms}
+    sent = {each: stage.send([(each.__name__, line) for line in LINES]) for each in TRANSFORMS}
     stage.drain(spark, transform)
     found = Counter(stage.values())
-    for each in transforms:
+    for each in TRANSFORMS:
         expected = TRANSFORMS[each]
         words_of = Counter({word: n for (kind, word), n in found.items() if kind == each.__name__})
         assert words_of == expected or expected is ANY, each.__name__
     waiting = stage.anchored()
     dropped = {root for roots in sent.values() for root in roots} - waiting
-    kept = {only_long: ".{13}", joined: "w1|w2", nothing: "^$"}
+    kept = {only_long: ".{13}", joined: "w1|w2"}
     for each, roots in sent.items():
         if TRANSFORMS[each] is not ANY:
             expected_roots = {
@@ -229,20 +191,10 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     # Two inputs of several trees, with one tree in both.
     one, two, three = next_id(), next_id(), next_id()
     first, second = dict.fromkeys((one, two), next_id()), dict.fromkeys((two, three), next_id())
-    stage.init([{one: first[one], two: first[two] ^ second[two], three: second[three]}])
-    stage.send_record(b"\x02a", first)
-    stage.send_record(b"\x02b", second)
-    stage.send_record(b"\x12untracked", {})
-    edges = [{next_id(): next_id()} for _ in range(3)]
-    edges += [dict.fromkeys((next_id(), next_id()), next_id()) for _ in range(2)]
-    stage.init(edges)
-    stage.send_record(b"\x02b", b"x" * 17)
-    # Without a count these are the anchors of two tuples.
-    stage.send_record(b"\x02b", dict(anchor_headers([edges[4]]))["anchors"])
-    stage.send_record(b"\x02c", edges[0], source=None)
-    stage.send_record(b"\x02d", edges[1], source="missing/default")
-    stage.send_record(None, edges[2])
-    stage.send_record(b"\x0ae", edges[3])
+    dead = {next_id(): next_id()}
+    stage.init([{one: first[one], two: first[two] ^ second[two], three: second[three]}, dead])
+    for payload, edges in ((b"\x02a", first), (b"\x02b", second), (b"\x12untracked", {}), (b"\x0ae", dead)):
+        stage.send_record(payload, edges)
     stage.flush()
 
     def transform(rows: DataFrame) -> DataFrame:
@@ -258,110 +210,73 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     stage.ack_received()
     outcome = stage.outcome()
     assert outcome.acked == {*fine, one, two, three}
-    assert outcome.failed[bad[0]] == "no bad"
-    assert outcome.failed[bad[1]] == "field word of stream default is null, which it may not be"
-    dead = {root for each in edges for root in each}
     assert outcome.failed.keys() == {*bad, *dead}
-    assert all(outcome.failed[root].startswith("split: dead letter, ") for root in dead)
+    reasons = ["no bad", "field word of stream default is null, which it may not be"]
+    assert [outcome.failed[root] for root in bad] == reasons
+    assert outcome.failed[min(dead)].startswith("split: dead letter, ")
     (untracked, _again) = (record for record in stage.received() if value(record) == b"\x12untracked")
     assert "anchors" not in headers_of(untracked)
-    assert_dead_letters(stage)
+    letter, _again = stage.dead_letters()
+    headers = headers_of(letter)
+    assert (letter.value(), headers["dead-letter.reason"]) == (b"\x0ae", b"bad-payload")
+    assert headers["dead-letter.topic"] == tuples_topic(stage.manifest.topology, "split").encode()
+    assert headers["dead-letter.by"] == b"split/" + headers["dead-letter.partition"]
     figures = last_figures(stage.kafka, stage.manifest, "split")
     shown = (figures["totals"]["executed"], figures["dead_letters"], figures["failed"])
-    assert shown == (2 * (MANY + 5), 12, {"failed": 4}), "both drivers have processed it"
+    assert shown == (2 * (MANY + 5), 2, {"failed": 4}), "both drivers have processed it"
 
 
-def assert_dead_letters(stage: Stage) -> None:
-    reasons = {}
-    for record in stage.dead_letters():
-        headers = headers_of(record)
-        reasons[headers["dead-letter.reason"].decode()] = record.value()
-        assert headers["dead-letter.topic"] == f"{stage.manifest.topology}.tuples.split".encode()
-        assert headers["dead-letter.by"] == b"split/" + headers["dead-letter.partition"]
-    assert reasons == {
-        "ragged-anchors": b"\x02b",
-        "no-source": b"\x02c",
-        "unknown-source": b"\x02d",
-        "no-payload": None,
-        "bad-payload": b"\x0ae",
-    }
-
-
-# Field → its type, and values; each is a stream of its own, and so is `pair`, with several of them.
-FIELDS: dict[str, tuple[Any, list[Any]]] = {
-    "text": (str, ["Kafka", "né ü 😀", ""]),
-    "count": (int, [-42, 0, 2**62]),
-    "fine": (bool, [True, False]),
-    "raw": (bytes, [b"\x00\xff", b""]),
-    "maybe": (["null", "string"], [None, "there"]),
-}
-PAIRS = [("de", 7, None, 0.25), ("", -1, "x", -1.5)]
-RECEIVERS = {"keyed": "fields", "shuffled": "shuffle", "one": "global", "copied": "all"}
+TYPES: dict[str, Any] = {
+    "text": str, "count": int, "fine": bool, "raw": bytes, "maybe": ["null", "string"], "share": float,
+}  # fmt: skip
+ROWS = [
+    ("Kafka", 7, True, b"\x00\xff", None, 0.25),
+    ("né ü 😀", -(2**62), False, b"", "there", -1.5),
+    ("", 0, True, b"x", "x", 1e300),
+]
+STREAMS: dict[str, tuple[str, list[str]]] = {
+    "every": ("avro", [*TYPES]), "raw": ("bytes", ["raw"]), "pair": ("json", ["text", "count", "maybe", "share"]),
+}  # fmt: skip
+KEYS = {"every": ["text", "count", "maybe"], "raw": ["raw"], "pair": ["text", "count", "maybe"]}
 
 
 def streams_manifest() -> Manifest:
-    """items → split, with streams of all types and codecs → a receiver for each grouping."""
-    fields = {name: ["null", {str: "string", int: "long", bool: "boolean", bytes: "bytes"}.get(type_, "string")]
-              for name, (type_, _) in FIELDS.items() if type_ != ["null", "string"]}  # fmt: skip
-    items = declare({"to": str, **fields, "maybe": ["null", "string"], "share": ["null", "double"]}, codec="avro")
-    streams = (
-        *(
-            declare({name: type_}, name=name, codec="bytes" if name == "raw" else "avro")
-            for name, (type_, _) in FIELDS.items()
-        ),
-        declare({"text": str, "count": int, "maybe": ["null", "string"], "share": float}, name="pair", codec="json"),
-    )
-    keys = {stream.name: [name for name in stream.field_names if name != "share"] for stream in streams}
-    return Manifest.of(
-        topology=topology_name(),
-        ack_partitions=2,
-        max_tree_age_ms=1_200_000,
-        components=(
-            SpoutManifest(name="lines", streams=(items,)),
-            BoltManifest(name="split", streams=streams, subscriptions=(subscription("lines"),)),
-            *(
-                BoltManifest(
-                    name=name,
-                    tasks=5,
-                    subscriptions=tuple(
-                        subscription("split", grouping, *(key if grouping == "fields" else []), stream=stream)  # type: ignore[arg-type]
-                        for stream, key in keys.items()
-                    ),
-                )
-                for name, grouping in RECEIVERS.items()
-            ),
-        ),
+    """items → split, with streams of all types and codecs → a bolt that groups by fields, and one that gets copies."""
+    streams = [declare({name: TYPES[name] for name in names}, to, codec) for to, (codec, names) in STREAMS.items()]
+    keyed = [subscription("split", "fields", *keys, stream=stream) for stream, keys in KEYS.items()]
+    copied = [subscription("split", "all", stream=stream) for stream in KEYS]
+    settings: Any = {"topology": topology_name(), "ack_partitions": 2, "max_tree_age_ms": 1_200_000}
+    return manifest(
+        SpoutManifest(name="lines", streams=(declare({"to": str, **TYPES}, codec="avro"),)),
+        bolt("split", "lines", streams=tuple(streams)),
+        BoltManifest(name="keyed", tasks=5, subscriptions=tuple(keyed)),
+        BoltManifest(name="copied", tasks=5, subscriptions=tuple(copied)),
+        **settings,
     )
 
 
 def test_groupings_codecs_and_streams(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Values of all types keep their value, and go to the task that the SDK's fields grouping gives them."""
-    manifest = streams_manifest()
-    stage = Stage(bootstrap_servers, manifest, tmp_path)
-    names = manifest.stream("lines", "default").field_names
-    sent: list[tuple[str, dict[str, Any]]] = [
-        (name, {name: each}) for name, (_, values) in FIELDS.items() for each in values
-    ]
-    sent += [("pair", dict(zip(("text", "count", "maybe", "share"), pair, strict=True))) for pair in PAIRS]
-    roots = stage.send([[{"to": to, **values}.get(name) for name in names] for to, values in sent])
+    stage = Stage(bootstrap_servers, streams_manifest(), tmp_path)
+    roots = stage.send([(to, *row) for to in STREAMS for row in ROWS])
     stage.drain(spark, lambda rows: rows.withColumnRenamed("to", "_stream"))
 
     def read(record: Message) -> tuple[str, tuple[Any, ...]]:
-        source, _, stream = headers_of(record)["source"].decode().partition("/")
-        return stream, decode_tuples(payload_codec(manifest.stream(source, stream)), value(record))[0]
+        _, _, stream = headers_of(record)["source"].decode().partition("/")
+        return stream, decode_tuples(payload_codec(stage.manifest.stream("split", stream)), value(record))[0]
 
-    expected = Counter((to, tuple(values.values())) for to, values in sent)
-    for name in RECEIVERS:
-        times = 5 if name == "copied" else 1
-        assert Counter(map(read, stage.received(name))) == {each: n * times for each, n in expected.items()}
-    assert {record.partition() for record in stage.received("one")} == {0}
+    rows = [dict(zip(TYPES, row, strict=True)) for row in ROWS]
+    expected = [(to, tuple(row[name] for name in names)) for to, (_, names) in STREAMS.items() for row in rows]
+    assert Counter(map(read, stage.received("keyed"))) == Counter(expected)
+    assert Counter(map(read, stage.received("copied"))) == Counter(expected * 5)
     assert {record.partition() for record in stage.received("copied")} == set(range(5))
     for record in stage.received("keyed"):
         stream, values = read(record)
-        key = grouping_key(values[:3] if stream == "pair" else values)
+        found = dict(zip(STREAMS[stream][1], values, strict=True))
+        key = grouping_key([found[name] for name in KEYS[stream]])
         assert (record.key(), record.partition()) == (key, fields_task(key, 5)), values
     assert not stage.outcome().acked
-    stage.ack_received(*RECEIVERS)
+    stage.ack_received("keyed", "copied")
     assert stage.outcome().acked == set(roots)
 
 

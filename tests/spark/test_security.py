@@ -17,8 +17,7 @@ from spout_sdk import ComponentRunner, Topology
 from tests.kafka.sdk_rig import write
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
 from tests.spark import submitted
-from tests.spark.figures import figures
-from tests.spark.rig import topology_name
+from tests.spark.rig import figures, topology_name
 from tests.spark.spout_rig import lines
 from tests.topics import create_topics
 from tests.unit.cli.running import RunningAcker, running_acker

@@ -7,19 +7,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import ComponentRefusedError
+from tests.manifests import bolt, manifest
 from tests.spark.rig import Stage, forget_commit, topology_name
 from tests.spark.test_bolt import LINES
-from tests.spark.topologies import manifest_of, subscription
-from tuple_tree.components import BoltManifest
-from tuple_tree.manifest import Manifest
+from tests.spark.topologies import manifest_of
 
 
 def test_a_bolt_that_ends_in_a_sink(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Inputs of a sink are acked when they are written, and a re-run has the same batch id."""
     spout, *_ = manifest_of(topology_name()).components
-    bolt = BoltManifest(name="split", subscriptions=(subscription("lines"),), external=True)
-    manifest = Manifest.of(topology=topology_name(), max_tree_age_ms=1_200_000, components=(spout, bolt))
-    stage = Stage(bootstrap_servers, manifest, tmp_path)
+    sink = bolt("split", "lines", external=True)
+    described = manifest(spout, sink, topology=topology_name(), max_tree_age_ms=1_200_000)
+    stage = Stage(bootstrap_servers, described, tmp_path)
     roots = set(stage.send([(line,) for line in LINES]))
     batches: list[tuple[int, list[str]]] = []
 

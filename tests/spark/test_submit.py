@@ -89,7 +89,6 @@ def test_a_bolt_between_components_of_the_sdk(
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SpoutStage:
     monkeypatch.setenv(submitted.NAME, topology_name())
-    monkeypatch.setenv("SPARK_TEST_FILES", str(tmp_path / "files"))
     return SpoutStage(bootstrap_servers, tmp_path, submitted.topology().manifest)
 
 

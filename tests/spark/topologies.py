@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tests.manifests import bolt
 from tuple_tree.components import BoltManifest, Grouping, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Stream, declare
@@ -27,22 +28,16 @@ def manifest_of(
 ) -> Manifest:
     """lines → split → each of `counts`: name, tasks and grouping."""
     receivers = {"count": (2, "fields")} if counts is None else counts
-    bolts = [
-        BoltManifest(
-            name=name,
-            tasks=tasks,
-            subscriptions=(subscription("split", grouping, *(["word"] if grouping == "fields" else [])),),
-        )
-        for name, (tasks, grouping) in receivers.items()
-    ]
+    bolts = []
+    for name, (tasks, grouping) in receivers.items():
+        of_split = subscription("split", grouping, *(["word"] if grouping == "fields" else []))
+        bolts.append(BoltManifest(name=name, tasks=tasks, subscriptions=(of_split,)))
     return Manifest.of(
         topology=topology,
         max_tree_age_ms=2 * TIMEOUT_MS,
         components=(
             SpoutManifest(name="lines", streams=(lines,), timeout_ms=TIMEOUT_MS),
-            BoltManifest(
-                name="split", tasks=2, streams=(words,), subscriptions=(subscription("lines"),), external=True
-            ),
+            bolt("split", "lines", tasks=2, streams=(words,), external=True),
             *bolts,
         ),
         **settings,

@@ -57,22 +57,18 @@ def test_requests_are_sent_at_an_interval_and_never_block() -> None:
 
 def test_the_error_about_a_deleted_topic_has_a_remedy() -> None:
     brokers = Brokers()
-    assert brokers.round("1") is None
-    assert brokers.round("1", None) is None
-    deleted = brokers.round("1", None)
-    assert deleted is not None
-    assert deleted[0] == "t.tuples.b"
-    assert deleted[1].startswith("was deleted: stop whatever runs of the topology")
-    assert "acker topics create MODULE:TOPOLOGY" in deleted[1]
+    assert [brokers.round("1", tuples) for tuples in ("2", None)] == [None, None]
+    topic, error = brokers.round("1", None) or ("", "")
+    assert topic == "t.tuples.b"
+    assert error.startswith("was deleted: stop whatever runs of the topology")
+    assert "acker topics create MODULE:TOPOLOGY" in error
 
 
 def test_another_topic_of_the_same_name_is_not_the_same() -> None:
     brokers = Brokers()
-    assert brokers.round("1") is None
-    assert brokers.round(None) is None
-    deleted = brokers.round("3")
-    assert deleted is not None
-    assert deleted[1].startswith("was deleted, and made anew: ")
+    assert [brokers.round(acks) for acks in ("1", None)] == [None, None]
+    _, error = brokers.round("3") or ("", "")
+    assert error.startswith("was deleted, and made anew: ")
 
 
 def test_a_topic_is_deleted_after_two_consecutive_answers_without_it() -> None:

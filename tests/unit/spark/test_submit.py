@@ -113,7 +113,7 @@ def test_invalid_sources_are_rejected() -> None:
     # None of the functions uses the session.
     spark = cast(Any, None)
     for source, expected in (
-        (submitted.nonsense, "returns a list: have it return the name of a topic"),
+        (lambda _spark: cast(Any, ["lines"]), "returns a list: have it return the name of a topic"),
         (lambda _spark: spark_jobs.Source(cast(Any, None)), "returns a Source of a NoneType"),
         (lambda _spark: "two words", "reads no topic: topic name 'two words' cannot be used"),
         (broken, "'lines' raised RuntimeError: no such table; correct the function"),
