@@ -146,6 +146,23 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
     assert not stage.dead_letters()
 
 
+@pytest.mark.exhaustive
+def test_messages_without_an_outcome_are_lost_and_replayed(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=1_000, max_tree_age_ms=2_000))
+    stage.feed(lines(20))
+    running = stage.start(spark, retry_limit=30)
+    # There is no acker yet.
+    eventually(lambda: running.outcomes.lost >= 20 and len(stage.received()) >= 40, "trees to be lost")
+    with stage.played() as bolt:
+        await_done(stage, running)
+        stop(running)
+    assert set(bolt.values) == set(lines(20))
+    assert all({0, 1} <= set(attempts) for attempts in bolt.attempts().values())
+    assert not stage.dead_letters()
+
+
 def test_messages_that_cannot_be_read_are_dead_letters(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
