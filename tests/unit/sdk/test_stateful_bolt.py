@@ -170,7 +170,7 @@ class Largest(StatefulBolt):
     state = keyed_state(int, expire_after=60)
 
     def update(self, value: int, tuple_: Tuple) -> int:
-        return max(value, tuple_["cents"])
+        return max(value, int(tuple_["cents"]))
 
 
 def test_a_key_expires_after_its_last_change_also_after_a_kill() -> None:

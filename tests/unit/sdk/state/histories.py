@@ -42,8 +42,7 @@ class Delivery:
 class Task:
     """A task with a state, its inbox, and what its transactions have committed."""
 
-    kind: type[Applied]
-    applied: Applied = field(init=False)
+    applied: Applied = field(default_factory=Applied)
     inbox: list[Delivery] = field(default_factory=list)
     log: dict[bytes, bytes] = field(default_factory=dict)  # compacted
     state: Counter[Identity] = field(default_factory=Counter)
@@ -54,12 +53,9 @@ class Task:
     acked: list[Delivery] = field(default_factory=list)
     most_open: int = 0  # identities whose positions were not known to be done
 
-    def __post_init__(self) -> None:
-        self.applied = self.kind()
-
     def restore(self) -> None:
         """Drops all uncommitted changes."""
-        self.applied = self.kind.restored(self.log.items())
+        self.applied = Applied.restored(self.log.items())
         self.position, self.changes, self.acked, self.most_open = self.offset, Counter(), [], 0
 
     def execute(self, chance: Random) -> None:
@@ -115,9 +111,9 @@ class Task:
 class History:
     """A topology, and one random history of it."""
 
-    def __init__(self, seed: int, kind: type[Applied] = Applied) -> None:
+    def __init__(self, seed: int) -> None:
         self.chance = chance = Random(seed)
-        self.tasks = [Task(kind) for _ in range(_TASKS)]
+        self.tasks = [Task() for _ in range(_TASKS)]
         self.trees: dict[Message, dict[Identity, int]] = {}  # the tuples of messages, and their tasks
         self.sizes = [chance.randint(2, 6) for _ in range(_PARTITIONS)]
         for partition, size in enumerate(self.sizes):

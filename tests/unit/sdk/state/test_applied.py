@@ -23,7 +23,6 @@ from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.state_records import ABOUT_KEY
 
 Identity = tuple[int, int]
-_PARTITIONS = 0, 1, 4_095, 63 << 12 | 4_095
 
 
 def _columns(identities: Sequence[Identity]) -> tuple[IdColumn, IdColumn]:
@@ -47,67 +46,41 @@ def _commit(applied: Applied, log: dict[bytes, bytes]) -> dict[bytes, bytes | No
 
 
 @pytest.mark.parametrize("is_weak", [False, True])
-def test_any_history_is_that_of_a_set(is_weak: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_identities_are_known_as_in_a_set(is_weak: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where most hashes are equal: identities are compared exactly."""
     if is_weak:
-        monkeypatch.setattr(identity_table, "hash_of", lambda position, path: ID_MASK - (position ^ path) % 5)
         last, five = np.uint64(ID_MASK), np.uint64(5)
+        monkeypatch.setattr(identity_table, "hash_of", lambda position, path: ID_MASK - (position ^ path) % 5)
         monkeypatch.setattr(module, "hashes", lambda positions, paths: last - (positions ^ paths) % five)
     monkeypatch.setattr(module, "MOST_OF_RECORD", 100)
 
     def check(seed: int) -> None:
         chance = random.Random(seed)
-        applied, log = Applied(), dict[bytes, bytes]()
-        known: set[Identity] = set()
-        ends = dict.fromkeys(_PARTITIONS, 0)
-
-        def is_repeat(identity: Identity) -> bool:
-            position = identity[0]
-            done = position != NO_POSITION and position % 2**40 < ends.get(position >> 40, 0)
-            return done or identity in known
-
-        for _ in range(12):
-            for _ in range(chance.randint(0, 3)):
-                size = chance.choice((1, 5, 40, 300))
-                identities = [
-                    (_position(chance.choice(_PARTITIONS), chance.randrange(400)), chance.choice((7, 8, 2**64 - 1)))
-                    if chance.random() < 0.95
-                    else (NO_POSITION, 7)
-                    for _ in range(size)
-                ]
-                if chance.random() < 0.5:
-                    columns = _columns(identities)
-                    repeats = applied.is_repeat(*columns).tolist()
-                    for at, identity in enumerate(identities):
-                        is_again = identity[0] != NO_POSITION and identity in identities[:at]
-                        assert repeats[at] == (is_repeat(identity) or is_again)
-                    fresh = [not each for each in repeats]
-                    applied.note(columns[0][fresh], columns[1][fresh])
-                    known.update(each for each in identities if each[0] != NO_POSITION)
-                else:
-                    for identity in identities:
-                        assert applied.is_applied(*identity) == is_repeat(identity)
-                        if not is_repeat(identity):
-                            applied.note_one(*identity)
-                            known.update({identity} if identity[0] != NO_POSITION else ())
-            if chance.random() < 0.3:
-                partition = chance.choice(_PARTITIONS)
-                ends[partition] = max(ends[partition], offset := chance.randrange(400))
-                applied.learn({partition: DoneSet(offset)})
+        applied, log, known = Applied(), dict[bytes, bytes](), set[Identity]()
+        for size in chance.choices((1, 5, 40, 300), k=12):
+            identities = [(chance.randrange(400), chance.choice((7, 8, 2**64 - 1))) for _ in range(size)]
+            identities += chance.sample([*known, *identities], min(size, 20))
+            columns = _columns(identities)
+            repeats = applied.is_repeat(*columns)
+            expected = [each in known or each in identities[:at] for at, each in enumerate(identities)]
+            assert repeats.tolist() == expected
+            assert [applied.is_applied(*each) for each in identities] == [each in known for each in identities]
+            applied.note(*(each[~repeats] for each in columns))
+            known.update(identities)
             _commit(applied, log)
-            _commit(applied, log)  # it may delete records that the last one has written
-            assert not applied.has_changes
-            if chance.random() < 0.2:
-                ends_before, ends = ends, dict.fromkeys(_PARTITIONS, 0)
-                applied = Applied.restored(log.items())
-                for partition, end in ends_before.items():
-                    applied.learn({partition: DoneSet(end)})
-                    ends[partition] = end
-        applied.learn({partition: DoneSet(400) for partition in _PARTITIONS})
-        _commit(applied, log)
-        assert not [key for key in log if key.startswith(APPLIED_PREFIX)]
+        assert Applied.restored(log.items()).is_repeat(*_columns([*known])).all()
 
     each_seed(check)
+
+
+def test_tuples_without_a_position_are_never_repeats() -> None:
+    applied = Applied()
+    columns = _columns([*[(NO_POSITION, 7)] * 40, (1, 7)])
+    for is_known in (False, True):
+        assert applied.is_repeat(*columns).tolist() == [False] * 40 + [is_known]
+        applied.note(*(each[: 41 - is_known] for each in columns))
+    applied.note_one(NO_POSITION, 7)
+    assert (applied.is_applied(NO_POSITION, 7), applied.kept) == (False, 1)
 
 
 def test_a_record_is_deleted_with_what_is_known_once_all_its_positions_are_done() -> None:
@@ -151,14 +124,6 @@ def test_identities_of_done_positions_leave_memory_before_their_record_is_delete
     assert Applied.restored(log.items()).is_applied(0, 1)
 
 
-def test_an_identity_needs_at_most_fifty_bytes() -> None:
-    applied = Applied()
-    offsets = np.arange(1_000, dtype=np.uint64)
-    for begin in range(0, 60_000, 1_000):
-        applied.note(offsets + np.uint64(begin), offsets)
-        assert begin < 10_000 or applied.size_bytes < 50 * applied.kept
-
-
 def test_a_large_transaction_has_several_records() -> None:
     applied, log = Applied(), dict[bytes, bytes]()
     offsets = np.arange(70_000, dtype=np.uint64)
@@ -168,6 +133,7 @@ def test_a_large_transaction_has_several_records() -> None:
     assert sizes == [32_768, 32_768, 4_464]
     assert max(map(len, log.values())) < 1_000_000
     assert Applied.restored(log.items()).is_repeat(offsets, offsets).all()
+    assert applied.size_bytes < 50 * applied.kept
 
 
 def test_the_keys_of_the_sdk_s_records_are_fixed() -> None:
@@ -180,12 +146,7 @@ _VALUE = identities_value(*_columns([(1, 2), (3, 4)]))
 @pytest.mark.parametrize(
     ("key", "value", "error", "text"),
     [
-        (
-            APPLIED_PREFIX + bytes(8),
-            b"\2" + _VALUE[1:],
-            VersionError,
-            "identities of version 2, .* version 1: run",
-        ),
+        (APPLIED_PREFIX + bytes(8), b"\2" + _VALUE[1:], VersionError, "identities of version 2, .* version 1: run"),
         (APPLIED_PREFIX + bytes(8), _VALUE[:-1], WireError, "2 of them need 32 or 24 bytes, and there are 31"),
         (APPLIED_PREFIX + bytes(8), b"\1\0\0\0\0", WireError, "0 of them"),
         (APPLIED_PREFIX + bytes(8), b"", WireError, "it has 0 bytes"),

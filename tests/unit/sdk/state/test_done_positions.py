@@ -68,22 +68,13 @@ def test_commits_are_by_partition_key_and_only_what_is_new() -> None:
     cluster.commit("in", 1, DoneSet(2), **_OURS)
     assert cluster.look() == {_FIRST | 1: DoneSet(2)}
     assert cluster.positions.done == {_FIRST: DoneSet(5, [(7, 9)]), _OF_MORE: DoneSet(1), _FIRST | 1: DoneSet(2)}
-
-
-def test_an_offset_that_another_program_has_committed_is_not_done() -> None:
-    """With `first_poll="earliest"` the spout begins before it."""
-    cluster = Cluster()
-    cluster.broker.commit("t.lines", [TopicPartition("in", 0, 5)])
-    assert cluster.look() is None
-
-
-def test_offsets_are_those_of_all_partitions_upstream() -> None:
-    cluster = Cluster()
     for _ in range(3):
         cluster.broker.append("more", 0, None, b"", None)
-    cluster.commit("more", 0, DoneSet(1, [(2, 3)]), **_OURS)
     cluster.look()
-    assert cluster.positions.offsets == {_FIRST: (0, 0), _FIRST | 1: (0, 0), _OF_MORE: (1, 3)}
+    assert cluster.positions.offsets == {_FIRST: (5, 0), _FIRST | 1: (2, 0), _OF_MORE: (1, 3)}
+    # Another program's commit: with first_poll="earliest" the spout begins before it.
+    cluster.broker.commit("t.lines", [TopicPartition("more", 0, 3)])
+    assert cluster.look() is None
 
 
 def test_requests_are_sent_each_second_and_never_waited_for() -> None:

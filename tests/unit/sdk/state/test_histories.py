@@ -6,11 +6,7 @@ from random import SystemRandom
 import pytest
 
 from spout_sdk.state import applied as module
-from spout_sdk.state.applied import Applied
 from tests.unit.sdk.state.histories import History
-
-_HISTORIES = 500
-_EXHAUSTIVE = 40_000
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +16,12 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_OF_RECORD", 3)
 
 
-def _run(seed: int, kind: type[Applied] = Applied) -> None:
-    # In every second history columns are checked by numpy, in the others one by one.
+def _run(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patches:
+        # In every second history columns are checked by numpy, in the others one by one.
         patches.setattr(module, "_FEW", 24 if seed % 2 else 0)
         try:
-            History(seed, kind).run()
+            History(seed).run()
         except BaseException as error:
             error.add_note(f"seed {seed}: ACKER_TEST_SEED={seed} repeats it")
             raise
@@ -41,10 +37,10 @@ def _each(histories: int) -> None:
 
 
 def test_each_tuple_changes_the_state_once() -> None:
-    _each(_HISTORIES)
+    _each(500)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(2))
 def test_each_tuple_changes_the_state_once_in_many_histories(part: int) -> None:
-    _each(_EXHAUSTIVE // 2)
+    _each(20_000)

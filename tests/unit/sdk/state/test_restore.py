@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -151,34 +151,24 @@ def test_a_changelog_that_is_lost_or_of_another_state_is_refused() -> None:
     lost = r"words\.state\.count\[0\] has no record .*about'.*processed up to offset 17.*deleted.*reset words count$"
     with pytest.raises(StateError, match=lost):
         cluster.restored(0)
+    about = cluster.restorer.about.to_json()
     for value, complaint in (
-        (
-            About.of(_manifest(topology="other"), "count").to_json(),
-            "it is of bolt 'count' of topology 'ot",
-        ),
-        (cluster.restorer.about.to_json().replace(b'"long"', b'"int"'), "another state: its values are count: int"),
-        (cluster.restorer.about.to_json().replace(b'"version":1', b'"version":2'), "is of version 2.*Run the version"),
+        (About.of(_manifest(topology="other"), "count").to_json(), "it is of bolt 'count' of topology 'ot"),
+        (about.replace(b'"long"', b'"int"'), "another state: its values are count: int"),
+        (about.replace(b'"version":1', b'"version":2'), "is of version 2.*Run the version"),
         (b"{", r"\[0\], record .*describes no changelog.*acker state reset words count"),
     ):
         cluster.write(0, {ABOUT_KEY: value}, about=False)
         with pytest.raises(StateError, match=complaint):
             cluster.restored(0)
-
-
-def test_a_store_that_has_more_than_the_changelog_is_refused() -> None:
-    cluster = _Cluster()
-    store = MemoryStore()
-    store.apply({b"a": (b"1", 0)}, 5)
-    with pytest.raises(StateError, match=r"count\[0\] ends at offset 0, and the store of task 0 is at 5: brokers have"):
-        cluster.restorer.restore({0: store})
-
-
-def test_records_without_a_key_are_refused_with_their_offset() -> None:
-    cluster = _Cluster()
     cluster.write(1, {b"a": b"1"})
     cluster.broker.append(_TOPIC, 1, None, b"x", None)
-    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key does not belong to a state"):
+    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key is none of a state"):
         cluster.restored(1)
+    store = MemoryStore()
+    store.apply({b"a": (b"1", 0)}, 5)
+    with pytest.raises(StateError, match=r"count\[2\] ends at offset 0, and the store of task 2 is at 5: brokers have"):
+        cluster.restorer.restore({2: store})
 
 
 def test_a_source_topic_that_was_created_again_is_an_error() -> None:
@@ -190,42 +180,27 @@ def test_a_source_topic_that_was_created_again_is_an_error() -> None:
         cluster.restored(0)
 
 
-class _State:
-    """In place of the state of a task."""
-
-    store: Store | None = None
-
-    def begin(self, store: Store, _about: bytes) -> None:
-        self.store = store
-
-    def learn(self, _done: object) -> None: ...
-
-    size, size_bytes, applied = 1, 260, SimpleNamespace(in_changelog=7)
-
-
 def test_a_process_has_its_stores_in_the_directory_and_ticks_while_it_restores(tmp_path: Path) -> None:
-    cluster, ticks, state = _Cluster(), list[float](), _State()
+    cluster = _Cluster()
     cluster.write(1, {b"a": b"1"})
-    kafka, clock = cluster.clients.settings, lambda: 7.0
-    seen: list[tuple[bool, StateStats | None]] = []
+    seen: list[tuple[float, bool, StateStats | None]] = []
 
     def tick(now: float) -> None:
-        ticks.append(now)
-        seen.append((states.is_restoring, states.stats))
+        seen.append((now, states.is_restoring, states.stats))
 
     process = ComponentProcess(
-        *(cluster.topology, "count", kafka, clock, bytes, Counters(), tick, lambda: False),
+        *(cluster.topology, "count", cluster.clients.settings, lambda: 7.0, bytes, Counters(), tick, lambda: False),
         state_directory=tmp_path,
     )
-    task: Any = SimpleNamespace(adapter=SimpleNamespace(state=state))
+    state = Mock(size=1, size_bytes=260, applied=Mock(in_changelog=7))
+    task: Any = Mock(adapter=Mock(state=state))
     states = process_states(process)
     states.begin({1: task})
-    assert state.store is not None
-    assert state.store.get(b"a") == b"1"
+    (store, _), _ = state.begin.call_args
+    assert store.get(b"a") == b"1"
     assert (tmp_path / "words" / "count" / "1").is_dir()
-    assert set(ticks) == {7.0}
-    is_restoring, during = seen[-1]
-    assert is_restoring
+    now, is_restoring, during = seen[-1]
+    assert (now, is_restoring) == (7.0, True)
     assert during is not None
     assert (during.restoring, during.restore_records, during.restore_left, during.restore_total) == ((1,), 2, 0, 2)
     assert (states.is_restoring, states.stats) == (False, StateStats("once", {"1": 1}, {"1": 260}, {"1": 7}))

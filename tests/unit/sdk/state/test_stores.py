@@ -30,20 +30,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def test_a_store_has_what_was_applied_with_times(store: Store) -> None:
-    assert (store.position, len(store), bool(store)) == (None, 0, True)
-    store.apply({b"a": (b"1", 10), b"b": (b"2", 11), ABOUT_KEY: (b"about", 12)}, 3)
-    store.apply({b"b": (b"", 2**41), b"c": (None, 13), b"d": (b"4", 14)}, None)
-    assert [store.get(key) for key in (b"a", b"b", b"c", ABOUT_KEY)] == [b"1", b"", None, b"about"]
-    assert sorted(store.items()) == [(b"a", b"1", 10), (b"b", b"", 2**41), (b"d", b"4", 14)]
-    assert [*store.items(SYSTEM_PREFIX)] == [(ABOUT_KEY, b"about", 12)]
-    assert [*store.items(b"d")] == [(b"d", b"4", 14)]
-    assert (store.position, len(store)) == (3, 3)
-    assert store.size_bytes > 0
-    store.apply({b"a": (None, 15), b"b": (None, 15)}, 9)
-    assert (store.position, [*store.items()]) == (9, [(b"d", b"4", 14)])
-
-
 def test_what_was_loaded_is_counted_when_reading_ends(store: Store) -> None:
     store.load({b"%d" % number: (b"x", 0) for number in range(100)}, 100)
     store.load({b"%d" % number: (None, 0) for number in range(40, 120)}, 200)
@@ -57,41 +43,39 @@ def test_what_was_loaded_is_counted_when_reading_ends(store: Store) -> None:
     assert len(store) == 40
 
 
-_CHANGES = st.lists(
-    st.dictionaries(
-        st.sampled_from([b"a", b"b", b"c", SYSTEM_PREFIX + b"x"]),
-        st.tuples(st.none() | st.binary(max_size=3), st.just(7)),
-    ),
-    max_size=8,
+_KEYS = [b"a", b"b", b"bc", ABOUT_KEY]
+_ENTRIES = st.dictionaries(
+    st.sampled_from(_KEYS), st.tuples(st.none() | st.binary(max_size=3), st.integers(0, 2**41)), max_size=4
 )
 
 
-@given(_CHANGES)
+@given(st.lists(st.tuples(_ENTRIES, st.none() | st.integers(0, 99)), max_size=8))
 @settings(max_examples=8)
-def test_both_stores_are_maps(tmp_path_factory: pytest.TempPathFactory, changes: list[Any]) -> None:
-    expected: dict[bytes, bytes] = {}
-    memory, rocks = MemoryStore(), _rocks(tmp_path_factory.mktemp("rocks") / "store")
-    for number, each in enumerate(changes):
-        expected |= {key: value for key, (value, _) in each.items()}
+def test_both_stores_are_maps_with_times_and_that_on_disk_continues_where_the_last_process_ended(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[Any, int | None]]
+) -> None:
+    path = store_path(tmp_path_factory.mktemp("rocks"), "words", "count", 3)
+    assert path.parts[-3:] == ("words", "count", "3")
+    memory, rocks = MemoryStore(), _rocks(path)
+    assert (memory.position, rocks.position) == (None, None)
+    entries: dict[bytes, tuple[bytes, int]] = {}
+    for change, position in [({b"b": (b"1", 2), ABOUT_KEY: (b"", 3)}, 7), *changes]:
+        entries |= change
         for store in (memory, rocks):
-            store.apply(each, number)
-    kept = {key: value for key, value in expected.items() if value is not None}
-    for store in (memory, rocks):
-        found = {key: value for prefix in (b"", SYSTEM_PREFIX) for key, value, _ in store.items(prefix)}
-        assert found == kept
-        assert len(store) == sum(not key.startswith(SYSTEM_PREFIX) for key in kept)
+            store.apply(change, position)
     rocks.close()
-
-
-def test_a_store_on_disk_continues_where_the_last_process_ended(tmp_path: Path) -> None:
-    path = store_path(tmp_path, "words", "count", 3)
-    assert path.relative_to(tmp_path) == Path("words/count/3")
-    first = _rocks(path)
-    first.apply({b"a": (b"1", 10), ABOUT_KEY: (b"about", 12)}, 7)
-    first.close()
-    second = _rocks(path, now_ms=lambda: _HOUR_MS)
-    assert (second.position, len(second), second.get(b"a"), second.get(ABOUT_KEY)) == (7, 1, b"1", b"about")
-    second.close()
+    rocks = _rocks(path, now_ms=lambda: _HOUR_MS)
+    kept = sorted((key, value, time) for key, (value, time) in entries.items() if value is not None)
+    for store in (memory, rocks):
+        assert store.position == ([7] + [position for _, position in changes if position is not None])[-1]
+        for prefix in (b"b", SYSTEM_PREFIX):
+            assert sorted(store.items(prefix)) == [each for each in kept if each[0].startswith(prefix)]
+        users = [each for each in kept if not each[0].startswith(SYSTEM_PREFIX)]
+        assert (sorted(store.items()), len(store), bool(store)) == (users, len(users), True)
+        values = [entries.get(key, (None,))[0] for key in _KEYS]
+        assert [store.get(key) for key in _KEYS] == values
+        assert store.size_bytes > 0 or not kept
+    rocks.close()
 
 
 @pytest.mark.parametrize(("topic_id", "now_ms"), [("other", 0), ("id", _HOUR_MS + 1)])
@@ -105,18 +89,16 @@ def test_a_store_of_another_topic_or_that_is_old_is_made_anew(tmp_path: Path, to
 
 
 def test_a_store_whose_reading_was_interrupted_is_as_old_as_the_beginning_of_it(tmp_path: Path) -> None:
-    now = 0
-    first = _rocks(tmp_path / "store", now_ms=lambda: now)
+    now = [0]
+    first = _rocks(tmp_path / "store", now_ms=lambda: now[0])
     first.load({b"a": (b"1", 10)}, 7)
-    now = _HOUR_MS
+    now[0] = _HOUR_MS
     first.load({b"b": (b"1", 10)}, 8)
     first.close()
-    second = _rocks(tmp_path / "store", now_ms=lambda: _HOUR_MS)
-    assert (second.position, len(second)) == (8, 2)
-    second.close()
-    third = _rocks(tmp_path / "store", now_ms=lambda: _HOUR_MS + 1)
-    assert third.position is None
-    third.close()
+    for now[0], expected in ((_HOUR_MS, (8, 2)), (_HOUR_MS + 1, (None, 0))):
+        store = _rocks(tmp_path / "store", now_ms=lambda: now[0])
+        assert (store.position, len(store)) == expected
+        store.close()
 
 
 def test_a_store_that_another_process_has_open_is_refused(tmp_path: Path) -> None:
