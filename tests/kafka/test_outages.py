@@ -1,17 +1,15 @@
 """Waits beyond a client's limits: a long `execute`, and a broker that is down."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from local_kafka import LocalKafka
-from spout_sdk import OutputCollector, Tuple
-from tests.contract.components import alone
-from tests.contract.real import RealWorld
+from spout_sdk import Exit
 from tests.kafka.kill_rig import Start
-from tests.kafka.sdk_rig import acking
+from tests.kafka.sdk_rig import Use, acking
+from tests.kafka.topologies import HOLD, LINES
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.exhaustive
@@ -23,28 +21,26 @@ def broker(tmp_path: Path) -> Iterator[LocalKafka]:
         yield kafka
 
 
-def test_a_bolt_that_exceeds_the_poll_interval_loses_its_task_and_no_message(bootstrap_servers: str) -> None:
-    world, held, gate = RealWorld(bootstrap_servers), threading.Event(), threading.Event()
+def test_a_bolt_that_exceeds_the_poll_interval_loses_its_task_and_no_message(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    monkeypatch.setenv(HOLD, str(hold))
+    source = use("words")
+    source.kafka["max.poll.interval.ms"] = 6_000
+    exits: list[Exit] = []
 
-    def hold_once(tuple_: Tuple, collector: OutputCollector) -> None:
-        if not held.is_set():
-            held.set()
-            assert gate.wait(120)
-        collector.ack(tuple_)
+    def on_exit(exit_: Exit) -> None:
+        exits.append(exit_)
+        hold.unlink(missing_ok=True)
 
-    builder = world.builder()
-    messages, _ = alone(builder, hold_once)
-    messages.add("slow")
-    with world.run(builder.build(), **{"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000}) as running:
-        running.eventually(held.is_set, "the call that takes too long")
-        running.start("bolt")
-        messages.add("next")
-        running.eventually(lambda: sorted(messages.acked_ids) == ["next", "slow"], "both, by another process")
-        gate.set()
-        messages.add("last")
-        running.eventually(lambda: "last" in messages.acked_ids, "a message after it came back")
-        assert not messages.failed
-    assert sorted(messages.acked_ids) == ["last", "next", "slow"]
+    with source.processes(on_exit=on_exit) as runner:
+        eventually(lambda: runner.stats()["lines"].counters.get("acked") == LINES, "every line acked", 120)
+    [ended] = exits
+    assert (ended.component, ended.code) == ("split", 1)
+    assert "one execute ran for 6 s, longer than max.poll.interval.ms allows (6 s)" in ended.error
+    assert ended.error in capfd.readouterr().err
 
 
 def test_an_outage_beyond_the_delivery_timeout_stops_no_topology(broker: LocalKafka, start: Start) -> None:
