@@ -131,7 +131,6 @@ def run(
     makes = [TOPOLOGIES[name] for name in chosen or TOPOLOGIES]
     errors, faults = list[str](), list[dict[str, Any]]()
     recoveries: defaultdict[str, list[float]] = defaultdict(list)
-    gaps: defaultdict[str, list[float]] = defaultdict(list)
     stuck: list[str] = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
@@ -160,7 +159,6 @@ def run(
                 kind = fault.kind
                 assert isinstance(kind, OwnKind)
                 print_line(f"{time.time() - began:6.1f} s  {kind.name}, {fault.seconds:g} s")
-                start = time.time()
                 for target in kind.crashes:
                     target.has_crashed = True
                 fault.happen(pause.wait)
@@ -169,10 +167,8 @@ def run(
                 break
             end = time.time()
             seconds = recovered(tracked, end, stuck)
-            without = [target.arena.longest_gap(start) for target in tracked]
-            faults.append({"kind": kind.name, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
+            faults.append({"kind": kind.name, "seconds": fault.seconds, "recovery": seconds})
             recoveries[kind.name].extend(seconds.values())
-            gaps[kind.name] += without
         (directory / "over").touch()
         for target in targets:
             try:
@@ -189,27 +185,23 @@ def run(
                 *(target.topology, target.arena, target.cluster),
                 has_crashed=target.has_crashed,
                 publishes=target.publishes,
-                writes=target.writes,
             )
             for target in targets
         }
         missing = {target.topology.name: target.missing for target in targets if not target.tracked}
         messages = {target.topology.name: target.arena.emitted for target in targets}
-        again = {target.topology.name: target.arena.executed_again for target in targets}
     return {
         "seed": seed,
         "minutes": minutes,
         "brokers": brokers,
         "faults": len(faults),
         "messages": messages,
-        "executed_again": again,
         "broken": broken,
         "violations": violations,
         "missing": missing,
         "stuck": stuck,
         "errors": errors,
         "recovery_seconds": summary(recoveries),
-        "seconds_without_acks": summary(gaps),
         "each": faults,
     }
 

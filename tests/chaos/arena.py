@@ -4,7 +4,6 @@ A write is seen by the others at once and outlives the process that made it, wha
 be false if an effect is missing when its spout's `ack` is called.
 """
 
-import time
 from pathlib import Path
 from typing import Final, Literal
 
@@ -57,11 +56,6 @@ class Arena:
         missing: NDArray[np.bool_] = (self.effects[: self.emitted] == 0).any(axis=1)
         return missing
 
-    @property
-    def executed_again(self) -> int:
-        """How many parts were executed again, by a replay or after a restart, each time counted."""
-        return int(np.maximum(self.effects[: self.emitted].astype(int) - 1, 0).sum())
-
     def emit(self, number: int, now: float) -> None:
         """Notes that a message is there."""
         if not self.emitted_at[number]:
@@ -90,9 +84,3 @@ class Arena:
         acked = self.acked_at[first : self.emitted]
         acked = acked[acked > 0]
         return float(acked.min()) if len(acked) else None
-
-    def longest_gap(self, since: float) -> float:
-        """The longest time without a first ack since then, in seconds."""
-        acked = self.acked_at[: self.emitted]
-        times = np.sort(acked[acked > since])
-        return round(float(np.diff(times, prepend=since, append=time.time()).max()), 2)

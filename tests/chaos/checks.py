@@ -1,7 +1,7 @@
 """The promises, checked against the arena and the topics."""
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -25,12 +25,10 @@ def findings(
     *,
     has_crashed: bool = False,
     publishes: bool = False,
-    writes: bool = False,
 ) -> dict[str, int]:
     """How often a promise was broken, by kind: all must be 0.
 
-    - `false_acks`: acks at whose moment an effect was missing, whatever came later; and messages whose parts were
-      acked, though no attempt has written all records.
+    - `false_acks`: acks at whose moment an effect was missing, whatever came later.
     - `lost`: messages without an ack, without an effect, whose last outcome is another than acked where the spout
       writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
       messages without an effect, unless a crash may have lost them.
@@ -49,7 +47,7 @@ def findings(
     acked = arena.acked_at[:there] != 0
     lost = ~acked | (effects == 0).any(axis=1)
     false_acks = arena.false_acks[:there] != 0
-    results = _results(topology, cluster) if publishes or writes else []
+    results = _results(topology, cluster) if publishes else []
     outcomes = np.zeros(there, int)
     if "numbers" in topology.manifest.outcome_topics:
         found, last = _outcomes(topology, cluster)
@@ -60,8 +58,6 @@ def findings(
         lost |= np.array([last.get(number) != "acked" for number in range(there)])
     if publishes:
         lost |= ~_found(there, ((each["number"], each["part"]) for each in results))
-    if writes:
-        false_acks |= acked & ~_found(there, whole_attempts(results))
     broken = {"false_acks": int(false_acks.sum()), "lost": int(lost.sum()), "repeats": 0}
     if any(bolt.state for bolt in topology.manifest.bolts):
         broken["wrong_keys"] = wrong_keys(topology, cluster, there)
@@ -89,14 +85,6 @@ Parts = Counter[tuple[int, int]]
 """Number and part → how often."""
 Deliveries = Counter[tuple[int, int, int]]
 """Root, number and part → how often; the part is -1 of a tuple that is a whole message."""
-
-
-def whole_attempts(records: Iterable[Mapping[str, int]]) -> set[tuple[int, int]]:
-    """Number and part of each input for which an attempt has written all its records."""
-    of_attempts: defaultdict[tuple[int, int, int, int], set[int]] = defaultdict(set)
-    for each in records:
-        of_attempts[each["number"], each["part"], each["attempt"], each["of"]].add(each["index"])
-    return {(number, part) for (number, part, _, of), indexes in of_attempts.items() if len(indexes) == of}
 
 
 def disagreements(inputs: Deliveries, outputs: Deliveries, *, splits: bool, may_fail: bool) -> int:
@@ -156,7 +144,7 @@ def _outcomes(topology: Topology, cluster: Cluster) -> tuple[Counter[tuple[str, 
 
 
 def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:
-    """The records in the topic of a `KafkaBolt`, or of a bolt that writes several."""
+    """The records in the topic of a `KafkaBolt`."""
     return [json.loads(value(record)) for record in cluster.records(results_of(topology.name))]
 
 

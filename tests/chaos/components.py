@@ -60,7 +60,7 @@ def source_of(topology: str) -> str:
 
 
 def results_of(topology: str) -> str:
-    """The topic that a `Publish` or a `WriteSeveral` writes."""
+    """The topic that a `Publish` writes."""
     return f"{topology}.results"
 
 

@@ -32,7 +32,6 @@ from tests.chaos.components import (
     results_of,
     source_of,
 )
-from tests.chaos.troubled import SMALL, WriteSeveral
 from tests.kafka.sdk_rig import Cluster, progress, value
 from tests.topics import create_topics
 from tests.unit.cli.running import descendants, is_alive
@@ -123,7 +122,6 @@ class Target:
         components: the components with their own processes.
         in_spark: those of them that run in Spark.
         publishes: whether it has results in a topic.
-        writes: whether its sink writes several records for each input.
         has_windows: which hold the last messages until closing ones come.
         check: that of `acker chaos`.
         rejecting: the inboxes that also get records which their bolts reject.
@@ -138,8 +136,7 @@ class Target:
         self.in_spark = [each.name for each in manifest.components if each.external]
         self.has_source = "numbers" in (*self.topology.kafka_sources, *self.in_spark)
         self.source = source_of(name)
-        sink = self.topology.factory("sink")()
-        self.publishes, self.writes = isinstance(sink, KafkaBolt), isinstance(sink, WriteSeveral)
+        self.publishes = isinstance(self.topology.factory("sink")(), KafkaBolt)
         self.components = [each.name for each in manifest.heads]
         self.has_windows = not self.in_spark and self.topology.factory("split") is SplitWindows
         with_inbox = [each.name for each in manifest.bolts if not each.is_chained]
@@ -149,15 +146,13 @@ class Target:
         self.arena = Arena(directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
         kafka = self.cluster.bootstrap
-        copies, small = brokers.replication, {"max.message.bytes": str(SMALL)}
+        copies = brokers.replication
         if self.has_source:
             create_topics(kafka, [NewTopic(self.source, SOURCE_PARTITIONS, copies)])
         if "numbers" in manifest.outcome_topics:
             create_topics(kafka, [NewTopic(outcomes_of(name), 2, copies)])
-        if self.publishes or self.writes:
+        if self.publishes:
             create_topics(kafka, [NewTopic(results_of(name), 2, copies)])
-        if self.writes:
-            create_topics(kafka, [NewTopic(f"{results_of(name)}.small", 1, copies, config=small)])
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)

@@ -19,14 +19,12 @@ from tests.chaos.components import (
     Source,
     Split,
     SplitWindows,
-    arena_of,
     numbered,
     outcomes_of,
-    results_of,
     source_of,
 )
 from tests.chaos.stateful import SplitKeys, Totals
-from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, WriteSeveral, wait_rarely
+from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, wait_rarely
 from tuple_tree.manifest import Guarantee
 
 if TYPE_CHECKING:
@@ -56,11 +54,10 @@ def _two_bolts(builder: TopologyBuilder, split: Any, sink: Any) -> Topology:
 
 
 def own_spout() -> Topology:
-    name = _name("own")
-    builder = TopologyBuilder(name, ack_partitions=2)
+    builder = TopologyBuilder(_name("own"), ack_partitions=2)
     builder.set_spout("numbers", Numbers)
     builder.add_hook(RaisingHook)
-    return _two_bolts(builder, AsyncSplit, partial(WriteSeveral, arena_of, results_of(name)))
+    return _two_bolts(builder, AsyncSplit, Sink)
 
 
 def kafka_spout() -> Topology:

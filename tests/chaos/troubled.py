@@ -1,15 +1,13 @@
-"""Components that raise, wait, hold inputs and fail to write now and then; and a hook that raises."""
+"""Bolts that raise, wait and hold inputs now and then, and a hook that raises."""
 
 import asyncio
-import json
-import os
 import random
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from spout_sdk import AsyncBolt, AsyncCollector, Bolt, OutputCollector, TaskContext, TaskHook, Tuple, declare
-from tests.chaos.arena import PARTS, Arena
+from tests.chaos.arena import PARTS
 
 RARELY: Final = 0.005
 _FAST: Final = 0.005
@@ -18,10 +16,6 @@ _LONG: Final = 1.2
 HELD_SECONDS: Final = 5.0
 """How long a `Gather` holds inputs: longer than a transaction with other effects may be open."""
 _BAD: Final = 1_000
-WRITES: Final = 2
-"""Records that a `WriteSeveral` writes for each input, without the one that cannot be delivered."""
-SMALL: Final = 1_000
-"""`max.message.bytes` of the topic that is too small."""
 
 
 class InjectedError(Exception):
@@ -96,35 +90,6 @@ class Gather(Bolt):
             each = self.held.pop()
             self.collector.emit(each.values, anchors=each)
             self.collector.ack(each)
-
-
-class WriteSeveral(Bolt):
-    """Writes several records for each input; rarely also one, before them or between them, that cannot be delivered.
-
-    Each record has the number of this attempt, and how many records it consists of.
-    """
-
-    def __init__(self, arena: Any, results: str) -> None:
-        self._open = arena
-        self._results = results
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.arena: Arena = self._open(context.topology)
-        self.collector = collector
-
-    def execute(self, tuple_: Tuple) -> None:
-        number, part = tuple_.values
-        self.arena.effect(number, part)
-        undeliverable = random.random() < RARELY
-        about = {"number": number, "part": part, "attempt": random.getrandbits(53), "of": WRITES + undeliverable}
-        records: list[tuple[str, bytes]] = [
-            (self._results, json.dumps({**about, "index": index}).encode()) for index in range(WRITES)
-        ]
-        if undeliverable:
-            other = random.choice([("missing", b"x"), ("small", os.urandom(4 * SMALL))])
-            records.insert(random.randrange(WRITES + 1), (f"{self._results}.{other[0]}", other[1]))
-        for topic, value in records:
-            self.collector.write(tuple_, topic, value)
 
 
 class RaisingHook(TaskHook):

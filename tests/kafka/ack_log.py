@@ -7,19 +7,19 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from acker_worker.stats import WorkerStats
-from acker_worker.worker import AckerWorker, WorkerSettings
+from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
 from tests.ack_log import column
-from tests.kafka.sdk_rig import Cluster, Threaded, headers_of, progress
+from tests.kafka.sdk_rig import QUICK, Cluster, Threaded, headers_of, progress, value
+from tests.manifests import bolt, manifest, spout
 from tests.waiting import eventually
-from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, SpoutAddress, decode_notice_batch, encode_ack_batch
 from tuple_tree.names import (
@@ -31,7 +31,6 @@ from tuple_tree.names import (
     tuples_topic,
 )
 from tuple_tree.routing import acker_partition
-from tuple_tree.streams import declare
 
 FAST: Final[dict[str, Any]] = {"log_level": 2, "reconnect.backoff.max.ms": 300}
 """A client that reconnects to a restarted broker soon."""
@@ -42,17 +41,9 @@ Notices = dict[int, list[str]]
 
 
 def manifest_of(topology: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = PATIENT_MS) -> Manifest:
-    stream = declare(["word"])
-    return Manifest.of(
-        topology=topology,
-        ack_partitions=partitions,
-        tick_ms=tick_ms,
-        max_tree_age_ms=50 * timeout_ms,
-        components=(
-            SpoutManifest(name="s", tasks=4, streams=(stream,), timeout_ms=timeout_ms),
-            BoltManifest(name="b", subscriptions=(Subscription(source="s", stream="default", grouping="shuffle"),)),
-        ),
-    )
+    components = (spout("s", tasks=4, timeout_ms=timeout_ms), bolt("b", "s"))
+    settings = {"ack_partitions": partitions, "tick_ms": tick_ms, "max_tree_age_ms": 50 * timeout_ms}
+    return manifest(*components, topology=topology, **settings)
 
 
 class AckLog(Cluster):
@@ -92,33 +83,34 @@ class AckLog(Cluster):
         ack: int | None = None,
         fail: str | None = None,
         reset: bool = False,
-        spout: SpoutAddress | None = None,
+        to: SpoutAddress | None = None,
     ) -> None:
         """Sends a batch with one entry of each given kind; `flush` waits for it."""
         partition = acker_partition(root, self.manifest.ack_partitions)
-        self._sequences[partition] += 1
         batch = AckBatch(
-            writer="test/0",
-            session=self._session,
-            sequence=self._sequences[partition],
-            spout=None if init is None else spout or self.spout,
-            init_roots=column() if init is None else column(root),
-            init_vals=column() if init is None else column(init),
-            ack_roots=column() if ack is None else column(root),
-            ack_vals=column() if ack is None else column(ack),
-            fail_roots=column() if fail is None else column(root),
+            **self._begin(partition),
+            spout=None if init is None else to or self.spout,
+            init_roots=column(*([] if init is None else [root])),
+            init_vals=column(*([] if init is None else [init])),
+            ack_roots=column(*([] if ack is None else [root])),
+            ack_vals=column(*([] if ack is None else [ack])),
+            fail_roots=column(*([] if fail is None else [root])),
             fail_messages=() if fail is None else (fail,),
-            reset_roots=column(root) if reset else column(),
+            reset_roots=column(*([root] if reset else [])),
         )
         self.append(partition, encode_ack_batch(batch))
+
+    def _begin(self, partition: int) -> dict[str, Any]:
+        self._sequences[partition] += 1
+        return {"writer": "test/0", "session": self._session, "sequence": self._sequences[partition]}
 
     def append(
         self,
         partition: int,
-        value: bytes | None,
+        batch: bytes | None,
         on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
-        self._producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery or _must_arrive)
+        self._producer.produce(self.topic, batch, partition=partition, on_delivery=on_delivery or _must_arrive)
         self._producer.poll(0)
 
     def flush(self) -> None:
@@ -126,10 +118,8 @@ class AckLog(Cluster):
 
     def append_ms(self, partition: int) -> int:
         """Appends an empty batch and returns the broker's time."""
-        times: list[int] = []
-        self._sequences[partition] += 1
-        batch = AckBatch("test/0", self._session, self._sequences[partition])
-        self.append(partition, encode_ack_batch(batch), lambda error, message: times.append(_arrived(error, message)))
+        times, batch = list[int](), encode_ack_batch(AckBatch(**self._begin(partition)))
+        self.append(partition, batch, lambda error, message: times.append(_arrived(error, message)))
         self.flush()
         return times[0]
 
@@ -141,16 +131,14 @@ class AckLog(Cluster):
 
     def complete(self, root: int) -> None:
         """Sends init and ack of a root, and waits until it is acked."""
-        self.send(root, init=5)
-        self.send(root, ack=5)
+        self.send(root, init=5, ack=5)
         assert self.await_notices([root])[root] == ["ack"]
 
     def read_notices(self) -> Notices:
         """All notices so far, the newest included."""
         for message in self._consumer.consume(500, 0.02):
             assert message.error() is None, message.error()
-            value = message.value()
-            notice = decode_notice_batch(value.encode() if isinstance(value, str) else value)
+            notice = decode_notice_batch(value(message))
             for root in notice.acked_roots.tolist():
                 self._notices[root].append("ack")
             for root, reason in zip(notice.failed_roots.tolist(), notice.fail_reasons.tolist(), strict=True):
@@ -173,24 +161,18 @@ class AckLog(Cluster):
 
     def committed(self) -> dict[int, tuple[int, str]]:
         """Offset and metadata that the ackers' group has committed, by partition."""
-        consumer = Consumer({**self.kafka, "group.id": acker_group(self.topology)})
-        try:
+        with closing(Consumer({**self.kafka, "group.id": acker_group(self.topology)})) as consumer:
             partitions = [TopicPartition(self.topic, p) for p in range(self.manifest.ack_partitions)]
             return {tp.partition: (tp.offset, tp.metadata or "") for tp in consumer.committed(partitions, timeout=60)}
-        finally:
-            consumer.close()
 
     @contextmanager
     def member(self) -> Iterator[Consumer]:
         """A member of the bolt's group that owns its task, and commits nothing."""
         group = {"group.id": component_group(self.topology, "b"), "enable.auto.commit": False}
-        consumer = Consumer({**self.bootstrap, **group, "auto.offset.reset": "earliest", "log_level": 2})
-        consumer.subscribe([tuples_topic(self.topology, "b")])
-        try:
+        with closing(Consumer({**FAST, **self.bootstrap, **group, "auto.offset.reset": "earliest"})) as consumer:
+            consumer.subscribe([tuples_topic(self.topology, "b")])
             eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the member to own its task")
             yield consumer
-        finally:
-            consumer.close()
 
     def end_offsets(self) -> dict[int, int]:
         ends = progress(self.bootstrap, acker_group(self.topology), self.topic)
@@ -210,18 +192,15 @@ class AckLog(Cluster):
     @contextmanager
     def worker_process(self, session_timeout_ms: int = 2_000) -> Iterator["subprocess.Popen[bytes]"]:
         """A worker in a process of its own, by the real command; killed at the end if it still runs."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "acker_cli", "worker", "--topology", self.topology],
-            env={
-                **os.environ,
-                "ACKER_KAFKA__BOOTSTRAP_SERVERS": str(self.kafka["bootstrap.servers"]),
-                "ACKER_KAFKA__SESSION_TIMEOUT_MS": str(session_timeout_ms),
-                "ACKER_KAFKA__HEARTBEAT_INTERVAL_MS": "500",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
+        line = [sys.executable, "-m", "acker_cli", "worker", "--topology", self.topology]
+        environment = {
+            "ACKER_KAFKA__BOOTSTRAP_SERVERS": self.servers,
+            "ACKER_KAFKA__SESSION_TIMEOUT_MS": str(session_timeout_ms),
+            "ACKER_KAFKA__HEARTBEAT_INTERVAL_MS": "500",
+        }
+        none = subprocess.DEVNULL
+        environment = {**os.environ, **environment}
+        with subprocess.Popen(line, env=environment, stdin=none, stdout=none, stderr=none) as process:
             try:
                 yield process
             finally:
@@ -246,8 +225,7 @@ class WorkerThread:
         self.snapshots = 0
         # It is never killed, so the group must not miss it in a pause of the machine.
         kafka = {"heartbeat.interval.ms": 300, **log.kafka, "session.timeout.ms": 12_000}
-        settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
-        self._thread = Threaded(AckerWorker(log.topology, kafka, settings, self._keep, clock))
+        self._thread = Threaded(AckerWorker(log.topology, kafka, QUICK, self._keep, clock))
 
     def await_partitions(self) -> None:
         """Waits until it works."""

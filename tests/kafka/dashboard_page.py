@@ -1,32 +1,8 @@
-"""The texts of the page for a snapshot, and the selectors of these texts."""
+"""What a browser measures of the page of the dashboard."""
 
-from typing import Any, Final
+from typing import Final
 
 UNKNOWN: Final = "\N{EN DASH}"
-
-
-def count(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
-
-
-def expected(component: dict[str, Any]) -> dict[str, str]:
-    """The numbers in the row of a component that are shown as they are."""
-    counts = ("processes", "pending", "lag", "errors")
-    return {
-        "name": component["name"],
-        "kind": component["kind"],
-        "tasks": f"{component['owned_tasks']}/{component['tasks']}",
-        **{name: count(component[name]) for name in counts},
-    }
-
-
-SHOWN = """() => ({
-  at: Number(document.body.dataset.at),
-  components: [...document.getElementById("components-table").tBodies[0].rows].map((row) =>
-    Object.fromEntries([...row.cells].map((cell) => [cell.dataset.figure, cell.textContent]))),
-  tiles: Object.fromEntries(
-    [...document.querySelectorAll("#tiles dd")].map((tile) => [tile.dataset.figure, tile.textContent])),
-})"""
 
 
 # What has to be scrolled sideways to be seen.

@@ -135,9 +135,15 @@ class KilledRun:
         if not self._is_chain:
             return  # results of another process may be committed a moment later
         done = self.committed() | {*np.flatnonzero(self.arena.acked_at[: self.fed]).tolist()}
-        found = self.results()
-        missing = [number for number in done if any((number, part) not in found for part in range(PARTS))]
-        assert not missing, "messages are done, and their results are missing"
+
+        def has_results() -> bool:
+            found = self.results()
+            return all((number, part) in found for number in done for part in range(PARTS))
+
+        if self.cluster.manifest.guarantee == "exactly_once":
+            # The markers of a transaction reach its partitions one after another.
+            eventually(has_results, "the results of messages that are done")
+        assert has_results(), "messages are done, and their results are missing"
         assert not self.arena.false_acks[: self.fed].any(), "a message was acked before its last tuple was executed"
 
     def finish(self, *, has_windows: bool = False) -> None:

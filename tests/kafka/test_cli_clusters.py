@@ -5,12 +5,11 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer
+from confluent_kafka.admin import NewTopic
 from rich.console import Console
 
 from acker_cli.cluster.local import Feed, feeding
@@ -20,6 +19,8 @@ from acker_cli.processes.running import RunPlan, warned_without_ackers
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.chaos.components import NAME
+from tests.kafka.sdk_rig import records, value
+from tests.topics import create_topics
 from tests.unit.cli.running import Acker, json_of, one_line
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, acks_topic
@@ -122,32 +123,18 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     assert needed == [True, True, False, False], "only for processes that begin trees"
 
 
-@pytest.fixture
-def standard_input() -> Iterator[BinaryIO]:
-    """The other end of a pipe that is this process's standard input."""
-    read, write = os.pipe()
-    before = os.dup(0)
-    os.dup2(read, 0)
-    with open(write, "wb") as file:
-        yield file
-    os.dup2(before, 0)
-    for each in (before, read):
-        os.close(each)
-
-
-def test_lines_of_standard_input_become_messages(name: str, bootstrap_servers: str, standard_input: BinaryIO) -> None:
-    kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
-    admin = AdminClient(kafka)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
-    standard_input.write(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')
-    standard_input.close()
-    output = io.StringIO()
-    with feeding(kafka, [Feed(name, "-")], Console(file=output)):
-        eventually(lambda: "fed" in output.getvalue(), "the end of the input")
-    assert output.getvalue() == f"fed 4 messages into {name}\n"
-    reader = Consumer({**kafka, "group.id": name})
+def test_lines_of_standard_input_become_messages(name: str, bootstrap_servers: str, tmp_path: Path) -> None:
+    kafka = {"bootstrap.servers": bootstrap_servers}
+    create_topics(kafka, [NewTopic(name, 1, 1)])
+    (tmp_path / "input").write_bytes(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')
+    output, before = io.StringIO(), os.dup(0)
     try:
-        reader.assign([TopicPartition(name, 0, 0)])
-        assert [each.value() for each in reader.consume(4, 30)] == [b'{"n": 1}', b'{"n": 2}', b"", b'{"n": 3}']
+        with (tmp_path / "input").open() as given:
+            os.dup2(given.fileno(), 0)
+        with feeding(kafka, [Feed(name, "-")], Console(file=output)):
+            eventually(lambda: "fed" in output.getvalue(), "the end of the input")
     finally:
-        reader.close()
+        os.dup2(before, 0)
+        os.close(before)
+    assert output.getvalue() == f"fed 4 messages into {name}\n"
+    assert [value(each) for each in records(kafka, name)] == [b'{"n": 1}', b'{"n": 2}', b"", b'{"n": 3}']

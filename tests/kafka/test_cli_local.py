@@ -28,6 +28,16 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+CLICKS = """
+from spout_sdk import KafkaBolt, KafkaSpout, TopologyBuilder
+builder = TopologyBuilder("clicks")
+builder.set_spout("read", KafkaSpout("clicks"))
+builder.set_bolt("write", lambda: KafkaBolt("clicks", value=["value"], codec="bytes")).shuffle_grouping("read")
+builder.set_bolt("copy", lambda: KafkaBolt("copies")).shuffle_grouping("read")
+topology = builder.build()
+"""
+
+
 @pytest.fixture
 def first_topology(tmp_path: Path) -> Path:
     """A working directory with the topology of the README."""
@@ -108,15 +118,7 @@ def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_t
 
 
 def test_source_and_target_topics_are_created_and_fed(tmp_path: Path) -> None:
-    (tmp_path / "clicks.py").write_text(
-        "from spout_sdk import KafkaBolt, KafkaSpout, TopologyBuilder\n"
-        "builder = TopologyBuilder('clicks')\n"
-        "builder.set_spout('read', KafkaSpout('clicks'))\n"
-        "writes = builder.set_bolt('write', lambda: KafkaBolt('clicks', value=['value'], codec='bytes'))\n"
-        "writes.shuffle_grouping('read')\n"
-        "builder.set_bolt('copy', lambda: KafkaBolt('copies')).shuffle_grouping('read')\n"
-        "topology = builder.build()\n"
-    )
+    (tmp_path / "clicks.py").write_text(CLICKS)
     (tmp_path / "lines.jsonl").write_bytes(b'{"n": 1}\r\n{"n": 2}\n{"n": 3}')
     for feed, problem in {
         "clicks": "--feed takes TOPIC=FILE",

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser import chromium
-from tests.kafka.dashboard_page import CONTRAST, OVERHANGS, SHOWN, count, expected
+from tests.kafka.dashboard_page import CONTRAST, OVERHANGS, UNKNOWN
 from tests.kafka.dashboard_topology import LOST, RETURNS
 from tests.unit.cli.running import RunningAcker, json_of, run_acker, running_acker
 from tests.unit.dashboard.http import TOKEN, request
@@ -129,6 +129,10 @@ LOOKS = (
     ("dark", WIDE, None),
     ("dark", PHONE, "dashboard-phone.png"),
 )
+ROWS = """() => [...document.getElementById("components-table").tBodies[0].rows].map((row) =>
+  Object.fromEntries([...row.cells].map((cell) => [cell.dataset.figure, cell.textContent])))"""
+AT = "() => Number(document.body.dataset.at)"
+"""The time of the figures on the page."""
 PICTURED = 24
 """Points of the history that are on a picture at least."""
 
@@ -138,40 +142,22 @@ def until(page: Page, condition: str) -> None:
     eventually(lambda: page.evaluate(condition), condition, PATIENCE)
 
 
-def spout_in(snapshot: dict[str, Any]) -> dict[str, Any]:
-    (orders,) = [one for one in snapshot["components"] if one["name"] == "orders"]
-    return dict(orders)
-
-
-def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) -> None:
-    # By their times, as the page may show one when the API has come to the next.
-    snapshots: dict[int, dict[str, Any]] = {}
-
-    def same_moment() -> tuple[dict[str, Any], dict[str, Any]] | None:
-        snapshot = shop.json("/api/snapshot")
-        snapshots[snapshot["at"]] = snapshot
-        shown = page.evaluate(SHOWN)
-        of_page = snapshots.get(shown["at"])
-        if of_page is None:
-            return None
-        # A spout that reports late on a loaded machine has no figures then.
-        orders = spout_in(of_page)
-        return (shown, of_page) if orders["emitted_per_second"] and orders["complete_latency"] else None
-
-    found = eventually(same_moment, "the page and the API at one moment, with figures of the spout", PATIENCE)
-    assert found is not None
-    shown, snapshot = found
-    for component, row in zip(snapshot["components"], shown["components"], strict=True):
-        assert {name: row[name] for name in expected(component)} == expected(component)
-    spouts = [one for one in snapshot["components"] if one["kind"] == "spout"]
-    assert shown["tiles"]["pending"] == count(sum(one["pending"] for one in spouts))
-    assert shown["tiles"]["dead"] == count(snapshot["dead_letters"])
-    rates = ("emitted", "acked", "failed", "p50", "p99")
-    assert all(re.fullmatch(r"[\d,]+(\.\d+)?", shown["tiles"][rate]) for rate in rates)
+def test_the_page_follows_the_topology(page: Page, shop: Shop) -> None:
     until(page, "document.querySelector('#throughput .curve.acked_per_second')?.getAttribute('d').includes('L')")
     assert page.locator("#latency .curve.complete_p99").get_attribute("d")
     names = page.locator("#drawing a.node .name").all_text_contents()
-    assert set(names) == {one["name"] for one in snapshot["components"]}
+    assert set(names) == {one["name"] for one in shop.json("/api/snapshot")["components"]}
+
+    def of_one_moment() -> tuple[Any, Any] | None:
+        snapshot, rows = shop.json("/api/snapshot"), page.evaluate(ROWS)
+        return (snapshot["components"], rows) if page.evaluate(AT) == snapshot["at"] else None
+
+    components, rows = eventually(of_one_moment, "the page and the API at one moment", PATIENCE) or ([], [])
+    for component, row in zip(components, rows, strict=True):
+        counts = {figure: component[figure] for figure in ("processes", "pending", "lag", "errors")}
+        shown = {figure: UNKNOWN if count is None else f"{count:,}" for figure, count in counts.items()}
+        assert (row["name"], row["kind"]) == (component["name"], component["kind"])
+        assert {figure: row[figure] for figure in counts} == shown
 
     letter = shop.json("/api/dead-letters")["dead_letters"][-1]
     assert "has no address" in letter["detail"]
@@ -189,8 +175,8 @@ def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     page.locator("#components-table a").first.focus()
     focused = page.evaluate("document.activeElement.textContent")
     assert focused == "orders"
-    first = page.evaluate(SHOWN)["at"]
-    eventually(lambda: page.evaluate(SHOWN)["at"] > first, "another snapshot", PATIENCE)
+    first = page.evaluate(AT)
+    eventually(lambda: page.evaluate(AT) > first, "another snapshot", PATIENCE)
     assert page.evaluate("window.spoken") is None
     assert page.evaluate("document.activeElement.textContent") == focused
 

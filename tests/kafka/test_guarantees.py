@@ -1,6 +1,5 @@
 """The guarantees when processes join and leave in order or records are rejected, and those of transactions."""
 
-import os
 import random
 import uuid
 from collections import Counter
@@ -12,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from spout_sdk import FailReason, KafkaBolt, OutputCollector, Tuple
+from spout_sdk import KafkaBolt, OutputCollector, Tuple
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import RolledBackError
 from tests.contract.components import Hold, Messages, MessageSpout, ack, alone, line, tuples_in
@@ -110,25 +109,6 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
         running.eventually(lambda: running.has_committed_all("bolt"), "all committed")
     assert sorted(messages.acked_ids) == [*"abcd", "release"]
     assert not messages.failed
-
-
-def test_a_tuple_that_the_broker_rejects_fails_only_its_tree(world: RealWorld) -> None:
-    builder = world.builder()
-    messages, executed = alone(builder, ack)
-    messages.add("short")
-    topology = builder.build()
-    with world.run(topology) as running:
-        running.cluster.set_config(tuples_topic(topology.name, "bolt"), "max.message.bytes", "2000")
-        running.eventually(lambda: messages.acked, "the first message acked")
-        messages.add(os.urandom(4_000).hex(), message_id="long")
-        running.eventually(lambda: messages.failed, "the long one failed")
-        messages.add("short again")
-        running.eventually(lambda: len(messages.acked) == 2, "another one acked")
-        assert running.stats("spout").undelivered == 1
-    assert executed.words == messages.acked_ids == ["short", "short again"]
-    ((_, message_id, failure),) = messages.failed
-    assert (message_id, failure.reason) == ("long", FailReason.FAILED)
-    assert failure.message.startswith("a tuple of spout was not delivered: ")
 
 
 def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld) -> None:

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -43,11 +44,11 @@ def topic(bootstrap_servers: str) -> Topic:
 @pytest.fixture
 def source(topic: Topic) -> Iterator[KafkaSource]:
     group = f"group-{topic.at.topic}"
-    member = GroupConsumer(consumer_settings(topic.kafka, group), "test")
-    made = KafkaSource(topic.kafka, group, member)
-    yield made
-    made.close()
-    member.close()
+    with (
+        closing(GroupConsumer(consumer_settings(topic.kafka, group), "test")) as member,
+        closing(KafkaSource(topic.kafka, group, member)) as source,
+    ):
+        yield source
 
 
 def read(source: KafkaSource, until: int) -> tuple[list[int], list[OffsetOutOfRange]]:
@@ -161,16 +162,17 @@ def test_a_paused_partition_continues_at_its_position(topic: Topic, source: Kafk
     assert [*offsets(first), *rest] == list(range(300))
 
 
-def test_the_group_keeps_offsets_and_attempts(topic: Topic, source: KafkaSource) -> None:
+def test_the_group_keeps_offsets_and_attempts_and_topics_have_an_id(topic: Topic, source: KafkaSource) -> None:
     topic.fill(1)
     assert source.committed([topic.at]) == {}
-    commit = SourceCommit(DoneSet(1, [(2, 5)], failures={1: 3}), 8)
+    commit, empty = SourceCommit(DoneSet(1, [(2, 5)], failures={1: 3}), 8), SourceCommit(DoneSet(0))
     assert source.commit_now({topic.at: commit.made()})
     assert source.committed([topic.at]) == {topic.at: commit}
-    source.commit({topic.at: SourceCommit(DoneSet(0)).made()})
-    eventually(
-        lambda: source.committed([topic.at]) == {topic.at: SourceCommit(DoneSet(0))}, "the commit in the background"
-    )
+    source.commit({topic.at: empty.made()})
+    eventually(lambda: source.committed([topic.at]) == {topic.at: empty}, "the commit in the background")
+    # A topic that is created again has another one.
+    other = Topic(str(topic.kafka["bootstrap.servers"]))
+    assert len({source.topic_id(each.at.topic) for each in (topic, topic, other)}) == 2
 
 
 def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,16 +180,9 @@ def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, mon
         source.partitions("no-such-topic")
     monkeypatch.setattr("spout_sdk.kafka_spout.kafka_source.ANSWER_SECONDS", 0.2)
     kafka = {"bootstrap.servers": "127.0.0.1:1"}
-    member = GroupConsumer(consumer_settings(kafka, "group"), "test")
-    unreachable = KafkaSource(kafka, "group", member)
-    try:
-        with pytest.raises(BrokerError, match="source topic any cannot be read"):
-            unreachable.partitions("any")
-    finally:
-        unreachable.close()
-        member.close()
-
-
-def test_a_recreated_topic_has_another_id(topic: Topic, source: KafkaSource) -> None:
-    other = Topic(str(topic.kafka["bootstrap.servers"]))
-    assert len({source.topic_id(each.at.topic) for each in (topic, topic, other)}) == 2
+    with (
+        closing(GroupConsumer(consumer_settings(kafka, "group"), "test")) as member,
+        closing(KafkaSource(kafka, "group", member)) as unreachable,
+        pytest.raises(BrokerError, match="source topic any cannot be read"),
+    ):
+        unreachable.partitions("any")

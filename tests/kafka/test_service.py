@@ -22,13 +22,12 @@ from acker_worker.fold import SpoutOutcomes
 from acker_worker.notifier import Notifier
 from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
-from acker_worker.worker import WorkerSettings
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_admin
 from kafka_clients.librdkafka_bugs import BrokerMonitor
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
-from tests.kafka.sdk_rig import Threaded
+from tests.kafka.sdk_rig import QUICK, Threaded
 from tests.waiting import eventually
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group
@@ -56,15 +55,9 @@ class ServiceThread:
         self.stats: dict[str, WorkerStats] = {}
         self.turns = 0
         self.snapshots = 0
-        kafka: dict[str, Any] = {
-            **FAST,
-            "bootstrap.servers": servers,
-            "session.timeout.ms": session_ms,
-            "max.poll.interval.ms": session_ms,
-            "heartbeat.interval.ms": 300,
-        }
-        settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
-        self.service = AckerService(kafka, settings, self._keep, self._turn, clock)
+        sessions = {"session.timeout.ms": session_ms, "max.poll.interval.ms": session_ms, "heartbeat.interval.ms": 300}
+        kafka = {**FAST, "bootstrap.servers": servers, **sessions}
+        self.service = AckerService(kafka, QUICK, self._keep, self._turn, clock)
         self.thread = Threaded(self.service)
 
     def of(self, log: AckLog) -> WorkerStats:
@@ -266,7 +259,8 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     broker: LocalKafka, servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(acker_loop, "CONTACT_SECONDS", 0.5)
-    clock, asking = Clock(), Asking(servers)
+    monkeypatch.setattr("acker_worker.notifier._LOOK_UP_SECONDS", 0.2)
+    clock, waiting, asking = Clock(), Clock(), Asking(servers)
     # Longer than the broker is away, so that the worker keeps its partitions.
     serving = running(servers, clock, session_ms=120_000)
     with (
@@ -277,11 +271,11 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     ):
         log.complete(3)
         next(answers)
-        log.send(2, init=5, spout=SpoutAddress(log.spout.topic, log.spout.task, 30_000))
+        log.send(2, init=5, to=SpoutAddress(log.spout.topic, log.spout.task, 30_000))
         log.flush()
         eventually(lambda: settled(service.of(log), 1), "the tree, all of it committed")
         stranger = SpoutAddress(f"{other.topology}.notices.stranger", 0, 1_000)
-        notifier = Notifier(other.topology, other.kafka, Catalogue(other.kafka))
+        notifier = Notifier(other.topology, other.kafka, Catalogue(other.kafka), waiting)
         broker.kill()
         try:
             notifier.notify(0, 7, {stranger: acked(5), other.spout: acked(2, 4)})
@@ -303,6 +297,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
 
         def all_delivered() -> bool:
             notifier.poll()
+            waiting.ahead_s += 1
             return notifier.drain(0.1)
 
         eventually(all_delivered, "the outcomes to be delivered")

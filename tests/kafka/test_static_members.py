@@ -17,18 +17,8 @@ from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_group
 from kafka_clients.group_consumer import GroupConsumer
-from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
-    BrokerError,
-    ComponentRunner,
-    Spout,
-    Stats,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import BrokerError, ComponentRunner, Stats, Topology, TopologyBuilder, declare
+from tests.components import Sink, source
 from tests.kafka.sdk_rig import Cluster, Service, Threaded
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, tuples_topic
@@ -36,23 +26,11 @@ from tuple_tree.names import acker_group, tuples_topic
 LONG_SESSION_MS = 200_000
 
 
-class Silent(Spout):
-    streams = (declare({"number": int}),)
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
-
-
-class Ignore(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Does nothing."""
-
-
 @pytest.fixture
 def topology() -> Topology:
     builder = TopologyBuilder(f"static-{uuid.uuid4().hex[:8]}", guarantee="exactly_once", ack_partitions=2)
-    builder.set_spout("numbers", Silent)
-    builder.set_bolt("ignore", Ignore, tasks=2).shuffle_grouping("numbers")
+    builder.set_spout("numbers", source(declare({"number": int})))
+    builder.set_bolt("ignore", Sink, tasks=2).shuffle_grouping("numbers")
     return builder.build()
 
 

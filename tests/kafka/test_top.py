@@ -55,12 +55,10 @@ def done_by(stats: Stats) -> dict[str, Any]:
 
 def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
     cluster = use("words")
-    name = cluster.manifest.topology
+    name = cluster.name
     assert "no topology 'no-such-topology' in acker.topologies" in one_line(acker("top", "no-such-topology", "--once"))
-    source = Source(cluster.bootstrap)
-    server = DashboardServer(source, ServedAt(token=TOKEN), name)
+    server = DashboardServer(Source(cluster.bootstrap), ServedAt(token=TOKEN), name)
     with in_threads(cluster.topology, cluster.bootstrap) as running, server:
-        port = server.port
 
         def is_done() -> bool:
             lines, split, count = (running.stats[component] for component in ("lines", "split", "count"))
@@ -69,32 +67,32 @@ def test_the_figures_count_the_work(use: Use, acker: Acker) -> None:
 
         eventually(is_done, "all lines to be acked")
 
-        def settled(view: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-            """The components once each has reported the end: each does so at a moment of its own."""
+        def is_settled(view: dict[str, Any]) -> bool:
+            """Whether each component has reported the end: each does so at a moment of its own."""
             found = {each["name"]: each for each in view["components"]}
-            is_settled = (
+            return (
                 all(shown(found[component]) == done_by(stats) for component, stats in running.stats.items())
                 and [found[bolt]["lag"] for bolt in ("split", "count")] == [0, 0]
                 and all((one["pending"], one["rebuilding"]) == (0, False) for one in view["acker"])
             )
-            return found if is_settled else None
+
+        def api(what: str) -> dict[str, Any]:
+            return dict(request(server.port, f"/api/{what}").json)
 
         def printed() -> dict[str, Any] | None:
             view: dict[str, Any] = json_of(acker("top", name, "--once", "--json"))
-            return view if settled(view) else None
+            return view if is_settled(view) else None
 
         view = eventually(printed, "the figures of the end")
         assert view is not None
         plain = acker("top", name, "--once").stdout
-        served = eventually(lambda: settled(request(port, "/api/snapshot").json), "the same on the dashboard")
-        assert served is not None
-        failures = request(port, "/api/failures").json["failures"]
-        history, letters = (request(port, f"/api/{what}").json for what in ("history", "dead-letters"))
-        tree = request(port, f"/api/trace?root={failures[0]['root']}").json
+        eventually(lambda: is_settled(api("snapshot")), "the same on the dashboard")
+        failures = api("failures")["failures"]
+        history, letters, tree = (
+            api(what) for what in ("history", "dead-letters", f"trace?root={failures[0]['root']}")
+        )
     found = {each["name"]: each for each in view["components"]}
-    for component in ("lines", "split", "count"):
-        of_it = found[component]
-        assert (of_it["tasks"], of_it["owned_tasks"], of_it["processes"]) == (2, 2, 1)
+    assert [(each["tasks"], each["owned_tasks"], each["processes"]) for each in found.values()] == [(2, 2, 1)] * 3
     lines = found["lines"]
     assert lines["totals"]["emitted"] == LINES + sum(lines["failed"].values())
     assert lines["failed"]["failed"] == LINES // 10

@@ -7,15 +7,13 @@ from functools import partial
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 
 from acker_cli.cluster.publishing import planned
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import BasicBolt, BasicCollector, ComponentRunner, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
-from tests.kafka.sdk_rig import Cluster, Threaded, acking, progress
-from tests.topics import create_topics
+from tests.kafka.sdk_rig import Source, Threaded, acking
 from tests.waiting import eventually
-from tuple_tree.names import component_group, dead_letters_topic
+from tuple_tree.names import dead_letters_topic
 
 SECONDS = 60.0
 Executed = Callable[[str, str], None]
@@ -60,9 +58,7 @@ def test_two_versions_run_for_a_minute_without_a_dead_letter_or_a_loss(bootstrap
     old, new = (
         version(name, source, lambda stream, text: seen[stream].add(text), split) for split in (OldSplit, NewSplit)
     )
-    cluster = Cluster(bootstrap_servers, old.manifest)
-    cluster.create_topics()
-    create_topics(cluster.bootstrap, [NewTopic(source, 1, 1)])
+    cluster = Source(bootstrap_servers, old, {source: 1})
     producer = Producer(cluster.bootstrap)
     written: list[str] = []
 
@@ -106,12 +102,7 @@ def test_two_versions_run_for_a_minute_without_a_dead_letter_or_a_loss(bootstrap
         write(lambda: len(seen["measured"]) > 20)
         assert producer.flush(60) == 0
         eventually(lambda: set(written) <= seen["texts"] | seen["measured"], "each message", 120)
-        group = component_group(name, "messages")
-        eventually(
-            lambda: all(done == end_ for done, end_ in progress(cluster.kafka, group, source).values()),
-            "that all are acked",
-            120,
-        )
+        cluster.await_all_committed(120)
         end(spout, *news)
     assert cluster.records(dead_letters_topic(name)) == []
     assert len(written) > SECONDS

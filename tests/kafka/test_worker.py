@@ -8,7 +8,6 @@ import threading
 import numpy as np
 import pytest
 from confluent_kafka import Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
@@ -55,7 +54,7 @@ def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: Ac
         eventually(lambda: worker.stats.dead_letters == len(GARBAGE) + 1, "all dead letters")
         assert worker.stats.orphans == 56_000, "a batch of 900 kB is folded"
         for root, (topic, task) in enumerate(nowhere, start=3):
-            log.send(2 * root, init=0, spout=SpoutAddress(topic, task, 1_000))
+            log.send(2 * root, init=0, to=SpoutAddress(topic, task, 1_000))
         log.flush()
         eventually(lambda: worker.stats.undeliverable == len(nowhere), "the outcomes without a spout")
     # A dead letter is sent again without its value, so outcomes may precede it.
@@ -123,9 +122,7 @@ def test_sigterm_commits_and_releases_and_no_notice_is_sent_twice(log: AckLog) -
     left_open = [root for root in range(200) if root % 4 < 2]
     with log.worker_process(session_timeout_ms=60_000) as process:
         for root in range(200):
-            log.send(root, init=root + 1)
-            if root % 4 >= 2:
-                log.send(root, ack=root + 1)
+            log.send(root, init=root + 1, ack=root + 1 if root % 4 >= 2 else None)
         log.await_notices({*range(200)} - {*left_open})
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
@@ -250,9 +247,7 @@ def test_a_truncated_log_is_reported_and_read_on(log: AckLog, caplog: pytest.Log
     log.send(4, init=5)
     with log.worker() as worker:
         worker.await_pending(2)
-    admin = AdminClient(log.kafka)
-    for deleted in admin.delete_records([TopicPartition(log.topic, 0, 1)]).values():
-        deleted.result()
+    log.catalogue.admin.delete_records([at := TopicPartition(log.topic, 0, 1)])[at].result()
     with log.worker() as worker:
         worker.await_pending(1)
     assert "Retention is too short" in caplog.text

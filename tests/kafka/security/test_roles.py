@@ -3,15 +3,11 @@
 import signal
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_clients.access import OPERATOR, Role, roles
@@ -79,16 +75,23 @@ def test_the_printed_acls_are_sufficient_and_minimal(
 
 def allowed_operations(kafka: Mapping[str, Any], topics: list[str]) -> dict[str, set[str]]:
     """The authorized operations of a user for each topic, from the broker."""
-    admin, found = AdminClient(dict(kafka)), {}
-    futures = admin.describe_topics(TopicCollection(topics), include_authorized_operations=True)
+    futures = AdminClient(dict(kafka)).describe_topics(TopicCollection(topics), include_authorized_operations=True)
+    found = {}
     for topic, answer in futures.items():
-        try:
-            found[topic] = {operation.name for operation in answer.result(60).authorized_operations or ()}
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                raise
-            found[topic] = set()
+        described = unless(KafkaError.TOPIC_AUTHORIZATION_FAILED, answer)
+        operations = () if described is None else described.authorized_operations or ()
+        found[topic] = {operation.name for operation in operations}
     return found
+
+
+def unless(code: int, answer: Future[Any]) -> Any:
+    """An answer; None if it is this error."""
+    try:
+        return answer.result(60)
+    except KafkaException as error:
+        if error.args[0].code() != code:
+            raise
+        return None
 
 
 def printed_operations(role: Role, topic: str) -> set[str]:
@@ -103,18 +106,14 @@ def printed_operations(role: Role, topic: str) -> set[str]:
 
 def may_use(kafka: Mapping[str, Any], manifests: tuple[Manifest, ...]) -> set[str]:
     """The groups whose offsets this user may read."""
-    admin, found = AdminClient(dict(kafka)), set()
+    admin = AdminClient(dict(kafka))
     own = [f"{manifest.topology}.{role}" for manifest in manifests for role in ("acker", *COMPONENTS)]
-    for group in (CATALOGUE_GROUP, *own):
+
+    def may_read(group: str) -> bool:
         (answer,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        try:
-            answer.result(60)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise
-        else:
-            found.add(group)
-    return found
+        return unless(KafkaError.GROUP_AUTHORIZATION_FAILED, answer) is not None
+
+    return {group for group in (CATALOGUE_GROUP, *own) if may_read(group)}
 
 
 @pytest.mark.exhaustive

@@ -2,6 +2,8 @@
 
 import json
 import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -26,7 +28,7 @@ from spout_sdk import (
 )
 from spout_sdk.testing import NotIdleError, SimulatedCluster
 from tests.chaos.arena import PARTS
-from tests.chaos.checks import Deliveries, disagreements, whole_attempts
+from tests.chaos.checks import Deliveries, disagreements
 from tests.components import Sink
 from tests.packs import tuples_in
 from tests.seeds import each_seed
@@ -228,6 +230,14 @@ def check_run(guarantee: Guarantee, seed: int) -> None:
             ]
             assert disagreements(hops[0], hops[1], splits=True, may_fail=True) == 0
             assert disagreements(hops[1], hops[2], splits=False, may_fail=True) == 0
+
+
+def whole_attempts(records: Iterable[Mapping[str, int]]) -> set[tuple[int, int]]:
+    """Number and part of each input for which an attempt has written all its records."""
+    of_attempts: defaultdict[tuple[int, int, int, int], set[int]] = defaultdict(set)
+    for each in records:
+        of_attempts[each["number"], each["part"], each["attempt"], each["of"]].add(each["index"])
+    return {(number, part) for (number, part, _, of), indexes in of_attempts.items() if len(indexes) == of}
 
 
 def deliveries(cluster: SimulatedCluster, source: str, bolt: str) -> Deliveries:
