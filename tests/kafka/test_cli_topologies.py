@@ -1,10 +1,7 @@
 """`acker topologies`: list, show, delete; and `acker worker` for all topologies."""
 
-import json
 import re
-import signal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +13,9 @@ from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import AccessError
-from local_kafka import LocalKafka
 from spout_sdk import Stats
 from tests.kafka.ack_log import AckLog
-from tests.kafka.test_metrics import Endpoint
-from tests.unit.cli.running import Acker, call_acker, json_of, one_line, running_acker
+from tests.unit.cli.running import Acker, call_acker, json_of, one_line
 from tests.waiting import eventually
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
@@ -166,31 +161,3 @@ def test_a_topology_is_deleted_unless_it_runs(acker: Acker, log: AckLog, monkeyp
         assert log.topic in done["topics"]
         # For a moment after it has confirmed the deletion, a broker still lists the topic.
         eventually(lambda: log.topic not in catalogue.topics(), "the topic is gone")
-
-
-@pytest.mark.exhaustive
-def test_a_worker_serves_published_topologies_until_they_are_deleted(acker: Acker, tmp_path: Path) -> None:
-    """On a broker of its own: it serves every topology that it finds."""
-    with LocalKafka() as kafka:
-        servers = kafka.bootstrap_servers
-        assert acker("list", servers=servers).stdout == "no topologies in acker.topologies\n"
-        arguments = ("worker", "--json", "--metrics-port", "0", "--bootstrap-servers", servers)
-        with (
-            AckLog(servers) as log,
-            running_acker(*arguments, cwd=tmp_path) as worker,
-            AckLog(servers) as late,
-        ):
-            both = {log.topology, late.topology}
-            for topology in (log, late):
-                topology.complete(2)
-            endpoint = Endpoint(worker)
-            outcomes = "acker_notices_total"
-            eventually(lambda: endpoint.by_topology(outcomes) == dict.fromkeys(both, 1), "both in the metrics")
-            deleted = acker("delete", late.topology, "--yes", servers=servers)
-            assert f"deleted topic {late.topic}\n" in deleted.stdout, deleted.stderr
-            eventually(lambda: endpoint.by_topology("acker_serving") == {log.topology: 1}, "the metrics without it")
-            log.complete(4)
-            worker.process.send_signal(signal.SIGTERM)
-            assert worker.ended() == 0
-            assert "Traceback" not in worker.output
-            assert {json.loads(line)["topology"] for line in worker.out} == both

@@ -14,12 +14,12 @@ from confluent_kafka.admin import NewTopic
 from spout_sdk import KafkaBolt, OutputCollector, Tuple
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import RolledBackError
-from tests.contract.components import Hold, Messages, MessageSpout, ack, alone, line, tuples_in
+from tests.contract.components import Hold, Messages, MessageSpout, alone, line, tuples_in
 from tests.contract.real import Real, RealWorld
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
-from tuple_tree.names import acks_topic, tuples_topic
+from tuple_tree.names import tuples_topic
 
 COPIES = 2
 
@@ -109,23 +109,6 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
         running.eventually(lambda: running.has_committed_all("bolt"), "all committed")
     assert sorted(messages.acked_ids) == [*"abcd", "release"]
     assert not messages.failed
-
-
-def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld) -> None:
-    builder = world.builder(ack_partitions=1)
-    messages, executed = alone(builder, ack)
-    messages.add("untracked", message_id=None)
-    topology = builder.build()
-    with world.run(topology) as running:
-        running.eventually(lambda: running.committed("bolt") == {0: 1}, "the bolt at work")
-        running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
-        messages.add("tracked")
-        for component in ("bolt", "spout"):
-            message = running.threads[component].wait_for_error()
-            assert "was not delivered" in message
-            assert "restart the process" in message
-        assert executed.words == ["untracked", "tracked"]
-        assert running.committed("bolt") == {0: 1}
 
 
 def test_five_rejected_transactions_end_the_process(world: RealWorld) -> None:

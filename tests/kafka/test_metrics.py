@@ -38,10 +38,6 @@ class Endpoint:
             for family in text_string_to_metric_families(answer.read().decode()):
                 yield from family.samples
 
-    def by_topology(self, name: str) -> dict[str, float]:
-        """Value of one metric by its topology."""
-        return {sample.labels["topology"]: sample.value for sample in self._samples() if sample.name == name}
-
     def shows(self, expected: Mapping[str, float]) -> None:
         """Waits for values by name and labels, without the topology, such as `acker_trees_total{outcome=acked}`."""
         shown: dict[str, float] = {}
