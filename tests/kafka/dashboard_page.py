@@ -1,4 +1,4 @@
-"""What a browser measures of the page of the dashboard."""
+"""Measures of the page of the dashboard, in a browser."""
 
 from typing import Final
 
