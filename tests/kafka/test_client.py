@@ -93,13 +93,12 @@ def test_outcomes_are_read_from_partitions_that_are_added_to_their_topic(
 ) -> None:
     monkeypatch.setattr("spout_sdk.client.reading._LOOK_SECONDS", 0.1)
     orders = use("answered", 2)
-    outcomes = outcomes_of(orders.name)
+    outcomes, admin = outcomes_of(orders.name), AdminClient(orders.bootstrap)
 
     async def scenario() -> None:
         async with Client(orders.topology, orders.kafka) as client:
             await client.process("first", key="first", timeout=60)
-            added = AdminClient(orders.bootstrap).create_partitions([NewPartitions(outcomes, 4)])
-            added[outcomes].result(60)
+            admin.create_partitions([NewPartitions(outcomes, 4)])[outcomes].result(60)
             # The spout discovers the partitions with its next refresh of metadata.
             while {each.partition() for each in orders.records(outcomes)} <= {0, 1}:
                 await asyncio.gather(*(client.process("more", key=f"{number}", timeout=60) for number in range(20)))

@@ -75,8 +75,8 @@ def test_the_printed_acls_are_sufficient_and_minimal(
 
 def allowed_operations(kafka: Mapping[str, Any], topics: list[str]) -> dict[str, set[str]]:
     """The authorized operations of a user for each topic, from the broker."""
-    futures = AdminClient(dict(kafka)).describe_topics(TopicCollection(topics), include_authorized_operations=True)
-    found = {}
+    admin, found = AdminClient(dict(kafka)), {}
+    futures = admin.describe_topics(TopicCollection(topics), include_authorized_operations=True)
     for topic, answer in futures.items():
         described = unless(KafkaError.TOPIC_AUTHORIZATION_FAILED, answer)
         operations = () if described is None else described.authorized_operations or ()
