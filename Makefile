@@ -79,10 +79,8 @@ bench: $(READY) ## Run all benchmarks, into benchmarks/results; needs bench-setu
 	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.worker
-	$(BIN)/python -m benchmarks.worker --curve
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.latency --guarantees
-	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.state
 	$(BIN)/python -m benchmarks.message_status
 	$(BIN)/python -m benchmarks.process_call

@@ -10,22 +10,32 @@ side of a ratio faster sets a new floor. Ends with exit code 1 if a ratio is bel
 """
 
 import argparse
+import gc
 import io
+import math
+import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import fastavro
 import fastavro.schema
 
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import warm_up
-from benchmarks import sdk
 from benchmarks.ledger import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from benchmarks.topics import payloads
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple, declare
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.records import MadeRecord, Sending, TaskEnvironment
+from spout_sdk.statistics.stats import Counters
+from tuple_tree.anchors import AnchorColumns
+from tuple_tree.edges import new_seed
+from tuple_tree.ids import random_column
+from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import encode_ack_batch, schema_directory
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
@@ -38,6 +48,8 @@ LEDGER_FLOOR: Final = 4.4
 """30 % below 6.3, on a machine whose third-level cache (480 MiB) holds all of the dict; smaller caches give more."""
 TRACKED_FLOOR: Final = 0.5
 ARROW_FLOOR: Final = 0.38
+STREAM: Final = declare({"payload": bytes})
+READ: Final = 500  # tuples of a record, and between two turns of the loop
 _SMALL_TURNS: Final = 2 * BATCH
 
 
@@ -56,14 +68,65 @@ class Check:
         return median(self.ours() / self.other() for _ in range(ROUNDS))
 
 
+class NullSink:
+    """Drops what it is sent, and reports it delivered at once."""
+
+    def send(self, *_: Any) -> None:
+        pass
+
+    def send_reported(self, *record: *Sending) -> None:
+        record[-1](None, None)
+
+    def send_records(self, *_: Any) -> None:
+        pass
+
+    send_record = send_reported
+
+    def flush_acks(self, _seconds: float) -> int:
+        return 0
+
+
+class Pass(BasicBolt):
+    streams = (STREAM,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit(tuple_.values)
+
+
+def task_us(guarantee: Guarantee) -> float:
+    """Microseconds of CPU time of a bolt's task a tuple, from prepared records to the ack batch, without Kafka."""
+    builder = TopologyBuilder("micro", guarantee=guarantee)
+    builder.set_spout("source", KafkaSpout("source", streams=(STREAM,)))
+    builder.set_bolt("bolt", Pass).shuffle_grouping("source")
+    builder.set_bolt("last", Pass).shuffle_grouping("bolt")
+    task = BoltTask(builder.build(), "bolt", 0, TaskEnvironment(NullSink(), Counters(), time.monotonic, os.urandom))
+    task.open_session()
+    task.prepare()
+    pack = encode_tuples(payload_codec(STREAM), [(payload,) for payload in payloads(READ)])
+
+    def headers() -> list[Any]:
+        """One anchor for each tuple, of other roots each time."""
+        anchors = [] if guarantee == "at_most_once" else AnchorColumns(random_column(READ), None, new_seed()).headers()
+        return [*anchors, ("source", b"source/default")]
+
+    records = [MadeRecord("inbox", 0, offset, pack, headers()) for offset in range(TUPLES // READ)]
+    gc.collect()
+    began = time.process_time()
+    for record in records:
+        task.execute(iter(task.read(record)), math.inf)
+        task.tick(time.monotonic())
+    task.flush()
+    return (time.process_time() - began) / TUPLES * 1e6
+
+
 def arrow_round() -> Round:
     """The library of packs alone: reads and writes the packs of a bolt's task."""
-    codec = payload_codec(sdk.STREAM)
-    pack = encode_tuples(codec, [(payload,) for payload in payloads(sdk.READ)])
+    codec = payload_codec(STREAM)
+    pack = encode_tuples(codec, [(payload,) for payload in payloads(READ)])
 
     def run() -> float:
         began = time.process_time()
-        for _ in range(TUPLES // sdk.READ):
+        for _ in range(TUPLES // READ):
             encode_tuples(codec, decode_tuples(codec, pack))
         return TUPLES / (time.process_time() - began)
 
@@ -115,10 +178,10 @@ def checks() -> Sequence[Check]:
     read_as_avro = avro_round(few, SMALL)
 
     def tracked() -> float:
-        return 1e6 / sdk.bolt("at_least_once", sdk.Basic, TUPLES)
+        return 1e6 / task_us("at_least_once")
 
     def untracked() -> float:
-        return 1e6 / sdk.bolt("at_most_once", sdk.Basic, TUPLES)
+        return 1e6 / task_us("at_most_once")
 
     return (
         Check("ledger / plain dict", ledger, plain, LEDGER_FLOOR),

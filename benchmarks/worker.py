@@ -1,7 +1,7 @@
 """How fast acker workers turn packed ack batches, already in a real topic, into delivered notices.
 
-    python -m benchmarks.worker             # one worker
-    python -m benchmarks.worker --curve     # by entries of a batch, partitions and workers
+    python -m benchmarks.worker
+    python -m benchmarks.worker --pending 100000 --batch 1 10 100 1000 --workers 1 2
     python -m benchmarks.worker --quick
 
 Each partition of the ack log is filled beforehand with a sliding window of trees: the window is initialised first, then
@@ -11,7 +11,6 @@ its beginning, in each round again. `benchmarks.ledger` compares the fold alone 
 """
 
 import itertools
-import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -35,13 +34,8 @@ from tuple_tree.messages import SpoutAddress, decode_notice_batch, encode_ack_ba
 from tuple_tree.names import acker_group, acks_topic, notices_topic
 from tuple_tree.streams import declare
 
-_TREES: Final = 20_000_000
-_QUICK_TREES: Final = 2_000_000
-_PARTITIONS: Final = 8
-_CURVE_BATCHES: Final = (1, 10, 100, 1_000)
-_CURVE_PARTITIONS: Final = (1, 2, 4, 8)
-_CURVE_RECORDS: Final = 300_000
-"""Records of each point, so that small batches are not read for hours; but not more trees than `_TREES`."""
+_RECORDS: Final = 300_000
+"""Records of a log at most, so that small batches are not read for hours."""
 _BROKER: Final = {
     # All workers of a round come into the group's first generation, so that each reads only what it keeps.
     "group.initial.rebalance.delay.ms": "3000",
@@ -155,12 +149,12 @@ class AckLog:
 
 
 def measure(
-    topics: Topics, rounds: int, pending: int, trees: int, batch: int, partitions: int, workers: int
+    topics: Topics, rounds: int, pending: int, trees: int, batch: int, partitions: int, workers: list[int]
 ) -> list[dict[str, Any]]:
-    """The rows of one log, read by one worker and by several: entries (inits and acks) a second, all together."""
-    log = AckLog(topics, partitions, pending, trees, batch)
-    harness.say(f"{pending:,} pending trees, {partitions} partitions, {batch} entries a batch, by workers …")
-    runs = {number: partial(log.read, number) for number in range(1, workers + 1)}
+    """The rows of one log, by the number of workers: entries (inits and acks) a second, all together."""
+    log = AckLog(topics, partitions, pending, min(trees, _RECORDS * batch // 2), batch)
+    harness.say(f"{pending:,} pending trees, {batch} entries a batch, by workers …")
+    runs = {number: partial(log.read, number) for number in workers}
     rates = harness.in_turn(runs, rounds, shown="{:,.0f}/s".format)
     log.close()
     settings = {"pending": pending, "partitions": partitions, "batch": batch}
@@ -171,24 +165,20 @@ def measure(
 
 
 def main() -> None:
-    # A run of its own, with other defaults, whose result is kept under another name.
-    curve = "--curve" in sys.argv
-    name, rounds = ("worker_curve", 3) if curve else ("worker", 5)
-    bench = Benchmark(name, __doc__, quick="a short log, few rounds", rounds=rounds)
-    bench.parser.add_argument("--curve", action="store_true", help="by entries of a batch, partitions and workers")
+    bench = Benchmark("worker", __doc__, quick="a short log, few rounds")
     bench.option("--pending", [*SIZES[:2]], quick=[SIZES[0]], nargs="+", type=int, help="sizes of the window")
-    bench.option("--batch", BATCH, quick=500, help="entries of a record, without --curve")
-    bench.option("--trees", _TREES, quick=_QUICK_TREES, help="that are acked in a round, at most")
+    bench.option("--batch", [BATCH], quick=[500], nargs="+", type=int, help="entries of a record")
+    bench.option("--partitions", 8, help="of the ack log, a multiple of the workers")
+    bench.option("--workers", [1], nargs="+", type=int, help="that share the partitions")
+    bench.option("--trees", 20_000_000, quick=2_000_000, help="that are acked in a round, at most")
     given = bench.start()
-    points = [(pending, given.trees, given.batch, _PARTITIONS, 1) for pending in given.pending]
-    if curve:
-        points = [
-            (SIZES[0], min(given.trees, _CURVE_RECORDS * batch // 2), batch, partitions, min(partitions, 2))
-            for partitions in ((2,) if given.quick else _CURVE_PARTITIONS)
-            for batch in ((100,) if given.quick else _CURVE_BATCHES)
-        ]
     with broker(_BROKER) as topics:
-        rows = [row for point in points for row in measure(topics, bench.rounds, *point)]
+        rows = [
+            row
+            for pending in given.pending
+            for batch in given.batch
+            for row in measure(topics, bench.rounds, pending, given.trees, batch, given.partitions, given.workers)
+        ]
     bench.publish(rows)
 
 
