@@ -132,7 +132,7 @@ def _definitions(path: str, text: str) -> list[tuple[int, str]]:
         return []
     seen: dict[str, int] = {}
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             seen.setdefault(node.name, node.lineno)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             seen.setdefault(node.targets[0].id, node.lineno)

@@ -24,7 +24,7 @@ def defined(path: Path) -> set[str]:
     """The names of the tests, methods and state machines that a module defines."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found.add(node.targets[0].id)
