@@ -163,7 +163,7 @@ def test_a_changelog_that_is_lost_or_of_another_state_is_refused() -> None:
             cluster.restored(0)
     cluster.write(1, {b"a": b"1"})
     cluster.broker.append(_TOPIC, 1, None, b"x", None)
-    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key is none of a state"):
+    with pytest.raises(StateError, match=r"count\[1\] offset 2: a record without a key does not belong to a state"):
         cluster.restored(1)
     store = MemoryStore()
     store.apply({b"a": (b"1", 0)}, 5)

@@ -124,7 +124,7 @@ def test_a_partition_of_the_record_without_offsets(partition: int, watermark: in
     "record", [b"", b"[]", b'{"version":2}', b'{"version":1,"watermark":"x","partitions":{},"streams":{}}']
 )
 def test_a_record_that_cannot_be_read_is_an_error(record: bytes) -> None:
-    with pytest.raises(StateRecordError, match="no watermark"):
+    with pytest.raises(StateRecordError, match="not a watermark"):
         watermarks().restore(record, 0.0)
 
 
