@@ -44,6 +44,8 @@ class SlowBasic(Split):
 class Inbox:
     """A reader that has these records."""
 
+    at_once = 100
+
     def __init__(self, *records: MemoryRecord) -> None:
         self.records = [*records]
         self.ended: dict[tuple[str, int], int] = {}
@@ -58,7 +60,7 @@ class Inbox:
         self.ended = dict(starts)
 
     def poll(self, _seconds: float, *, ignoring: tuple[int, ...]) -> list[MemoryRecord]:
-        records, self.records = self.records, []
+        records, self.records = self.records[: self.at_once], self.records[self.at_once :]
         return records
 
     def close(self) -> None:
@@ -160,7 +162,7 @@ def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
     assert watched.task.running is None
 
 
-def waiting() -> tuple[Watched, Inbox, MemoryRecord]:
+def waiting(during: Callable[[Watched, Inbox], object]) -> tuple[Watched, Inbox]:
     """A bolt that acked its first record, holds the second in `execute`, and has a third that it did not read."""
     inbox = Inbox()
     watched = Watched(inbox=inbox)
@@ -168,14 +170,17 @@ def waiting() -> tuple[Watched, Inbox, MemoryRecord]:
     execute(watched.task, records[0])
     watched.task.flush()
     inbox.records = [*records, watched.bench.raw("split", b"", None, task=1)]
-    return watched, inbox, records[1]
+    watched.bolt.during = lambda: during(watched, inbox)
+    execute(watched.task, records[1])
+    return watched, inbox
 
 
 def test_trees_that_wait_are_reset_at_a_third_of_the_message_timeout() -> None:
-    watched, inbox, second = waiting()
-    watched.tasks[0] = watched.bench.bolt("split", 0)
-    watched.bolt.during = lambda: watched.look_after(*[0.5] * 120)
-    execute(watched.task, second)
+    def during(watched: Watched, _inbox: Inbox) -> None:
+        watched.tasks[0] = watched.bench.bolt("split", 0)
+        watched.look_after(*[0.5] * 120)
+
+    watched, inbox = waiting(during)
     assert inbox.named == {"group": "words.split", "role": "split"}
     # The task that has read nothing is read from its committed offset.
     assert inbox.assigned == [{(INBOX, 0): OFFSET_STORED, (INBOX, 1): 1}]
@@ -193,19 +198,15 @@ def test_trees_that_wait_are_reset_at_a_third_of_the_message_timeout() -> None:
 
 
 def test_resets_end_at_the_largest_tree_age(caplog: pytest.LogCaptureFixture) -> None:
-    watched, _, second = waiting()
-    watched.bolt.during = lambda: watched.look_after(290, 20, 300)
-    execute(watched.task, second)
+    watched, _ = waiting(lambda watched, _inbox: watched.look_after(290, 20, 300))
     assert watched.resets_of(20) == 1
     assert "kept alive until max_tree_age (300 s)" in caplog.messages[0]
     assert "have failed at max_tree_age (300 s) and are replayed: raise that" in caplog.messages[1]
 
 
 def test_what_is_read_later_is_reset_at_once() -> None:
-    watched, inbox, second = waiting()
-    first, inbox.records = inbox.records[:2], inbox.records[2:]
-
-    def during() -> None:
+    def during(watched: Watched, inbox: Inbox) -> None:
+        first, inbox.records = inbox.records[:2], inbox.records[2:]
         watched.look_after(10)
         inbox.ended.clear()
         assert watched.resets_of(30) == 1
@@ -214,24 +215,15 @@ def test_what_is_read_later_is_reset_at_once() -> None:
         inbox.ended = {(INBOX, 1): 4}
         watched.look_after(0.5, 0.5)
 
-    watched.bolt.during = during
-    execute(watched.task, second)
+    watched, _ = waiting(during)
     assert (watched.resets_of(20), watched.resets_of(30)) == (2, 3)
 
 
 def test_records_behind_the_roots_that_are_kept_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spout_sdk.runtime.timeout_resets._MOST_ROOTS", 1)
-    watched, inbox, second = waiting()
-    records, reads = inbox.records[:3], list[int]()
-
-    def poll(_seconds: float, *, ignoring: tuple[int, ...]) -> list[MemoryRecord]:
-        reads.append(len(reads))
-        return [records[reads[-1]]] if reads[-1] < len(records) else records[-1:]
-
-    monkeypatch.setattr(inbox, "poll", poll)
-    watched.bolt.during = lambda: watched.look_after(10, 10, 10)
-    execute(watched.task, second)
-    assert len(reads) == 2, "the first is done, and is not kept"
+    monkeypatch.setattr(Inbox, "at_once", 1)
+    watched, inbox = waiting(lambda watched, _inbox: watched.look_after(10, 10, 10))
+    assert len(inbox.records) == 2, "the first is done, and is not kept"
     assert (watched.resets_of(20), watched.resets_of(30)) == (3, 0)
 
 

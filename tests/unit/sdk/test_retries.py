@@ -62,7 +62,8 @@ def cluster(bolt: Any, *words: str, settings: dict[str, Any] | None = None, **op
     builder.set_spout("words", source(*WORD))
     builder.set_bolt("flaky", bolt, **{"on_exception": "retry", "retry": SECONDS, **options}).shuffle_grouping("words")
     builder.set_bolt("last", Sink).shuffle_grouping("flaky")
-    return SimulatedCluster(builder.build(), sources={"words": [(word,) for word in words]})
+    sources = {"words": [(word,) for word in words]}
+    return SimulatedCluster(builder.build(), sources=sources, topics={"out": 1})
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
@@ -139,12 +140,16 @@ def asks(*words: str, **options: Any) -> SimulatedCluster:
     return running
 
 
-def test_a_bolt_may_ask_for_a_retry_without_a_policy() -> None:
+def test_a_bolt_may_ask_for_a_retry_without_a_policy_and_twice_which_is_one_at_the_later_time() -> None:
     with asks("a", retry=None) as running:
         bolt = running.bolt("flaky")
-        bolt.collector.retry(bolt.tuples[0], ConnectionError("no route"), delay=5.0)
-        running.advance(4.9)
+        for delay in (5.0, 1.0):
+            bolt.collector.retry(bolt.tuples[0], ConnectionError("no route"), delay=delay)
+        running.advance(0.9)
         assert (len(bolt.tuples), running.stats("flaky").retrying) == (1, 1)
+        bolt.collector.retry(bolt.tuples[0], delay=4.1)
+        running.advance(4.0)
+        assert len(bolt.tuples) == 1
         running.advance(0.1)
         assert len(bolt.tuples) == 2
         bolt.collector.ack(bolt.tuples[1])
@@ -165,20 +170,6 @@ def test_an_outcome_withdraws_the_retry(outcome: str) -> None:
         assert running.stats("flaky").retrying == 0
         with pytest.raises(TupleAlreadyDoneError, match="cannot retry the tuple"):
             bolt.collector.retry(bolt.tuples[0])
-
-
-def test_a_retry_that_is_asked_for_twice_is_one_and_comes_at_the_later_word() -> None:
-    with asks("a", retry=RetryPolicy(max_retries=1)) as running:
-        bolt = running.bolt("flaky")
-        bolt.collector.retry(bolt.tuples[0], delay=1.0)
-        bolt.collector.retry(bolt.tuples[0], delay=3.0)
-        running.advance(2)
-        assert (len(bolt.tuples), running.stats("flaky").retrying) == (1, 1)
-        running.advance(1)
-        assert len(bolt.tuples) == 2
-        bolt.collector.retry(bolt.tuples[1], "again")
-        running.run_until_idle()
-        assert running.failed("words")[0][1].message == "all 2 executions failed, the last one with again"
 
 
 def test_what_was_emitted_before_the_exception_is_part_of_the_tree() -> None:
@@ -202,12 +193,9 @@ def test_a_record_that_was_written_before_the_exception_does_not_ack() -> None:
                 self.collector.write(tuple_, "out", b"first")
                 raise ValueError("after all")
 
-    builder = TopologyBuilder("writes")
-    builder.set_spout("words", source(*WORD))
-    builder.set_bolt("writes", Writes, on_exception="retry", retry=SECONDS).shuffle_grouping("words")
-    with SimulatedCluster(builder.build(), sources={"words": [("a",)]}, topics={"out": 1}) as running:
+    with cluster(Writes, "a") as running:
         running.advance(10)
-        bolt = running.bolt("writes")
+        bolt = running.bolt("flaky")
         # The second execution holds it.
         assert (len(bolt.tuples), running.acked("words"), len(running.records("out"))) == (2, [], 1)
         bolt.collector.write(bolt.tuples[1], "out", b"second")
@@ -257,14 +245,6 @@ def in_a_record(bolt: Any, words: str, **options: Any) -> SimulatedCluster:
     return running
 
 
-def test_a_batch_is_retried_as_a_whole_and_then_tuple_by_tuple() -> None:
-    with in_a_record(Batches, "a bad5 b c") as running:
-        running.advance(32)
-        whole = ["a", "bad5", "b", "c"]
-        assert running.bolt("flaky").calls == [whole, whole, *[[word] for word in whole], *[["bad5"]] * 3]
-        assert (running.acked("words"), running.failed("words")) == ([0, 1], [])
-
-
 class Columns(ArrowBolt):
     streams = WORD
 
@@ -283,17 +263,20 @@ class Columns(ArrowBolt):
 
 
 @pytest.mark.parametrize(
-    ("words", "calls"),
+    ("bolt", "words", "calls"),
     [
-        ("a bad b c", [["a", "bad", "b", "c"], ["bad", "b", "c"], ["b"], ["c"]]),
-        ("later a later later", [["later", "a", "later", "later"], ["later"], ["later", "later"]]),
+        (Batches, "a bad5 b", ["a bad5 b", "a bad5 b", "a", "bad5", "b", "bad5", "bad5", "bad5"]),
+        (Columns, "a bad b c", ["a bad b c", "bad b c", "b", "c"]),
+        (Columns, "later a later later", ["later a later later", "later", "later later"]),
     ],
-    ids=["after an exception", "by their bolt"],
+    ids=["a batch", "rows after an exception", "rows by their bolt"],
 )
-def test_rows_are_retried_as_far_as_they_are_open(words: str, calls: list[list[str]]) -> None:
-    with in_a_record(Columns, words) as running:
-        running.advance(10)
-        assert running.bolt("flaky").calls == calls
+def test_a_batch_is_retried_as_far_as_it_is_open_first_as_a_whole_and_then_tuple_by_tuple(
+    bolt: Any, words: str, calls: list[str]
+) -> None:
+    with in_a_record(bolt, words) as running:
+        running.advance(32)
+        assert [" ".join(call) for call in running.bolt("flaky").calls] == calls
         assert (running.acked("words"), running.failed("words")) == ([0, 1], [])
 
 
