@@ -60,17 +60,19 @@ class Sink(BasicBolt):
 
 
 class ByHand(Bolt):
-    """Has its context and its collector."""
+    """Has its context, its collector, and the tuples that it holds."""
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.context, self.collector = context, collector
+        self.held: list[Tuple] = []
 
 
 class InBatches(BatchBolt):
-    """Has its context and its collector."""
+    """Has its context, its collector, and notes of its calls."""
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.context, self.collector = context, collector
+        self.calls: list[list[str]] = []
 
 
 Emits = Iterable[tuple[Sequence[Any], str]]

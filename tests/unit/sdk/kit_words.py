@@ -35,10 +35,6 @@ class Lines(Spout):
 class Hold(ByHand):
     """Acks its inputs when the test asks for it."""
 
-    def prepare(self, *given: Any) -> None:
-        super().prepare(*given)
-        self.held: list[Tuple] = []
-
     def execute(self, tuple_: Tuple) -> None:
         self.held.append(tuple_)
 

@@ -30,7 +30,6 @@ class Ticking(ByHand):
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         super().prepare(context, collector)
         self.ticks: list[float] = []
-        self.held: list[Tuple] = []
 
     def execute(self, tuple_: Tuple) -> None:
         if not tuple_.is_tick:
@@ -78,10 +77,6 @@ def test_a_tick_belongs_to_no_tree_and_is_not_counted() -> None:
 
 class Together(InBatches):
     streams = WORD
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        super().prepare(context, collector)
-        self.calls: list[list[str]] = []
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
         self.calls.append([tuple_["line"] for tuple_ in tuples])

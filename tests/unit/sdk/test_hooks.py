@@ -91,18 +91,14 @@ class Windows(WindowedBolt):
 class Collects(ByHand):
     streams = Split.streams
 
-    def prepare(self, *given: Any) -> None:
-        super().prepare(*given)
-        self.tuples: list[Tuple] = []
-
     def execute(self, tuple_: Tuple) -> None:
         if tuple_["line"] == "bad":
             raise ValueError("a bad word")
-        self.tuples.append(tuple_)
-        if len(self.tuples) == 3:
-            self.collector.emit(("three",), anchors=self.tuples)
-            self.collector.ack_all(self.tuples)
-            self.tuples = []
+        self.held.append(tuple_)
+        if len(self.held) == 3:
+            self.collector.emit(("three",), anchors=self.held)
+            self.collector.ack_all(self.held)
+            self.held = []
 
 
 def pass_good(values: Any, _context: TaskContext) -> Emits:

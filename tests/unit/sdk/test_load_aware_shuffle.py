@@ -11,23 +11,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_clients.librdkafka_bugs import BrokerMonitor
-from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, TopologyBuilder, Tuple
+from spout_sdk import Topology, TopologyBuilder
 from spout_sdk.runtime.share_watch import ShareWatch, shuffled_bolts
-from tests.components import Sink
+from tests.components import Sink, passing
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.loop_rig import Rig
 from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.test_task_shares import record
 
-
-class Pass(Bolt):
-    streams = Lines.streams
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.collector.ack(tuple_)
+Pass = passing(*Lines.streams)
 
 
 def topology() -> Topology:
@@ -60,10 +52,10 @@ def test_only_shuffles_that_follow_the_load_have_shares() -> None:
     assert max(chosen["keyed", 0], chosen["keyed", 1]) < 600
 
 
-def statistics(*parts: tuple[int, int, int, int, int]) -> str:
+def statistics(*parts: tuple[int, int, int, int, int], topic: str = "t") -> str:
     names = ("partition", "fetchq_cnt", "next_offset", "ls_offset", "app_offset")
     partitions = {str(part[0]): {**dict(zip(names, part, strict=True)), "fetch_state": "active"} for part in parts}
-    return json.dumps({"brokers": {"one": {"source": "learned"}}, "topics": {"t": {"partitions": partitions}}})
+    return json.dumps({"brokers": {"one": {"source": "learned"}}, "topics": {topic: {"partitions": partitions}}})
 
 
 def test_what_is_unread_is_known_for_each_partition_and_while_it_is_paused() -> None:
@@ -83,12 +75,7 @@ def test_a_bolt_reports_the_tuples_that_wait_in_a_paused_partition_too() -> None
     waiting: list[tuple[bool, int]] = []
 
     def seconds(_offset: int) -> float:
-        topic = "words.tuples.b"
-        known = {"partition": 0, "fetch_state": "active", "fetchq_cnt": 0, "next_offset": 9, "ls_offset": 9}
-        partitions = {"0": {**known, "app_offset": 1}}
-        rig.consumer.settings["stats_cb"](
-            json.dumps({"brokers": {"one": {"source": "learned"}}, "topics": {topic: {"partitions": partitions}}})
-        )
+        rig.consumer.settings["stats_cb"](statistics((0, 0, 9, 9, 1), topic="words.tuples.b"))
         waiting.append((bool(rig.consumer.asleep), rig.loop.stats().task_waiting["0"]))
         return 0.6
 

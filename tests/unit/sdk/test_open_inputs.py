@@ -24,10 +24,6 @@ class Collects(ByHand):
 
     streams = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
 
-    def prepare(self, *given: Any) -> None:
-        super().prepare(*given)
-        self.held: list[Tuple] = []
-
     def execute(self, tuple_: Tuple) -> None:
         match tuple_["line"]:
             case "fail":

@@ -219,10 +219,6 @@ class Batches(InBatches):
 
     streams = WORD
 
-    def prepare(self, *given: Any) -> None:
-        super().prepare(*given)
-        self.calls: list[list[str]] = []
-
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
         self.calls.append([tuple_["word"] for tuple_ in tuples])
         for word in self.calls[-1]:

@@ -49,10 +49,6 @@ class Gate(ByHand):
 
     streams = (NUMBER,)
 
-    def prepare(self, *given: Any) -> None:
-        super().prepare(*given)
-        self.held: list[Tuple] = []
-
     def execute(self, tuple_: Tuple) -> None:
         self.held.append(tuple_)
         while self.held and Here.is_open:

@@ -46,10 +46,6 @@ class Holding(ByHand):
     streams = (PART,)
     tick_interval: float | None = 0.3
 
-    def prepare(self, *given: Any) -> None:
-        super().prepare(*given)
-        self.held: list[Tuple] = []
-
     def execute(self, tuple_: Tuple) -> None:
         if not tuple_.is_tick:
             trouble()
