@@ -1,4 +1,4 @@
-"""Restoring the states of tasks from a changelog in memory."""
+"""Restoring the states of tasks, and views of a state, from a changelog in memory."""
 
 import logging
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from unittest.mock import Mock
 import pytest
 from confluent_kafka import TopicPartition
 
-from spout_sdk import Topology
+from kafka_clients.errors import UnknownTopologyError
+from spout_sdk import StateView, Topology
 from spout_sdk.errors import StateError, TopicsError
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.state import restore
@@ -21,8 +22,10 @@ from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.testing.tasks import LIMITLESS
-from tests.manifests import counting, manifest, spout
+from tests.manifests import bolt, counting, manifest, spout
 from tuple_tree.manifest import Manifest
+from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.routing import fields_task
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About
 from tuple_tree.topics import TopicSpec, topic_specs
 
@@ -30,16 +33,17 @@ _TOPIC = "words.state.count"
 
 
 def _manifest(**settings: Any) -> Manifest:
-    return manifest(spout("lines"), counting("count", "lines", tasks=3), **settings)
+    return manifest(spout("lines"), counting("count", "lines", tasks=3), bolt("other", "lines"), **settings)
 
 
 class _Cluster:
     """A broker in memory with the topics of a topology, and what restores its states."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, *, has_changelog: bool = True) -> None:
         self.topology = Topology(_manifest(), {}, kafka_sources={"lines": ("in",)}, state_guarantees={"count": "once"})
-        specs = [*topic_specs(self.topology.manifest), TopicSpec("in", 1)]
-        self.broker = MemoryBroker(specs, lambda: 123_456)
+        specs = [spec for spec in topic_specs(self.topology.manifest) if has_changelog or spec.name != _TOPIC]
+        self.broker = MemoryBroker([*specs, TopicSpec("in", 1)], lambda: 123_456)
+        self.broker.append(TOPOLOGIES_TOPIC, 0, b"words", self.topology.manifest.to_json(), None)
         self.progress: list[RestoreProgress] = []
         self.clients = MemoryClients(self.broker, [0], room=LIMITLESS)
         self.restorer = Restorer(self.topology, "count", self.clients.settings, directory, self.progress.append)
@@ -49,6 +53,15 @@ class _Cluster:
             self.broker.append(_TOPIC, task, ABOUT_KEY, self.restorer.about.to_json(), None)
         for key, value in records.items():
             self.broker.append(_TOPIC, task, key, value, None)
+
+    def count(self, **counts: int | None) -> None:
+        """Writes the values of words, each to the partition of its key."""
+        for word, count in counts.items():
+            value = None if count is None else b'{"count":%d}' % count
+            self.write(fields_task(word.encode(), 3), {word.encode(): value}, about=False)
+
+    def view(self) -> StateView:
+        return StateView("words", "count", self.clients.settings)
 
     def commit(self, task: int, offset: int) -> None:
         self.broker.commit("words.count", [TopicPartition("words.tuples.count", task, offset)])
@@ -207,3 +220,61 @@ def test_a_process_has_its_stores_in_the_directory_and_ticks_while_it_restores(t
     states.end([1])
     assert states.stats == StateStats("once")
     states.close()
+
+
+def test_a_view_has_the_keys_and_reads_what_is_new() -> None:
+    cluster = _Cluster()
+    for task in range(3):
+        cluster.write(task, {})
+    cluster.count(the=1, to=2, be=3)
+    with cluster.view() as view:
+        assert (view.topic, view.key_fields) == (_TOPIC, ("word",))
+        assert view.get("to") == {"count": 2}
+        assert view.get("not") is None
+        cluster.count(to=5, the=None)
+        assert view.get("to") == {"count": 2}, "until it is refreshed"
+        searched = view.search(b"to")
+        assert searched is not None
+        assert (searched.value, view.search(b"the")) == ({"count": 5}, None), "a search reads what there is now"
+        view.refresh()
+        assert view.get("to") == {"count": 5}
+        assert [*view.items()] == [("be", {"count": 3}), ("to", {"count": 5})]
+        assert len(view) == 2
+        entry = view.entry(b"to")
+        assert entry is not None
+        assert (entry.key, entry.task, entry.changed_ms) == (("to",), fields_task(b"to", 3), 123_456)
+        with pytest.raises(TypeError, match=r"a key is one value for each field \(word\), not 2"):
+            view.get("a", "b")
+        with pytest.raises(TypeError, match="the key's field 'word' takes string, not int"):
+            view.get(1)
+
+
+def test_a_state_that_cannot_be_viewed() -> None:
+    cluster = _Cluster()
+    with pytest.raises(StateError, match="'other' of topology 'words' has no state: count has one"):
+        StateView("words", "other", cluster.clients.settings)
+    with pytest.raises(StateError, match="has no component 'missing': it has lines, count, other"):
+        StateView("words", "missing", cluster.clients.settings)
+    with pytest.raises(UnknownTopologyError, match="the cluster has words"):
+        StateView("missing", "count", cluster.clients.settings)
+    at = fields_task(b"bad", 3)
+    cluster.write(at, {b"bad": b"?"}, about=False)
+    with cluster.view() as view:
+        place = rf"words\.state\.count\[{at}\], key 'bad': "
+        with pytest.raises(
+            StateError, match=rf"{place}the value '\?' is not JSON with the fields count: long.*reset words"
+        ):
+            view.get("bad")
+    cluster.write(at, {ABOUT_KEY: About.of(_manifest(topology="x"), "count").to_json()}, about=False)
+    with cluster.view() as view, pytest.raises(StateError, match="it is of bolt 'count' o"):
+        view.get("bad")
+    cluster.broker.append(_TOPIC, at, None, b"", None)
+    with cluster.view() as view, pytest.raises(StateError, match="a record without a key"):
+        view.get("bad")
+
+
+def test_the_changelog_of_a_view_may_be_missing() -> None:
+    cluster = _Cluster(has_changelog=False)
+    with cluster.view() as view, pytest.raises(Exception, match=_TOPIC) as raised:
+        view.refresh()
+    assert not isinstance(raised.value, TopicsError), "a broker in memory has an error of its own"
