@@ -15,10 +15,11 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
 from kafka_clients.repeated_lines import EACH, get_logger
-from spout_sdk.bolts import adapters
+from spout_sdk.bolts import executor
 from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.records import Clock
 from spout_sdk.runtime.periodic_resets import PeriodicResets, Resets
@@ -34,6 +35,7 @@ LONGEST_EXECUTE_MS: Final = 1_800_000
 LOOK_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 5.0  # how long the end waits for the thread
 _REPORT_SECONDS: Final = 2.0  # calls that take longer are shown while they run
+_SDK: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _MOST_ROOTS: Final = 3  # that are shown
 
 
@@ -156,8 +158,9 @@ class ExecuteWatch:
         """The line of the user's code that runs, as ` (file:line in function)`."""
         frame = sys._current_frames().get(self._watched)
         stack = traceback.extract_stack(frame) if frame is not None else []
-        own = max((at for at, each in enumerate(stack) if each.filename == adapters.__file__), default=len(stack))
-        shown = [f"{each.filename}:{each.lineno} in {each.name}" for each in stack[own + 1 :]]
+        called = max((at for at, each in enumerate(stack) if each.filename == executor.__file__), default=len(stack))
+        own = [each for each in stack[called + 1 :] if not each.filename.startswith(_SDK)]
+        shown = [f"{each.filename}:{each.lineno} in {each.name}" for each in own]
         return f" ({shown[0]})" if shown else ""
 
 

@@ -28,13 +28,18 @@ _UNDER_REPLICATED: Final = (
 )  # fmt: skip
 
 
+def assert_no_restart(project: Project) -> None:
+    """No process has ended by itself."""
+    restarts = {each.name: project.inspected(each)["RestartCount"] for each in project.containers()}
+    assert not any(restarts.values()), restarts
+
+
 def assert_right(project: Project, lines: int) -> None:
     """Verifies the counts of all lines, and that no process needed a restart."""
     done = project.attempt("run", "--rm", "--no-TTY", "verify", seconds=900)
     assert done.returncode == 0, done.stdout
     assert _RIGHT.format(lines) in done.stdout
-    restarts = {each.name: project.inspected(each)["RestartCount"] for each in project.containers()}
-    assert not any(restarts.values()), restarts
+    assert_no_restart(project)
 
 
 def acked(project: Project) -> int:
@@ -142,6 +147,7 @@ def survive(faults: Sequence[Callable[[Project], None]], lines: int) -> None:
             fault(project)
             await_progress(project, f"after {fault.__name__}")
         assert acked(project) < lines, "all faults happen while lines are open"
+        assert_no_restart(project)
         project.environment["WORD_COUNT_RATE"] = "0"
         project.compose(*_UP, "lines")
         assert_right(project, lines)

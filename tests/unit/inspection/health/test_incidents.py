@@ -10,6 +10,8 @@ from typing import Any, Final
 import pytest
 
 from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
     Bolt,
     KafkaSpout,
     OutputCollector,
@@ -29,27 +31,20 @@ BEFORE: Final = 20
 """Seconds of healthy work before each incident."""
 
 
-class Price(Bolt):
+class Price(BasicBolt):
     """Calls a service for each order, and emits its answer."""
 
-    service: Callable[[str], object] = staticmethod(lambda _order: None)
     streams = (declare({"value": str}),)
+    service: Callable[[str], object] = staticmethod(lambda _order: None)
 
-    def prepare(self, _context: Any, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute(self, tuple_: Tuple) -> None:
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         type(self).service(tuple_["value"])
-        self.collector.emit(tuple_.values, anchors=[tuple_])
-        self.collector.ack(tuple_)
+        collector.emit(tuple_.values)
 
 
-class Book(Bolt):
-    def prepare(self, _context: Any, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.collector.ack(tuple_)
+class Book(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Writes nothing down."""
 
 
 class Total(StatefulBolt):
@@ -216,8 +211,11 @@ def test_one_key_has_nearly_all_tuples(service: Service) -> None:
 def test_a_lag_grows() -> None:
     """More messages come than `max_spout_pending` allows, and no bolt is busy."""
 
-    class Slow(Book):
+    class Slow(Bolt):
         """Acks an input after a second, as one that waits for another system does."""
+
+        def prepare(self, _context: Any, collector: OutputCollector) -> None:
+            self.collector = collector
 
         def execute(self, tuple_: Tuple) -> None:
             held.append((watched.now, self.collector, tuple_))
