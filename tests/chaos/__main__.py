@@ -256,7 +256,9 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="3 are containers (default: 1)")
     parser.add_argument("--spark", action="store_true", help="a topology with a spout and a bolt in Spark as well")
     parser.add_argument("--topologies", nargs="+", choices=TOPOLOGIES, default=(), help="these (default: all)")
-    parser.add_argument("--only", help="faults whose names have this text, as 'kill leader' or 'end' (default: all)")
+    parser.add_argument(
+        "--only", help="faults whose names begin with this text, as 'kill leader' or 'end' (default: all)"
+    )
     given = parser.parse_args()
     # As Ctrl-C, so that all that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -23,7 +23,7 @@ class OwnKind(FaultKind):
 
 
 def all_kinds(brokers: Brokers, targets: Sequence[Target], only: str | None = None) -> list[list[OwnKind]]:
-    """The faults to draw from, one half of the brokers; `only` those whose names have this text.
+    """The faults to draw from, one half of the brokers; `only` the ones whose names begin so.
 
     A component is killed, suspended, ended in order, or joined by one more process for a while.
     """
@@ -31,7 +31,7 @@ def all_kinds(brokers: Brokers, targets: Sequence[Target], only: str | None = No
     tracked = [target.topology for target in targets if target.tracked]
     of_brokers = [OwnKind(each.name, each.seconds, each.begin, tuple(targets)) for each in brokers.kinds(tracked)]
     groups = [*of_processes, *([of_brokers] * len(of_processes))]
-    chosen = [[kind for kind in kinds if only is None or only in kind.name] for kinds in groups]
+    chosen = [[kind for kind in kinds if only is None or kind.name.startswith(only)] for kinds in groups]
     return [kinds for kinds in chosen if kinds]
 
 

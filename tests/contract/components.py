@@ -44,23 +44,14 @@ Execute = Callable[[Tuple, OutputCollector], None]
 
 @dataclass
 class Messages:
-    """The messages of a spout, and their outcomes.
+    """The messages of a spout, and their outcomes."""
 
-    Attributes:
-        waiting: values and message id of what is not emitted yet.
-        acked: task and message id.
-        failed: task, message id and why.
-        replays: whether what fails is emitted again.
-        tasks: the spout's tasks that have opened.
-        emitted_by: message id → the task that emitted it last.
-    """
-
-    waiting: deque[tuple[Sequence[Any], Any]] = field(default_factory=deque)
-    acked: list[tuple[int, Any]] = field(default_factory=list)
+    waiting: deque[tuple[Sequence[Any], Any]] = field(default_factory=deque)  # values and message id
+    acked: list[tuple[int, Any]] = field(default_factory=list)  # task and message id
     failed: list[tuple[int, Any, Failure]] = field(default_factory=list)
-    replays: bool = False
-    tasks: set[int] = field(default_factory=set)
-    emitted_by: dict[Any, int] = field(default_factory=dict)
+    replays: bool = False  # whether failed messages are emitted again
+    tasks: set[int] = field(default_factory=set)  # that have opened
+    emitted_by: dict[Any, int] = field(default_factory=dict)  # message id → the task that emitted it last
 
     def add(self, word: str, number: int = 0, message_id: Any = "word") -> None:
         """Adds a tuple for the spout; its message id is the word by default."""
@@ -110,15 +101,10 @@ class MessageSpout(Spout):
 
 @dataclass
 class Executed:
-    """The function of a bolt's tasks, and the tuples that they executed.
-
-    Attributes:
-        execute: what they do with a tuple.
-        seen: task, word and number, in the order in which they were executed.
-    """
+    """The function of a bolt's tasks, and the tuples that they executed."""
 
     execute: Execute
-    seen: list[tuple[int, str, int]] = field(default_factory=list)
+    seen: list[tuple[int, str, int]] = field(default_factory=list)  # task, word and number, in order
 
     @property
     def words(self) -> list[str]:
@@ -193,16 +179,15 @@ def line(
     builder: TopologyBuilder, first: Execute, second: Execute = ack, tasks: int = 1
 ) -> tuple[Messages, Executed, Executed]:
     """A spout and two bolts, one behind the other; the first bolt may have several tasks."""
-    messages, one, two = Messages(), Executed(first), Executed(second)
-    builder.set_spout("spout", partial(MessageSpout, messages))
-    builder.set_bolt("one", partial(FunctionBolt, one), tasks=tasks).shuffle_grouping("spout")
+    messages, one = alone(builder, first, tasks, "one")
+    two = Executed(second)
     builder.set_bolt("two", partial(FunctionBolt, two)).shuffle_grouping("one")
     return messages, one, two
 
 
-def alone(builder: TopologyBuilder, execute: Execute) -> tuple[Messages, Executed]:
+def alone(builder: TopologyBuilder, execute: Execute, tasks: int = 1, name: str = "bolt") -> tuple[Messages, Executed]:
     """A spout and a bolt."""
     messages, executed = Messages(), Executed(execute)
     builder.set_spout("spout", partial(MessageSpout, messages))
-    builder.set_bolt("bolt", partial(FunctionBolt, executed)).shuffle_grouping("spout")
+    builder.set_bolt(name, partial(FunctionBolt, executed), tasks=tasks).shuffle_grouping("spout")
     return messages, executed

@@ -159,8 +159,7 @@ class Outcomes:
         assert failure.message.startswith("a tuple of one was not delivered: ")
 
     def test_outcomes_reach_the_task_that_emitted(self, world: World) -> None:
-        messages = Messages()
-        builder = world.builder(ack_partitions=2)
+        messages, builder = Messages(), world.builder(ack_partitions=2)
         builder.set_spout("spout", partial(MessageSpout, messages), tasks=3)
         builder.set_bolt("bolt", partial(FunctionBolt, Executed(ack)), tasks=2).shuffle_grouping("spout")
         with world.run(builder.build()) as running:

@@ -12,6 +12,7 @@ from tests.contract.components import (
     Messages,
     MessageSpout,
     ack,
+    alone,
     line,
     packed,
     pass_on,
@@ -141,10 +142,7 @@ class Records:
         assert len(messages.acked) == 6
 
     def test_a_record_is_committed_when_all_of_its_tuples_are_settled(self, world: World) -> None:
-        messages, executed = Messages(), Executed(Hold("held"))
-        builder = world.builder()
-        builder.set_spout("spout", partial(MessageSpout, messages))
-        builder.set_bolt("bolt", partial(FunctionBolt, executed)).shuffle_grouping("spout")
+        messages, executed = alone(builder := world.builder(), Hold("held"))
         topology = builder.build()
         with world.run(topology) as running:
             for words in (("a", "b"), ("c", "held", "d"), ("e", "f")):

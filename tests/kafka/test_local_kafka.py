@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
@@ -23,7 +23,8 @@ from local_kafka.distribution import (
     provide_jars,
 )
 from local_kafka.java import find_java
-from tests.kafka.sdk_rig import records
+from tests.kafka.sdk_rig import records, write
+from tests.topics import create_topics
 from tests.unit.cli.running import command_line, is_alive
 from tests.waiting import eventually
 
@@ -47,7 +48,7 @@ def running_pid(kafka: LocalKafka) -> int:
 
 
 def parent_of(pid: int) -> int:
-    return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout)
+    return int(psutil.Process(pid).ppid())
 
 
 @pytest.mark.exhaustive
@@ -65,17 +66,15 @@ def test_records_survive_a_kill_and_processes_end_with_a_stop(tmp_path: Path) ->
         with pytest.raises(DataDirInUseError, match=f"process {pid} at {address}") as caught:
             LocalKafka(data_dir=data_dir).start()
         assert caught.value.data_dir == data_dir
-        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-        producer = Producer({"bootstrap.servers": address, "log_level": 0})
-        producer.produce(TOPIC, b"before the kill", partition=0)
-        assert producer.flush(30) == 0
+        quiet = {"bootstrap.servers": address, "log_level": 0}
+        create_topics(quiet, [NewTopic(TOPIC, 1, 1)])
+        write(quiet, TOPIC, [b"before the kill"])
         kafka.kill()
         assert kafka.pid is None
         assert not is_alive(pid)
         kafka.start()
         assert kafka.bootstrap_servers == address
-        assert [record.value() for record in records({"bootstrap.servers": address}, TOPIC)] == [b"before the kill"]
+        assert [record.value() for record in records(quiet, TOPIC)] == [b"before the kill"]
         pid = running_pid(kafka)
         os.kill(parent_of(pid), signal.SIGKILL)
         eventually(lambda: not is_alive(pid), "java to end with its guardian")

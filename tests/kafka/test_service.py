@@ -80,7 +80,6 @@ class ServiceThread:
 def running(
     servers: str, clock: Callable[[], float] = time.monotonic, session_ms: int = 12_000
 ) -> Iterator[ServiceThread]:
-    """The service in a thread; stopped cleanly at the end."""
     service = ServiceThread(servers, clock, session_ms)
     try:
         eventually(lambda: service.turns or service.thread.error, "the service to start")
@@ -169,18 +168,20 @@ def acked(*roots: int) -> SpoutOutcomes:
     return outcomes
 
 
-class Asking:
-    """An admin client that counts how often it connects."""
+class Requests:
+    """Requests of an admin client without an answer, and how often it has connected."""
 
     def __init__(self, servers: str) -> None:
         self.connects = 0
-        kafka = {"bootstrap.servers": servers, "log_level": 0}
-        settings: dict[str, Any] = {**for_admin(kafka), "statistics.interval.ms": 100, "stats_cb": self._count}
-        self._admin = AdminClient(settings)
+        settings: dict[str, Any] = {
+            **for_admin({"bootstrap.servers": servers, "log_level": 0}),
+            "stats_cb": self._count,
+        }
+        self._admin = AdminClient({**settings, "statistics.interval.ms": 100})
         # From now on the client has the address of the broker.
         self._admin.describe_cluster(request_timeout=10).result()
 
-    def request_without_answer(self) -> None:
+    def send(self) -> None:
         future = self._admin.describe_cluster(request_timeout=1)
         while not future.done():
             self._admin.poll(0.1)
@@ -260,7 +261,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
 ) -> None:
     monkeypatch.setattr(acker_loop, "CONTACT_SECONDS", 0.5)
     monkeypatch.setattr("acker_worker.notifier._LOOK_UP_SECONDS", 0.2)
-    clock, waiting, asking = Clock(), Clock(), Asking(servers)
+    clock, waiting, requests = Clock(), Clock(), Requests(servers)
     # Longer than the broker is away, so that the worker keeps its partitions.
     serving = running(servers, clock, session_ms=120_000)
     with (
@@ -289,8 +290,8 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             eventually(lambda: service.snapshots > before + 1, "the loop to turn")
             assert caplog.text.count(f"{log.topic}[0]: the clock does not advance") == 1
             assert 2 not in log.read_notices()
-            asking.request_without_answer()
-            assert 0 < asking.connects < 60, asking.connects
+            requests.send()
+            assert 0 < requests.connects < 60, requests.connects
         finally:
             broker.start()
         restarted = time.monotonic()
