@@ -10,7 +10,7 @@ from spout_sdk import CustomGrouping
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from tests.pages import ROOT
 from tuple_tree.components import Grouping, Subscription
-from tuple_tree.routing import chooser, fields_task, grouping_key, partial_key_tasks
+from tuple_tree.routing import chooser, fields_task, partial_key_tasks
 
 FIELDS = ("word", "n", "ok")
 
@@ -35,16 +35,6 @@ def test_a_shuffle_goes_round_the_tasks_from_its_start(grouping: Grouping) -> No
     chosen = [choose(("w", 1, True)) for _ in range(30)]
     first = (10**18 + 2) % 3
     assert chosen == [((first + n) % 3,) for n in range(30)]
-
-
-def test_equal_fields_reach_the_same_task_under_a_readable_key() -> None:
-    by_word = choosing("fields", "word")
-    assert by_word(("wörd", 1, True)) == ("wörd".encode(), (fields_task("wörd".encode(), 4),))
-    assert {by_word((f"w{n}", n, True))[1] for n in range(100)} == {(0,), (1,), (2,), (3,)}
-    assert choosing("fields", "n", "ok")(("x", 7, False))[0] == grouping_key((7, False)) == b"7\x1ffalse"
-    assert choosing("fields", "n")(("x", -7, False))[0] == b"-7"
-    with pytest.raises(TypeError, match="float cannot be grouped by"):
-        by_word((1.5, 1, True))
 
 
 def test_global_takes_the_lowest_all_takes_every_task_and_direct_none() -> None:
