@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import AsyncCollector, ComponentError, TopologyBuilder, TopologyError, Tuple
+from spout_sdk import AsyncCollector, ComponentError, Tuple
 from tests.unit.sdk.async_rig import Works, running
 from tests.unit.sdk.memory import execute
 from tuple_tree.manifest import Guarantee
@@ -111,8 +111,3 @@ def test_an_exception_that_ends_the_process_ends_it_while_it_stops_as_well() -> 
         with pytest.raises(ComponentError, match="ValueError: refused"):
             rig.task.cleanup()
     assert rig.bolt.events.is_closed()
-
-
-def test_there_are_no_tick_tuples() -> None:
-    with pytest.raises(TopologyError, match="is an AsyncBolt, which has no tick tuples"):
-        TopologyBuilder("work").set_bolt("work", Works, tick_interval=1.0)

@@ -1,6 +1,7 @@
 """The loop of a bolt in coroutines: it reads, ticks and stops while its tasks can take no more."""
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -135,26 +136,15 @@ def test_other_tasks_go_on_while_one_can_take_no_more(monkeypatch: pytest.Monkey
     rig.end(at_once=True)
 
 
-class Passing:
-    """A clock that advances by a tenth of a second each time it is read."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 0.1
-        return self.now
-
-
 @pytest.mark.parametrize("tasks", [1, 4])
 def test_a_stop_waits_once_for_all_hung_coroutines(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
     rig = Rig(monkeypatch, 1, rows=3, tasks=tasks)
     rig.started(2 * tasks)
     rig.stops = True
-    looked = Passing()
-    monkeypatch.setattr(rig.loop, "_clock", looked)
+    clock = itertools.count(0.0, 0.1).__next__  # advances each time it is read
+    monkeypatch.setattr(rig.loop, "_clock", clock)
     rig.loop.end()
-    assert Waits.stop_timeout <= looked.now < Waits.stop_timeout + 1
+    assert Waits.stop_timeout <= clock() < Waits.stop_timeout + 1
     rig.loop.close()
     assert len(rig.waiting) == 2 * tasks
     assert (rig.counters.acked, rig.consumer.commits) == (0, [0] * tasks)

@@ -92,3 +92,8 @@ def test_supervisors_wait_for_the_longest_stop_timeout() -> None:
     bench = Bench(replace(topology, factories={**topology.factories, "work": longer}))
     with pytest.raises(ComponentError, match=r"stop_timeout of bolt 'work' is 66 s, .* one of 65 s: set it in the cl"):
         bench.bolt("work")
+
+
+def test_there_are_no_tick_tuples() -> None:
+    with pytest.raises(TopologyError, match="is an AsyncBolt, which has no tick tuples"):
+        TopologyBuilder("work").set_bolt("work", Default, tick_interval=1.0)
