@@ -10,17 +10,15 @@ from spout_sdk import (
     TopologyBuilder,
     TopologyError,
     Tuple,
-    Window,
-    WindowedBolt,
     WindowSpec,
     declare,
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
 from spout_sdk.windows.fold import WindowFold, longest_progress
-from tests.components import source
 from tests.unit.sdk.kit_words import Hold
 from tests.unit.sdk.test_window_fold import SOURCES, Effects, tuples_of
+from tests.unit.sdk.windowed_bolt_rig import Numbers, Total
 from tuple_tree.commit_metadata import (
     DONE,
     LARGEST_METADATA,
@@ -33,20 +31,7 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.manifest import Guarantee
 
-EVENT_TIME = tumbling(seconds=5).with_timestamp_field("at").with_watermark_interval(0.1)
-
-
-Times = source(declare({"at": int}))
-
-
-class Count(WindowedBolt):
-    streams = (declare({"n": int}),)
-
-    def __init__(self, window: WindowSpec) -> None:
-        self.window = window
-
-    def execute_window(self, window: Window) -> None:
-        self.collector.emit((len(window.tuples),))
+EVENT_TIME = tumbling(seconds=5).with_timestamp_field("n").with_watermark_interval(0.1)
 
 
 def names(number: int) -> list[str]:
@@ -55,10 +40,9 @@ def names(number: int) -> list[str]:
 
 def topology(streams: int, window: WindowSpec = EVENT_TIME, guarantee: Guarantee = "exactly_once") -> Topology:
     builder = TopologyBuilder("streams", guarantee=guarantee, ack_partitions=1)
-    bolt = None
     for name in names(streams):
-        builder.set_spout(name, Times)
-    bolt = builder.set_bolt("count", partial(Count, window))
+        builder.set_spout(name, Numbers)
+    bolt = builder.set_bolt("count", partial(Total, window))
     for name in names(streams):
         bolt.shuffle_grouping(name)
     return builder.build()
@@ -75,8 +59,8 @@ def test_windows_over_more_streams_than_metadata_have_room_for_are_rejected() ->
     with pytest.raises(TopologyError) as raised:
         topology(60)
     assert str(raised.value) == (
-        "bolt 'count' with tumbling(seconds=5).with_timestamp_field('at') receives 60 streams: with exactly_once the "
-        "metadata of its commits may have 5,554 bytes, and Kafka takes 4,096 (OFFSET_METADATA_TOO_LARGE). Merge "
+        "bolt 'count' with tumbling(seconds=5).with_timestamp_field('n') receives 60 streams: with exactly_once the "
+        "metadata of its commits may have 5,553 bytes, and Kafka takes 4,096 (OFFSET_METADATA_TOO_LARGE). Merge "
         "streams in a bolt before it, shorten the names of their components and streams, or use at_least_once"
     )
     topology(60, guarantee="at_least_once")

@@ -6,7 +6,7 @@ import pytest
 
 from spout_sdk import BasicBolt, RetryPolicy, Spout, TopologyBuilder, declare
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
-from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.memory import Bench, made
 from tuple_tree.control import ControlState
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0)
@@ -57,13 +57,8 @@ class Executed(BasicBolt):
 def test_a_paused_spout_is_not_called_and_its_chained_bolts_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Executed, "executed", 0)
     spouts: list[Numbers] = []
-
-    def make() -> Numbers:
-        spouts.append(Numbers())
-        return spouts[-1]
-
     builder = TopologyBuilder("t", ack_partitions=1, max_spout_pending=10)
-    builder.set_spout("numbers", make)
+    builder.set_spout("numbers", made(spouts, Numbers))
     builder.set_bolt("see", Executed).local_grouping("numbers")
     task = Bench(builder.build()).spout("numbers", 0)
     task.control = "draining"

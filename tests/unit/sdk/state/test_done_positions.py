@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -110,23 +111,10 @@ def test_without_a_kafka_spout_upstream_there_is_nothing_to_read() -> None:
 
 
 def _refusing(code: int) -> Callable[..., Any]:
-    class Refusing:
-        def __init__(self, _settings: object) -> None: ...
-
-        def committed(self, wanted: list[TopicPartition], **_timeout: float) -> list[TopicPartition]:
-            raise KafkaException(KafkaError(code))
-
-        def poll(self, _seconds: float) -> Any:
-            class Message:
-                def error(self) -> KafkaError:
-                    return KafkaError(code)
-
-            return Message()
-
-        def offsets_for_times(self, wanted: list[TopicPartition], **_timeout: float) -> list[TopicPartition]:
-            raise KafkaException(KafkaError(code))
-
-    return Refusing
+    consumer, error = Mock(), KafkaError(code)
+    consumer.committed.side_effect = consumer.offsets_for_times.side_effect = KafkaException(error)
+    consumer.poll.return_value.error.return_value = error
+    return lambda _settings: consumer
 
 
 def test_a_missing_acl_is_logged_once_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,11 +133,7 @@ def test_offsets_stay_while_a_partition_has_no_leader(
     cluster.look()
     before = cluster.positions.offsets
     error = KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH))
-
-    def without_leader(_consumer: MemoryConsumer, wanted: list[TopicPartition], **_timeout: float) -> Any:
-        raise error
-
-    monkeypatch.setattr(MemoryConsumer, "offsets_for_times", without_leader)
+    monkeypatch.setattr(MemoryConsumer, "offsets_for_times", Mock(side_effect=error))
     cluster.commit("in", 0, DoneSet(5), **_OURS)
     assert cluster.look() == {_FIRST: DoneSet(5)}
     assert (cluster.positions.offsets, caplog.messages) == (before, [])
