@@ -1,6 +1,7 @@
 """A commit has nothing whose acks are not delivered, and all that another owner has committed."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -8,7 +9,7 @@ from spout_sdk.delivery.delivery_guarantees import AtLeastOnce
 from spout_sdk.errors import BrokerError
 from spout_sdk.statistics.stats import Counters
 from tests.unit.sdk.bolt_rig import rig
-from tests.unit.sdk.memory import Bench, execute
+from tests.unit.sdk.memory import execute
 from tests.unit.sdk.test_open_inputs import Collects, deliver, pack
 from tuple_tree.commit_metadata import LARGEST_METADATA, Commit
 from tuple_tree.done_sets import DoneSet
@@ -59,43 +60,38 @@ def test_a_set_that_does_not_fit_a_record_leaves_all_of_it_open(line: str) -> No
     assert task.commit() == Commit(1, "")
 
 
-class Ticks:
-    """A process that is called for ticks as seldom as its bolt is slow."""
+def slow(tuples: int) -> tuple[Any, AtLeastOnce, Any]:
+    """A bolt that holds the tuples of a record, what commits them, and the process that it commits for."""
+    bench, task, bolt = rig(Collects)
+    execute(task, pack(bench, dict.fromkeys(range(tuples), "a")))
+    process = Mock(metadata_room=LARGEST_METADATA)
+    return bolt, AtLeastOnce("split", process, process, {1: task}, Counters()), process
 
-    def __init__(self) -> None:
-        self.commits: list[Any] = []
-        self.metadata_room = LARGEST_METADATA
 
-    def commit(self, commits: dict[int, Commit]) -> None:
-        self.commits.append(commits[1])
-
-    def poll(self) -> None: ...
+def last_commit(process: Any) -> Any:
+    return process.commit.call_args.args[0][1]
 
 
 @pytest.mark.parametrize("seconds", [0.0025, 0.3, 1.5])
-def test_tuples_of_an_open_record_are_committed_however_slow_the_bolt_is(seconds: float) -> None:
-    bench, task, bolt = rig(Collects)
-    execute(task, pack(bench, dict.fromkeys(range(6), "a")))
-    process: Any = Ticks()
-    guarantee = AtLeastOnce("split", process, process, {1: task}, Counters())
+def test_tuples_of_an_open_record_are_committed_however_seldom_a_slow_bolt_lets_its_process_tick(
+    seconds: float,
+) -> None:
+    bolt, guarantee, process = slow(6)
     guarantee.tick(100.0)
     bolt.collector.ack(bolt.held[0])
     at = 100.0
     while at < 100.0 + max(2.2, 2.1 * seconds):
         at += seconds
         guarantee.tick(at)
-    assert process.commits[-1] == Commit.of(DoneSet(0, tuples={0: [(0, 1)]}))
+    assert last_commit(process) == Commit.of(DoneSet(0, tuples={0: [(0, 1)]}))
 
 
 def test_a_commit_of_a_slow_bolt_has_all_that_was_acked_before_the_last_one() -> None:
-    bench, task, bolt = rig(Collects)
-    execute(task, pack(bench, dict.fromkeys(range(9), "a")))
-    process: Any = Ticks()
-    guarantee = AtLeastOnce("split", process, process, {1: task}, Counters())
+    bolt, guarantee, process = slow(9)
     for each in range(8):
         bolt.collector.ack(bolt.held[each])
         guarantee.tick(100.0 + 1.5 * each)
-    assert process.commits[-1] == Commit.of(DoneSet(0, tuples={0: [(0, 7)]}))
+    assert last_commit(process) == Commit.of(DoneSet(0, tuples={0: [(0, 7)]}))
 
 
 @pytest.mark.parametrize("shares", ["a tree", "no tree"])
@@ -113,25 +109,17 @@ def test_what_is_emitted_for_several_inputs_is_an_effect_of_each(shares: str) ->
         bolt.collector.ack(other)  # as any other may have been the reason
     task.flush()
     assert task.inputs.is_repeatable
-    assert bench.sink.checksums()[7] == sum_of(bench, 7) ^ (3 if shares == "a tree" else 1)
-
-
-def sum_of(bench: Bench, root: int) -> int:
-    """The edges of what was emitted in a tree."""
-    edges = 0
+    emitted = 0
     for sent in bench.sink.to(".count"):
-        edges ^= sent.edges.get(root, 0)
-    return edges
+        emitted ^= sent.edges.get(7, 0)
+    assert bench.sink.checksums()[7] == emitted ^ (3 if shares == "a tree" else 1)
 
 
 def test_committed_offsets_that_were_not_known_now_and_then_do_not_end_a_process() -> None:
-    process: Any = Ticks()
-    guarantee = AtLeastOnce("split", process, process, {}, Counters())
-    for _ in range(3):
+    guarantee = AtLeastOnce("split", Mock(), Mock(), {}, Counters())
+    for _ in range(4):
+        guarantee.admit([])
         for _ in range(4):
             guarantee.roll_back("the coordinator does not answer")
-        guarantee.admit([])
-    for _ in range(4):
-        guarantee.roll_back("the coordinator does not answer")
     with pytest.raises(BrokerError, match="5 times in a row: the coordinator does not answer"):
         guarantee.roll_back("the coordinator does not answer")

@@ -5,8 +5,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -283,29 +283,18 @@ def test_what_has_left_is_forgotten_when_its_message_is_done() -> None:
 
 
 def test_commits_of_a_topic_that_was_created_again_are_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    commits: list[Any] = [{5: DoneSet(7)}, TopicsError("numbers", "was created again"), None, {5: DoneSet(2)}]
-
-    class Commits:
-        def __init__(self, *_arguments: Any) -> None:
-            self.done: dict[int, DoneSet] = {}
-
-        def look(self, _now: float) -> Any:
-            found = commits.pop(0)
-            if isinstance(found, Exception):
-                raise found
-            self.done |= found or {}
-            return found
-
-    learnt: list[Any] = []
-    task: Any = SimpleNamespace(adapter=SimpleNamespace(state=SimpleNamespace(learn=learnt.append)))
-    monkeypatch.setattr(process_states, "DonePositions", Commits)
-    process: Any = SimpleNamespace(topology=None, component="windows", state_kafka=None, kafka={})
-    done = process_states.ReplayDonePositions(process)
-    done.begin({0: task, 1: task})
+    first, anew = Mock(done={5: DoneSet(7)}), Mock(done={5: DoneSet(2)})
+    first.look.side_effect = first.done, TopicsError("numbers", "was created again")
+    anew.look.side_effect = None, anew.done
+    monkeypatch.setattr(process_states, "DonePositions", Mock(side_effect=[first, anew]))
+    task, ended = Mock(), Mock()
+    done = process_states.ReplayDonePositions(Mock())
+    done.begin({0: task, 1: ended})
     done.end([1])
     for _ in range(4):
         done.look(0.0)
-    assert learnt == [{5: DoneSet(7)}, {5: DoneSet(2)}]
+    assert task.adapter.state.learn.mock_calls == [call(first.done), call(anew.done)]
+    assert ended.adapter.state.learn.mock_calls == []
 
 
 BY_TIME = tumbling(seconds=10).with_timestamp_field("at").with_lag(2)
