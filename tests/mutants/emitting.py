@@ -63,7 +63,7 @@ def an_emit_may_be_anchored_to_a_settled_tuple(
             anchor.pack.settled[anchor.index] = settled
 
 
-@mutant("outbox", f"{_SDK}/test_write_order.py::test_children_are_in_the_log_before_the_ack_of_their_input[Batched]")
+@mutant("outbox", f"{_SDK}/test_tangled_trees.py::test_a_tree_completes_when_all_of_it_is_sent_and_acked[Batched]")
 def vals_are_computed_before_the_edges_of_open_packs_are_joined(patches: Patches) -> None:
     flushing: list[list[Callable[[], object]]] = []
 
@@ -84,7 +84,7 @@ def vals_are_computed_before_the_edges_of_open_packs_are_joined(patches: Patches
                 joined()
 
 
-@mutant("outbox", f"{_SDK}/test_write_order.py::test_children_are_in_the_log_before_the_ack_of_their_input[Batched]")
+@mutant("outbox", f"{_SDK}/test_tangled_trees.py::test_a_tree_completes_when_all_of_it_is_sent_and_acked[Batched]")
 def acks_are_sent_before_packs(patches: Patches) -> None:
     waiting: dict[int, list[Callable[[], object]]] = {}
 

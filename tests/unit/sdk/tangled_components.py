@@ -16,6 +16,7 @@ from spout_sdk import (
     ArrowCollector,
     BasicBolt,
     BasicCollector,
+    BatchBolt,
     Bolt,
     CustomGrouping,
     OutputCollector,
@@ -34,8 +35,9 @@ from spout_sdk import (
 from spout_sdk.errors import BrokerError
 from spout_sdk.records import Headers
 from tests.unit.sdk.memory import LogSink
-from tests.unit.sdk.test_write_order import CHILD, RAW
 
+CHILD = declare({"n": int})
+RAW = declare(["raw"], name="raw", codec="bytes")
 MOODY = declare({"n": int}, name="moody")
 STREAMS = {each.name: each for each in (CHILD, RAW, MOODY)}
 
@@ -110,13 +112,15 @@ class Moody(CustomGrouping):
         return chance.sample(range(self.tasks), chance.randrange(self.tasks + 1))
 
 
-class Tangled(Bolt):
+class Tangling:
+    """Emits for inputs that it holds, and acks or fails them later, in any order."""
+
     streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.collector, self.held, self.done = collector, list[Tuple](), list[Tuple]()
 
-    def execute(self, tuple_: Tuple) -> None:
+    def work(self, tuple_: Tuple) -> None:
         chance = Here.world.chance
         self.held.append(tuple_)
         for _ in range(chance.choice((0, 1, 1, 3))):
@@ -149,6 +153,17 @@ class Tangled(Bolt):
     def cleanup(self) -> None:
         for tuple_ in self.held:
             self.settle(tuple_)
+
+
+class Tangled(Tangling, Bolt):
+    def execute(self, tuple_: Tuple) -> None:
+        self.work(tuple_)
+
+
+class Batched(Tangling, BatchBolt):
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        for tuple_ in tuples:
+            self.work(tuple_)
 
 
 class Basic(BasicBolt):
