@@ -1,8 +1,12 @@
 """A topology around a Spark bolt whose spout, receivers and ackers are played by the test."""
 
+import os
+import signal
+import subprocess
+import sys
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from inspection.view import ComponentView
 from tests.ack_log import FoldedLog, Log
 from tests.kafka.sdk_rig import Cluster, headers_of, value
 from tests.packs import anchor_headers, edges_in, packed, tuples_in, under_seed
+from tests.pages import ROOT
 from tests.spark.topologies import TIMEOUT_MS
 from tests.waiting import eventually
 from tuple_tree.anchors import Edges
@@ -186,3 +191,16 @@ def figures(kafka: Mapping[str, Any], manifest: Manifest) -> dict[str, Component
         observer.read_statistics()
     assert not observer.view.unreadable
     return {each["name"]: each for each in observer.view.snapshot(0)["components"]}
+
+
+@contextmanager
+def started(module: str, *arguments: str, **settings: Any) -> Iterator["subprocess.Popen[Any]"]:
+    """A module that runs in a session of its own; its processes, such as Java, end with it."""
+    line = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(line, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True, **settings) as process:
+        try:
+            yield process
+        finally:
+            # Once it is gone, its children may still run.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

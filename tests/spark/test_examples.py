@@ -2,51 +2,24 @@
 
 import gzip
 import json
-import os
 import re
-import signal
 import subprocess
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples.spark_word_count import WORDS
+from tests.pages import ROOT
+from tests.spark.rig import started
 
 pytestmark = pytest.mark.exhaustive
 
 LINES = 1_500
-ROOT = Path(__file__).parents[2]
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 LEXICON = ROOT / "examples/austen_sentiment/vader/words.tsv"
 NOVELS = {"PRIDE AND PREJUDICE": "Pride and Prejudice", "EMMA": "Emma"}
-
-
-@contextmanager
-def started(module: str, *arguments: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
-    """An example in its own session; its processes end with it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        **settings,
-    )
-    try:
-        yield process
-    finally:
-        # Once it is gone, its children may still run.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
 
 
 def plain_totals() -> dict[str, dict[str, Any]]:
@@ -55,8 +28,8 @@ def plain_totals() -> dict[str, dict[str, Any]]:
     del valences["miss"]
     text = gzip.decompress(files("acker_cli").joinpath("corpus", "austen.txt.gz").read_bytes()).decode()
     rated: Counter[str] = Counter()
-    chapters: dict[str, Counter[str]] = defaultdict(Counter)
-    words: dict[str, Counter[str]] = defaultdict(Counter)
+    # Scores in tenths, as the list has them, so that the order of adding them up does not matter.
+    scores: dict[str, Any] = defaultdict(lambda: {"chapters": Counter(), "words": Counter()})
     novel, chapter, left = "", 0, 0
     for line in text.splitlines():
         if line in NOVELS:
@@ -64,28 +37,23 @@ def plain_totals() -> dict[str, dict[str, Any]]:
         elif re.fullmatch("(?i)chapter [0-9ivxl]+", line):
             chapter += 1
         left -= 1
-        if left < 0:
-            continue
-        for word in re.findall("[a-z]+(?:'[a-z]+)*", line.lower()):
-            if word in valences:
-                # In tenths, as the list has them, so that the order of adding them up does not matter.
-                tenths = round(10 * float(valences[word]))
-                rated[novel] += 1
-                chapters[novel][str(chapter)] += tenths
-                words[novel][word] += tenths
+        words = re.findall("[a-z]+(?:'[a-z]+)*", line.lower()) if left >= 0 else []
+        for word in filter(valences.__contains__, words):
+            rated[novel] += 1
+            for kind, name in (("chapters", str(chapter)), ("words", word)):
+                scores[novel][kind][name] += round(10 * float(valences[word]))
     return {
         novel: {
             "rated": rated[novel],
-            "score": sum(words[novel].values()) / 10,
-            "chapters": {chapter: score / 10 for chapter, score in chapters[novel].items()},
-            "words": {word: score / 10 for word, score in words[novel].items()},
+            "score": sum(of_novel["words"].values()) / 10,
+            **{kind: {name: score / 10 for name, score in found.items()} for kind, found in of_novel.items()},
         }
-        for novel in rated
+        for novel, of_novel in scores.items()
     }
 
 
 def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
-    with started("examples.austen_sentiment", "--lines", str(LINES), "--json", stderr=subprocess.PIPE) as process:
+    with started("examples.austen_sentiment", "--lines", str(LINES), "--json", **PIPES) as process:
         output, log = process.communicate(timeout=240)
     assert process.returncode == 0, log
     result = json.loads(output.splitlines()[-1])
@@ -96,7 +64,7 @@ def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
 
 
 def test_a_topic_goes_through_two_spark_components() -> None:
-    with started("examples.spark_spout_word_count", stderr=subprocess.PIPE) as process:
+    with started("examples.spark_spout_word_count", **PIPES) as process:
         output, log = process.communicate(timeout=240)
     assert process.returncode == 0, log
     counted = dict(part.split() for part in output.splitlines()[-2].split(", "))

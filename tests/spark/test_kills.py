@@ -29,7 +29,7 @@ from spark_jobs.entries import KafkaSender, Record
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, value, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
-from tests.spark.rig import Stage, topology_name
+from tests.spark.rig import Stage, started, topology_name
 from tests.spark.spout_rig import SpoutStage, await_done, lines, spout_manifest
 from tests.spark.submitted import outcomes_topic, source_topic, words
 from tests.spark.test_bolt import explode, limited
@@ -48,23 +48,12 @@ MESSAGES = 2_000
 
 @contextmanager
 def driver(servers: str, checkpoints: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with (
         (checkpoints / "drivers.log").open("ab") as log,
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, servers, str(checkpoints)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # Spark's Java process goes with it.
-            start_new_session=True,
-        ) as process,
+        started(__name__, servers, str(checkpoints), env=environment, stdout=log, stderr=log) as process,
     ):
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+        yield process
 
 
 # Each driver starts a Spark of its own.

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kafka_clients.repeated_lines import EACH, MOST_KINDS, RepeatedLines, client_logger, forget, get_logger
+from spout_sdk import BasicBolt, BasicCollector, TopologyBuilder, Tuple, declare
+from spout_sdk.testing import SimulatedCluster
 from tests.pages import ROOT
 
 PARTS = ("acker_cli", "acker_worker", "inspection", "kafka_clients", "spark_jobs", "spout_sdk")
@@ -99,6 +101,17 @@ def test_only_warnings_and_errors_are_limited_no_losses_and_none_at_debug(
     assert [log("late") for _ in range(2)] == ["late", "late"]
 
 
+def test_errors_that_were_never_raised_are_alike_by_their_text(clock: Clock) -> None:
+    filter_ = RepeatedLines(clock=clock)
+
+    def passes(text: str) -> bool:
+        error, line = ValueError(text), "%s reports an error: %s"
+        info = (type(error), error, None)
+        return filter_.filter(logging.LogRecord("a", logging.ERROR, "", 0, line, ("split", error), info))
+
+    assert [passes(text) for text in ("no such table", "the disk is full", "the disk is full")] == [True, True, False]
+
+
 def test_a_client_that_is_refused_its_id_is_logged_if_that_lasts(clock: Clock, log: Log) -> None:
     refused = (
         "GETPID [main]: Failed to acquire idempotence PID from broker b-1/1: Coordinator load in progress: retrying"
@@ -119,6 +132,20 @@ def test_lines_of_clients_are_limited_at_every_level(caplog: pytest.LogCaptureFi
     client_logger("some").info("%s [%s] %s", "FAIL", "rdkafka#producer-1", "b-1:9092: refused")
     assert len(caplog.records) == 2
     assert get_logger("some.client").filters == client_logger("some").filters
+
+
+def test_each_simulated_cluster_logs_what_a_new_process_would(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(BasicBolt):
+        def execute(self, _tuple: Tuple, _collector: BasicCollector) -> None:
+            raise ValueError("a bad word")
+
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", "a-source", external=True, streams=[declare({"line": str})])
+    builder.set_bolt("split", Broken).shuffle_grouping("lines")
+    for number in (1, 2):
+        with SimulatedCluster(builder.build(), sources={"lines": [("a",), ("b",)]}) as cluster:
+            cluster.run_until(lambda: len(cluster.failed("lines")) == 2)
+        assert caplog.text.count("split/0 raised ValueError: a bad word") == number
 
 
 def test_no_module_has_a_logger_without_the_limit() -> None:
