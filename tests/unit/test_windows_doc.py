@@ -3,25 +3,19 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from examples import trending_words
-from spout_sdk import Spout, TopologyBuilder, WindowedBolt, declare, sliding, tumbling
+from spout_sdk import KafkaSpout, TopologyBuilder, WindowedBolt, declare, sliding, tumbling
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Sink
 from tests.pages import ROOT, names_of
-from tests.unit.sdk.memory import Bench, execute, made
+from tests.unit.sdk.memory import Bench, execute
 
 PAGE = (ROOT / "docs" / "windows.md").read_text()
-
-
-class Source(Spout):
-    streams = (declare({"word": str}), declare({"celsius": float}, name="weather"))
-
-    def next_tuple(self) -> None:
-        """Emits nothing."""
 
 
 @pytest.fixture
@@ -30,36 +24,32 @@ def page() -> dict[str, Any]:
     return names_of("docs/windows.md")
 
 
-def bench_of(bolt: type[WindowedBolt]) -> tuple[Bench, Any, Any]:
-    """A bench, the task of a bolt of the page between a spout and a sink, and the bolt."""
-    bolts: list[Any] = []
+@contextmanager
+def cluster_of(bolt: type[WindowedBolt], name: str, values: Iterable[Any]) -> Iterator[SimulatedCluster]:
+    """A bolt of the page that has read these values of one field."""
+    stream = declare({name: str if name == "word" else float}, codec="json")
     builder = TopologyBuilder("page")
-    builder.set_spout("source", Source)
-    builder.set_bolt("bolt", made(bolts, bolt)).shuffle_grouping("source").shuffle_grouping("source", "weather")
-    if bolt.streams:
-        builder.set_bolt("sink", Sink).shuffle_grouping("bolt")
-    bench = Bench(builder.build())
-    return bench, bench.bolt("bolt"), bolts[-1]
+    builder.set_spout("source", KafkaSpout("values", streams=[stream]))
+    builder.set_bolt("bolt", bolt).shuffle_grouping("source")
+    with SimulatedCluster(builder.build(), topics={"values": 1}) as cluster:
+        for value in values:
+            # A stream of one field of text has the value of the message as it is.
+            cluster.produce("values", value if isinstance(value, str) else json.dumps({name: value}))
+        cluster.run_until_idle()
+        yield cluster
 
 
 def test_words_by_the_hundred(page: dict[str, Any]) -> None:
-    bench, task, _ = bench_of(page["CountWords"])
-    for number in range(100):
-        word = "ab"[number % 2]
-        execute(task, bench.record("bolt", (word,), {1 + number: 9}, source="source/default"))
-    first, second = bench.sink.to(".sink")
-    assert set(first.edges) == set(range(1, 101, 2))
-    assert set(second.edges) == set(range(2, 101, 2))
-    assert bench.counters.acked == 100
+    with cluster_of(page["CountWords"], "word", "ab" * 50) as cluster:
+        assert sorted(cluster.emitted("bolt")) == [("a", 50), ("b", 50)]
+        assert len(cluster.acked("source")) == 100
     assert [bolt.name for bolt in page["topology"].manifest.bolts] == ["split", "count"]
 
 
 def test_the_running_average(page: dict[str, Any]) -> None:
-    bench, task, bolt = bench_of(page["Average"])
-    for number in range(1_030):
-        execute(task, bench.record("bolt", (float(number),), source="source/weather"))
-    assert bolt.total == sum(range(30, 1_030))
-    assert bench.counters.emitted == 103
+    with cluster_of(page["Average"], "celsius", map(float, range(1_030))) as cluster:
+        assert cluster.bolt("bolt").total == sum(range(30, 1_030))
+        assert len(cluster.emitted("bolt")) == 103
 
 
 def test_the_table_of_kinds_is_right() -> None:
