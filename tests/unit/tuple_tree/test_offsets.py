@@ -43,6 +43,14 @@ def test_one_offset_that_stays_open_costs_one_interval() -> None:
     assert len(manager._begins) == 1
 
 
+def test_a_new_owner_commits_all_that_it_continues_from() -> None:
+    manager = OffsetManager(3, [(5, 7), (9, 12)])
+    assert (manager.committable, manager.runs, manager.open_count) == (3, [(5, 7), (9, 12)], 4)
+    assert [manager.start(offset) for offset in (3, 5)] == [True, False]
+    manager.done(3)
+    assert (manager.committable, manager.runs, manager.open_count) == (7, [(9, 12)], 2)
+
+
 def test_another_thread_may_ask_while_offsets_are_closed() -> None:
     class Emptied(list[int]):
         """Another thread closes all between two steps of a property."""
