@@ -99,13 +99,6 @@ def test_a_tree_has_a_largest_age_and_complete_topology_waits_for_timeouts() -> 
         assert 20 <= cluster.outcomes("lines")[0].at <= 22
 
 
-def test_without_ackers_the_spout_fails_messages_as_lost() -> None:
-    topology = words(message_timeout=5, max_tree_age=20)
-    with SimulatedCluster(topology, sources={"lines": [("a",)]}, paused=["acker"]) as cluster:
-        cluster.advance(60)
-        assert cluster.failed("lines") == [(0, Failure(FailReason.LOST))]
-
-
 def external() -> Topology:
     builder = TopologyBuilder("mixed")
     streams = [declare({"word": str}, codec="avro")]
