@@ -19,7 +19,6 @@ from spout_sdk import (
     FailTupleError,
     KafkaSpout,
     OutputCollector,
-    RetryPolicy,
     TaskContext,
     TaskHook,
     TopologyBuilder,
@@ -58,12 +57,7 @@ class Numbers(KafkaSpout):
     """Emits the offsets of its messages."""
 
     def __init__(self, story: Story | None) -> None:
-        super().__init__(
-            "source",
-            translate=lambda record: (record.offset() or 0,),
-            streams=[declare({"number": int})],
-            retry=RetryPolicy(max_delay=5),
-        )
+        super().__init__("source", translate=lambda record: (record.offset() or 0,), streams=[declare({"number": int})])
         self.story = story
 
     def ack(self, message_id: Any) -> None:
@@ -216,7 +210,7 @@ def check_run(guarantee: Guarantee, seed: int) -> None:
             cluster.produce("source", b"")
         for _ in range(12):
             stir(cluster, story.chance, tasks, "kill", "kill", "kill acker", "pause")
-        for _ in range(200):
+        for _ in range(600):
             if cluster.uncommitted("numbers")["source[0]"] == 0:
                 break
             # Inputs that are held need others, or a time-out.
