@@ -16,7 +16,7 @@ not pass through Kafka. `local_or_shuffle` and `none` are a `shuffle`; the build
 the bolt can be chained. `custom` is code of the component that emits."""
 
 KEYED: Final = ("fields", "partial_key")  # groupings by fields; the record's key holds them
-SHUFFLES: Final = ("shuffle", "local_or_shuffle", "none")  # groupings that may choose any task
+SHUFFLES: Final = ("shuffle", "local_or_shuffle", "none")  # groupings that follow the load of the tasks
 NEED_CODE: Final = ("custom", "direct", "partial_key")
 """Groupings that only code of the emitting component can follow: its own, or what it remembers of its emits."""
 

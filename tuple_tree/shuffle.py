@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +55,7 @@ class Shuffle:
         before.clear()  # so the round ends, and the next tuple begins the new one
 
     def choose_rows(self, _codec: "PackCodec", batch: Any) -> list[Share]:
-        """The rows of each task: with equal shares as many to within a row, otherwise as `choose` for each row."""
+        """The rows of each task, as many of all batches so far as if `choose` had chosen row by row."""
         rows = batch.num_rows
         if self._turns is not None:
             shares: list[Share] = []
@@ -66,10 +66,11 @@ class Shuffle:
                     shares.append((task, slice(begin, end)))
             return shares
         tasks = len(self._receivers)
-        parts = min(tasks, rows)
-        bounds = [rows * part // parts for part in range(parts + 1)] if parts else [0]
-        turn, self._turn = self._turn, (self._turn + parts) % tasks
-        return [((turn + part) % tasks, slice(bounds[part], bounds[part + 1])) for part in range(parts)]
+        # The next tasks in turn receive the rows that are left over, so no task has two rows more than another.
+        least, rest = divmod(rows, tasks)
+        turn, self._turn = self._turn, (self._turn + rest) % tasks
+        ends = [*accumulate(least + (part < rest) for part in range(min(tasks, rows)))]
+        return [((turn + part) % tasks, slice(begin, end)) for part, (begin, end) in enumerate(pairwise([0, *ends]))]
 
     def _next_turns(self, rows: int) -> list[int]:
         """How many of the next turns each task has."""
