@@ -1,4 +1,4 @@
-"""Identities: what the tuples of a message keep when it is replayed, for states that count each message once.
+"""Identities: what the tuples of a message keep when it is replayed, for states that count each tuple once.
 
 An identity is the position of the source message, without the attempt, and a path, which tells the tuples of the
 message apart: it follows from the components and streams that the tuple has come through, and of each bolt, from how

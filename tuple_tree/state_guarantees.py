@@ -5,8 +5,8 @@ from typing import Final
 
 from tuple_tree.manifest import Manifest
 
-ONCE: Final = "each message once"
-NOT_REPLAYED: Final = "each message once at most: with at_most_once nothing is replayed"
+ONCE: Final = "each tuple once"
+NOT_REPLAYED: Final = "each tuple once at most: with at_most_once nothing is replayed"
 
 
 def external_reasons(manifest: Manifest, bolt: str) -> list[str]:

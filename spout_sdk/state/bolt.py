@@ -1,4 +1,4 @@
-"""Bolts with a state: a value for each key, changed once for each message; their tasks call them through adapters."""
+"""Bolts with a state: a value for each key, which each tuple changes once; their tasks call them through adapters."""
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -58,7 +58,9 @@ class StatefulBolt(AnyStatefulBolt, ABC):
 
     @abstractmethod
     def update(self, value: Any, tuple_: Tuple) -> Any:
-        """Returns the new value of the tuple's key, or None to delete the key. Called once for each message.
+        """Returns the new value of the tuple's key, or None to delete the key.
+
+        It is called once for each tuple, however often the tuple's message is replayed.
 
         Args:
             value: of the key; a `dict` of the fields, or the one value. Yours to change and return.

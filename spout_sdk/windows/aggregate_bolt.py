@@ -49,7 +49,7 @@ class AggregateBolt(AnyStatefulBolt):
     def update(self, value: Any, tuple_: Tuple) -> Any:  # noqa: ARG002 - for bolts that define it
         """Returns the new value of the key and a window of the tuple, if the bolt has no `aggregates`.
 
-        Called once for each message and each window that the tuple is in.
+        Called once for each tuple and each window that the tuple is in.
 
         Args:
             value: of the key and window; `initial` for the first tuple. Yours to change and return.

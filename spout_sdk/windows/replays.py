@@ -1,4 +1,4 @@
-"""Recognises replayed tuples by their identities, so that windows count each message once.
+"""Recognises replayed tuples by their identities, so that windows count each tuple once.
 
 A replay of a tuple that is held takes its place, with all that was emitted for it. One whose windows have closed is in
 no further window; what they emitted for it is emitted again, because the tree that waited for it has failed, or its

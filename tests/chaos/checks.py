@@ -32,7 +32,7 @@ def findings(
     - `lost`: messages without an ack, without an effect, whose last outcome is another than acked where the spout
       writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
       messages without an effect, unless a crash may have lost them.
-    - `wrong_keys`: keys of a state that do not have each message once.
+    - `wrong_keys`: keys of a state that do not have each tuple once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
       exactly once; results of a chain that are there more often than once, and once more after each fail, and second
       outcomes of a message of such a chain; effects that happened more than once, with at most once. Of a state with

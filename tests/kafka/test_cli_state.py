@@ -64,7 +64,7 @@ def test_a_state_is_read_exported_and_reset(
     found = json_of(acker("get", name, "count", "to", "--json"))
     assert (found["key"], found["value"], found["task"]) == ({"word": "to"}, {"count": 2}, fields_task(b"to", 2))
     shown = call_acker("topologies", "show", name, servers=bootstrap_servers)
-    assert "state of count: each message once, unless tuples come of several inputs" in shown.stdout
+    assert "state of count: each tuple once, unless tuples come of several inputs" in shown.stdout
     missing = acker("get", name, "count", "nothing")
     assert (missing.returncode, "has no key nothing: acker state list" in missing.stderr) == (1, True)
     page = acker("list", name, "count", "--limit", "2", "--after", "be")

@@ -30,7 +30,7 @@ def test_a_chained_bolt_has_no_processes_of_its_own(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
-    states = Topology(manifest(spout("lines")), {}, state_guarantees={"count": "each message once", "sum": "twice"})
+    states = Topology(manifest(spout("lines")), {}, state_guarantees={"count": "each tuple once", "sum": "twice"})
     for component, names in ((None, ["count", "sum"]), ("sum", ["sum"]), ("lines", [])):
         assert [*RunPlan(states, "module:topology", component).guarantees] == names
 

@@ -86,8 +86,8 @@ def test_errors_are_in_the_view() -> None:
 
 def test_states_are_in_the_view() -> None:
     view = TopologyView(manifest_of(spout("lines"), counting("count", "lines")))
-    assert "state of count: each message once, unless tuples come of several inputs" in "\n".join(drawn(view))
-    state = StateStats("each message once", {"0": 1_203_441}, {"0": 310_000_000}, {"0": 2_400})
+    assert "state of count: each tuple once, unless tuples come of several inputs" in "\n".join(drawn(view))
+    state = StateStats("each tuple once", {"0": 1_203_441}, {"0": 310_000_000}, {"0": 2_400})
     restored = replace(
         state, restoring=(1, 2), restore_records_per_second=312_000.4, restore_left=55, restore_total=100
     )
@@ -96,7 +96,7 @@ def test_states_are_in_the_view() -> None:
         ((state, ""), (restored, "restoring 45 % of tasks 1, 2, 312,000 records/s; "))
     ):
         view.feed([stats_record(Stats("count", (2,), (0,), state=shown), 100 + number, NOW)])
-        assert f"{figures}{restore}each message once" in drawn(view, 160)
+        assert f"{figures}{restore}each tuple once" in drawn(view, 160)
     assert max(map(len, drawn(view, 80))) <= 80
     assert [in_bytes(size) for size in (0, 999, 1_000, 2.5e12)] == ["0 bytes", "999 bytes", "1 kB", "2.5 TB"]
 

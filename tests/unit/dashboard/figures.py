@@ -89,7 +89,7 @@ def snapshot(at: int = AT) -> dict[str, Any]:
             component(
                 "count", "bolt", executed_per_second=99999.0, lag=None,
                 state={
-                    "key": ["word", "page"], "guarantee": "each message once", "keys": 1_203_441, "bytes": 310_000_000,
+                    "key": ["word", "page"], "guarantee": "each tuple once", "keys": 1_203_441, "bytes": 310_000_000,
                     "identities": 2_400,
                     "restore": {
                         "tasks": [1, 2], "done": 0.45, "records": 600, "records_per_second": 312_000.4, "left": 733,

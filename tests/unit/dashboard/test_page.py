@@ -84,7 +84,7 @@ def test_a_bolt_shows_its_state_and_searches_for_a_key(context: BrowserContext, 
     page.goto(f"{page.url}#component-count")
     figures = page.locator("#component-figures")
     found = {name: figures.locator(f"[data-figure={name}]").inner_text() for name in ("guarantee", "keys", "size")}
-    assert found == {"guarantee": "each message once", "keys": "1,203,441", "size": "310 MB"}
+    assert found == {"guarantee": "each tuple once", "keys": "1,203,441", "size": "310 MB"}
     restore = figures.locator("[data-figure=restore]").inner_text()
     assert restore == "45 % of tasks 1, 2, 312,000 records/s, for 2.0 s"
     page.get_by_role("textbox", name="word").fill("the")

@@ -296,19 +296,19 @@ def test_the_state_of_a_bolt_is_that_of_the_tasks_where_they_are_now() -> None:
     assert component(view)["state"] is None
     unknown = component(view, "count")["state"]
     assert unknown is not None
-    assert unknown["guarantee"].startswith("each message once, unless tuples come of several inputs")
+    assert unknown["guarantee"].startswith("each tuple once, unless tuples come of several inputs")
     assert (unknown["key"], unknown["keys"], unknown["bytes"], unknown["restore"]) == (["word"], None, None, None)
 
     def reported(pid: int, state: StateStats) -> StatsRecord:
         return stats_record(Stats("count", (pid,), state=state), 100, NOW - 1000 + pid)
 
-    killed = StateStats("each message once", {"0": 3, "1": 4}, {"0": 30, "1": 40}, {"0": 1, "1": 2})
-    moved = StateStats("each message once", {"1": 5}, {"1": 50}, {"1": 6}, (2,), 600, 300.0, 550, 1000, 2.0)
+    killed = StateStats("each tuple once", {"0": 3, "1": 4}, {"0": 30, "1": 40}, {"0": 1, "1": 2})
+    moved = StateStats("each tuple once", {"1": 5}, {"1": 50}, {"1": 6}, (2,), 600, 300.0, 550, 1000, 2.0)
     view.feed([reported(1, killed), reported(2, moved)])
     found = component(view, "count")
     state = found["state"]
     assert state is not None
-    assert (state["key"], state["guarantee"]) == (["word"], "each message once")
+    assert (state["key"], state["guarantee"]) == (["word"], "each tuple once")
     assert (state["keys"], state["bytes"], state["identities"]) == (8, 80, 7)
     restore = {"tasks": [2], "done": 0.45, "records": 600, "records_per_second": 300.0, "left": 550, "seconds": 2.0}
     assert state["restore"] == restore

@@ -115,7 +115,7 @@ def test_subscriptions_of_results_are_those_of_a_spout() -> None:
     clicks = manifest.component("clicks")
     assert clicks.state.windows == "close"  # type: ignore[union-attr]
     assert [field.name for field in clicks.state.key] == ["page", WINDOW_START.name]  # type: ignore[union-attr]
-    assert topology.state_guarantees == {"clicks": "each message once"}
+    assert topology.state_guarantees == {"clicks": "each tuple once"}
     assert building.build().manifest == manifest, "it may be built again"
     building.set_bolt("clicks-results", Sink).shuffle_grouping("clicks")
     with pytest.raises(TopologyError, match="'clicks-results' has the name of the spout that reads the results"):

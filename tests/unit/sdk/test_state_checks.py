@@ -52,17 +52,17 @@ def chained_states() -> Topology:
 @pytest.mark.parametrize(
     ("topology", "expected"),
     [
-        (words(), {"count": "each message once"}),
+        (words(), {"count": "each tuple once"}),
         (accounts(), {"balance": "replays are counted again, because spout 'payments' is not a KafkaSpout"}),
-        (words("at_most_once"), {"count": "each message once at most"}),
-        (chained_states(), {"again": "each message once; 'count' must emit as many tuples for a replay"}),
+        (words("at_most_once"), {"count": "each tuple once at most"}),
+        (chained_states(), {"again": "each tuple once; 'count' must emit as many tuples for a replay"}),
         (
             behind(None, "at_most_once"),
             {"count": "replays are counted again, because spout 'lines' has the mode at_most_once"},
         ),
         (
             behind(),
-            {"count": "each message once; the custom grouping of 'split' must choose the same tasks for a replay"},
+            {"count": "each tuple once; the custom grouping of 'split' must choose the same tasks for a replay"},
         ),
     ],
 )

@@ -98,11 +98,11 @@ def test_stats_add_up_and_survive_json() -> None:
 
 
 def test_states_add_up_survive_json_and_are_left_out_where_there_are_none() -> None:
-    one = StateStats("each message once", {"0": 3, "1": 4}, {"0": 30, "1": 40}, {"0": 1, "1": 2})
+    one = StateStats("each tuple once", {"0": 3, "1": 4}, {"0": 30, "1": 40}, {"0": 1, "1": 2})
     rest: Any = ((2,), 600, 300.0, 550, 1000, 2.0)
-    moved = StateStats("each message once", {"1": 5}, {"1": 50}, {"1": 6}, *rest)
+    moved = StateStats("each tuple once", {"1": 5}, {"1": 50}, {"1": 6}, *rest)
     total = Stats("count", (1,), state=one).merge(Stats("lines", (2,))).merge(Stats("count", (3,), state=moved))
-    state = StateStats("each message once", {"0": 3, "1": 5}, {"0": 30, "1": 50}, {"0": 1, "1": 6}, *rest)
+    state = StateStats("each tuple once", {"0": 3, "1": 5}, {"0": 30, "1": 50}, {"0": 1, "1": 6}, *rest)
     assert total.state == state
     assert (state.keys, state.bytes, state.identities, state.restored) == (8, 80, 7, 0.45)
     assert Stats.from_json(total.to_json()) == total

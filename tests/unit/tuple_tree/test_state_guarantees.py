@@ -12,13 +12,13 @@ from tuple_tree.streams import declare
 @pytest.mark.parametrize(
     ("components", "guarantee", "expected"),
     [
-        ((spout("lines"),), "at_most_once", "each message once at most: with at_most_once nothing is replayed"),
+        ((spout("lines"),), "at_most_once", "each tuple once at most: with at_most_once nothing is replayed"),
         (
             (spout("job", external=True), bolt("lines", "job", streams=(declare(["word"]),), external=True)),
             "at_least_once",
             "replays are counted again, because tuples come from spout 'job', which runs outside of this SDK, and ",
         ),
-        ((spout("lines"),), "exactly_once", "each message once, unless tuples come of several inputs or of a spout"),
+        ((spout("lines"),), "exactly_once", "each tuple once, unless tuples come of several inputs or of a spout"),
     ],
 )
 def test_what_the_manifest_says(components: tuple[Component, ...], guarantee: Guarantee, expected: str) -> None:

@@ -22,7 +22,7 @@ RESTORE: RestoreFigures = {
 def reporting(rate: float = 0.0, **changed: Any) -> Observation:
     state: StateFigures = {
         "key": ["word"],
-        "guarantee": "each message once",
+        "guarantee": "each tuple once",
         "keys": 7,
         "bytes": 70,
         "identities": 0,
