@@ -94,8 +94,13 @@ def test_only_an_encrypted_key_has_a_password(authority: Authority, identity: Id
     ("kafka", "java"),
     [
         (
-            {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12"},
-            {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12", "ssl.keystore.type": "PKCS12"},
+            {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12", "ssl.keystore.password": "hush"},
+            {
+                "security.protocol": "SSL",
+                "ssl.keystore.location": "/keys.p12",
+                "ssl.keystore.password": "hush",
+                "ssl.keystore.type": "PKCS12",
+            },
         ),
         (
             {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
