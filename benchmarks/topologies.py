@@ -117,7 +117,7 @@ class Lines(Spout):
         if number is not None:
             self.collector.emit((self.text[number % len(self.text)],), message_id=number)
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
+    def fail(self, message_id: Any, failure: Failure) -> None:
         self.again.append(message_id)
 
 

@@ -55,7 +55,7 @@ class Orders(Spout):
     def ack(self, message_id: int) -> None:
         self.context.count("orders")
 
-    def fail(self, message_id: int, reason: Failure) -> None:
+    def fail(self, message_id: int, failure: Failure) -> None:
         self.todo.append(message_id)
 
 

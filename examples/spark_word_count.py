@@ -54,7 +54,7 @@ class Lines(Spout):
     def ack(self, _message_id: Any) -> None:
         self.context.count("acked")
 
-    def fail(self, message_id: Any, _reason: Failure) -> None:
+    def fail(self, message_id: Any, _failure: Failure) -> None:
         self.again.append(message_id)
 
 

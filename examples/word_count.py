@@ -39,8 +39,8 @@ class Lines(Spout):
         number = self.again.popleft() if self.again else next(self.numbers)
         self.collector.emit((LINES[number % len(LINES)],), message_id=number)
 
-    def fail(self, message_id: int, reason: Failure) -> None:
-        logger.info("line %d is replayed: %s %s", message_id, reason.reason.word, reason.message)
+    def fail(self, message_id: int, failure: Failure) -> None:
+        logger.info("line %d is replayed: %s %s", message_id, failure.reason.word, failure.message)
         self.again.append(message_id)
 
 

@@ -106,9 +106,9 @@ class LineSpout(Spout):
     def ack(self, message_id: int) -> None:
         self._store.add(message_id)
 
-    def fail(self, message_id: int, reason: Failure) -> None:
+    def fail(self, message_id: int, failure: Failure) -> None:
         """The line is emitted again, before new ones."""
-        del reason
+        del failure
         self._context.count(REPLAYED)
         self._todo.appendleft(message_id)
 

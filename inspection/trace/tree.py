@@ -10,7 +10,7 @@ from typing import Final
 
 from inspection.trace.ack_matching import MOST_DIMENSIONS, Basis, checksum, match_acks
 from inspection.trace.records import Kind, LogEntry, Node, Origin, Outcome, RootRecords, State
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, is_undelivered
 
 Committed = Mapping[tuple[str, int], int]
 """Bolt and task → the committed offset of its consumer group, if it is known."""
@@ -184,7 +184,7 @@ def _decide_by_fails(tree: Tree) -> None:
 
     A fail because a child was not delivered does not belong to the input, which may be acked.
     """
-    own = (entry for entry in tree.fails if not entry.message.startswith("a tuple of "))
+    own = (entry for entry in tree.fails if not is_undelivered(entry.message))
     fails = Counter((entry.component, entry.task) for entry in own)
     for (bolt, task), count in fails.items():
         left = [

@@ -63,7 +63,7 @@ class Spout(AnySpout, ABC):
     def ack(self, message_id: Any) -> None:
         """Called when the tree of this message was fully processed."""
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
+    def fail(self, message_id: Any, failure: Failure) -> None:
         """Called when the tree of this message failed; emit the message again to replay it, which starts a new tree.
 
         It is not called for trees that are open when the process ends: a spout that must not lose messages reads them

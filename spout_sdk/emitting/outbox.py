@@ -22,6 +22,7 @@ from tuple_tree.anchors import Columns
 from tuple_tree.entries import Entries
 from tuple_tree.ids import NO_IDS, IdColumn
 from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, InputBatch, PlacedRuns, Places, as_column
+from tuple_tree.messages import undelivered
 from tuple_tree.packs import Pack, packs
 from tuple_tree.payloads import MAX_BYTES
 
@@ -275,7 +276,7 @@ class Outbox:
             logger.warning(text, *what)
             return
         cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
-        text = f"a tuple of {self._component} was not delivered: {cause}"
+        text = undelivered(self._component, cause)
         for root in dict.fromkeys(map(int, roots)):
             self.fail(root, text)
         if message is not None and is_refused(error):

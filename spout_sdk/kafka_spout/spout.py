@@ -201,7 +201,7 @@ class KafkaSpout(AnySpout):
     def ack(self, message_id: Any) -> None:
         """The tree of this message was fully processed; its offset is done when this returns."""
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
+    def fail(self, message_id: Any, failure: Failure) -> None:
         """The tree of this message was not fully processed; the message is delivered again, or given up."""
 
     def close(self) -> None:

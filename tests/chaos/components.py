@@ -99,7 +99,7 @@ class Numbers(Spout):
     def ack(self, message_id: Any) -> None:
         self.arena.ack(message_id, time.time())
 
-    def fail(self, message_id: Any, _reason: Failure) -> None:
+    def fail(self, message_id: Any, _failure: Failure) -> None:
         self.again.append(message_id)
 
 
@@ -114,9 +114,9 @@ class Source(KafkaSpout):
         super().ack(message_id)
         self.arena.ack(self._number(message_id), time.time())
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
+    def fail(self, message_id: Any, failure: Failure) -> None:
         self.arena.fail(self._number(message_id))
-        super().fail(message_id, reason)
+        super().fail(message_id, failure)
 
     @staticmethod
     def _number(message_id: int) -> int:

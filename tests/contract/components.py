@@ -93,8 +93,8 @@ class MessageSpout(Spout):
     def ack(self, message_id: Any) -> None:
         self.messages.acked.append((self.task, message_id))
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
-        self.messages.failed.append((self.task, message_id, reason))
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        self.messages.failed.append((self.task, message_id, failure))
         if self.messages.replays:
             self.messages.waiting.append((self.values[message_id], message_id))
 

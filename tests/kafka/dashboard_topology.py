@@ -50,7 +50,7 @@ class Orders(Spout):
         order = self.again.popleft() if attempt else next(self.fresh)
         self.collector.emit((order, attempt), message_id=order)
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
+    def fail(self, message_id: Any, failure: Failure) -> None:
         if message_id % HELD_EACH != HELD:
             self.again.append(message_id)
 

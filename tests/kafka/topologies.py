@@ -73,8 +73,8 @@ class Lines(Spout):
     def ack(self, message_id: Any) -> None:
         self.context.count("acked")
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
-        self.context.count(f"failed because {reason.message}")
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        self.context.count(f"failed because {failure.message}")
         self.again.append(message_id)
 
 

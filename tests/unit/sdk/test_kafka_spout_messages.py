@@ -132,9 +132,9 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
                 raise OSError("no room for it")
             received.append(message_id)
 
-        def fail(self, message_id: Any, reason: Failure) -> None:
-            super().fail(message_id, reason)
-            received.append((message_id, reason.message))
+        def fail(self, message_id: Any, failure: Failure) -> None:
+            super().fail(message_id, failure)
+            received.append((message_id, failure.message))
 
         def close(self) -> None:
             raise OSError("close() without super()")

@@ -50,9 +50,9 @@ class Scripted(Spout):
             raise KeyError(message_id)
         self.outcomes.append((message_id, None))
 
-    def fail(self, message_id: Any, reason: Failure) -> None:
+    def fail(self, message_id: Any, failure: Failure) -> None:
         self.ack(message_id)
-        self.outcomes[-1] = (message_id, reason)
+        self.outcomes[-1] = (message_id, failure)
 
     def close(self) -> None:
         self.closed = True
