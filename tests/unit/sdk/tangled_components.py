@@ -77,7 +77,7 @@ class World:
         self.sink.refused = self.refused
         try:
             tasks = emit()
-        except BrokerError:  # some receivers may have got their tuple
+        except (BrokerError, KeyError):  # some receivers may have got their tuple
             self.endless.update(roots)
             return True
         except Exception:  # noqa: BLE001 - continues as if nothing were wrong
@@ -108,7 +108,7 @@ class Moody(CustomGrouping):
     def choose(self, _values: Sequence[Any]) -> Sequence[int]:
         chance = Here.world.chance
         if chance.random() < 0.1:
-            raise chance.choice((TypeError, ValueError))("not now")
+            raise chance.choice((TypeError, ValueError, KeyError))("not now")
         return chance.sample(range(self.tasks), chance.randrange(self.tasks + 1))
 
 

@@ -21,6 +21,19 @@ def cluster_of(spout: KafkaSpout, bolt: Callable[[], Any], **settings: Any) -> S
     return SimulatedCluster(builder.build(), topics={"text": 2, "out": 1})
 
 
+def test_a_spout_with_too_many_uncommitted_offsets_rests_and_continues_after_an_ack() -> None:
+    with cluster_of(KafkaSpout("text", max_uncommitted_offsets=2), Hold) as cluster:
+        for number in range(4):
+            cluster.produce("text", str(number))
+        cluster.run_until_idle()
+        assert cluster.emitted("lines") == [("0",), ("1",)]
+        bolt = cluster.bolt("bolt")
+        while bolt.held:
+            bolt.ack(bolt.held[:1])
+            cluster.advance(1)
+        assert len(cluster.acked("lines")) == 4
+
+
 @pytest.mark.parametrize("first_poll", get_args(FirstPoll))
 def test_messages_that_a_test_appends_first_are_there_before_the_first_poll(first_poll: FirstPoll) -> None:
     with cluster_of(KafkaSpout("text", first_poll=first_poll), Hold) as cluster:
