@@ -183,8 +183,10 @@ class Relay(passing(*Split.streams)):  # type: ignore[misc]
         kill_point("relayed")
 
 
-def _builder(guarantee: Guarantee, spout: str, tasks: int = 1, *, is_timed: bool = False) -> TopologyBuilder:
-    builder = TopologyBuilder(os.environ[NAME], guarantee=guarantee, ack_partitions=2, message_timeout=180)
+def _builder(
+    guarantee: Guarantee, spout: str, tasks: int = 1, *, is_timed: bool = False, timeout: float = 180
+) -> TopologyBuilder:
+    builder = TopologyBuilder(os.environ[NAME], guarantee=guarantee, ack_partitions=2, message_timeout=timeout)
     streams = (declare({"number": int, "at": int} if is_timed else {"number": int}),)
     translate = timed if is_timed else numbered
     builder.set_spout(spout, Source(source_of(os.environ[NAME]), translate=translate, streams=streams), tasks=tasks)
@@ -215,7 +217,8 @@ def windows() -> Topology:
 
 
 def _chain(guarantee: Guarantee, *, leaves: bool = False) -> Topology:
-    builder = _builder(guarantee, "messages", SOURCE_PARTITIONS)
+    # A tree of which one part is acked again after a kill, and the other is not yet acked, stays open until then.
+    builder = _builder(guarantee, "messages", SOURCE_PARTITIONS, timeout=20 if leaves else 180)
     builder.set_bolt("split", KilledSplit).local_grouping("messages")
     if leaves:
         builder.set_bolt("relay", Relay, tasks=2).shuffle_grouping("split")

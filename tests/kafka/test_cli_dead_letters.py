@@ -157,7 +157,7 @@ def test_a_rejected_record_aborts_its_whole_batch(acker: Acker, log: AckLog, inb
     log.set_config(inbox, "max.message.bytes", "10000")
     error = one_line(acker("replay", log.topology, "--all", "--yes"))
     assert f"dead letter 1 was refused by {inbox}" in error
-    assert "0 of 2 are known to be back" in error
+    assert "0 of 2 are known to be written back" in error
     assert log.records(inbox) == []
     assert len(json_of(acker("replay", log.topology, "--offset", "0", "--yes", "--json"))["replayed"]) == 1
     await_inbox(log, b"small")
