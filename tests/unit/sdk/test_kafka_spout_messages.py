@@ -34,18 +34,18 @@ def test_messages_that_cannot_be_used_are_dead_letters_and_done_and_other_except
                 raise outage.pop()
         return ("fine",)
 
-    rig = Rig(filled(0, 1, 2, 3), translate=translate, retry=RetryPolicy(initial_delay=0, delay_period=0))
+    rig = Rig(filled(*range(5)), translate=translate, retry=RetryPolicy(initial_delay=0, delay_period=0))
     rig.task.emit(64)
     for _ in range(6):
         rig.work(0.5)
-    assert (rig.offsets(), rig.bench.counters.errors) == ([0, 3], 3)
+    assert (rig.offsets(), rig.bench.counters.errors) == ([0, 4, 3], 3)
     details = [sent.header["dead-letter.detail"].decode() for sent in rig.bench.sink.to(".dead-letters")]
     assert details[0] == "translate() raised InvalidMessageError: not today"
     assert "'lines' cannot emit to stream 'default' (value)" in details[1]
     assert [reason for _, reason in rig.letters()] == ["bad-payload"] * 2
-    rig.notify(0, 3)
+    rig.notify(0, 3, 4)
     rig.work(2)
-    assert rig.topics.committed() == 4
+    assert rig.topics.committed() == 5
 
 
 def test_messages_that_translate_skips_are_done_hundreds_in_one_call() -> None:
