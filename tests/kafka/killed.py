@@ -217,7 +217,7 @@ def windows() -> Topology:
 
 
 def _chain(guarantee: Guarantee, *, leaves: bool = False) -> Topology:
-    # A tree of which one part is acked again after a kill, and the other is not yet acked, stays open until then.
+    # A tree stays open until then if one part is acked again after a kill while the other part is not yet acked.
     builder = _builder(guarantee, "messages", SOURCE_PARTITIONS, timeout=20 if leaves else 180)
     builder.set_bolt("split", KilledSplit).local_grouping("messages")
     if leaves:
