@@ -9,11 +9,11 @@ from confluent_kafka import Message
 
 from spout_sdk.statistics.stats import Counters
 
-_RECENT: Final = 0.5  # how much of the tuples and records of one count is left in the next
+_RECENT: Final = 0.5  # weight of earlier tuples and records in each new average
 
 
 class Backlog:
-    """For each partition, records that are not begun, and the rest of a record that is.
+    """Holds for each partition the records that are not begun, and the rest of a record that is begun.
 
     Attributes:
         begun: partition → an iterator of tuples, a list of tuples, or rows.
@@ -40,7 +40,7 @@ class Backlog:
         return bool(self._records) or any(length_hint(rest, 1) for rest in self.begun.values())
 
     def has_records(self, partition: int) -> bool:
-        """Whether there are records of a partition that are not begun."""
+        """Whether a partition has records that are not begun."""
         return partition in self._records
 
     def next_record(self, partition: int) -> Message:
@@ -52,17 +52,17 @@ class Backlog:
         return record
 
     def take(self, partitions: Iterable[int] | None = None) -> list[Message]:
-        """Removes and returns the records that are not begun, of some partitions or of all."""
+        """Removes and returns the records that are not begun; of all partitions unless some are given."""
         wanted = [*self._records] if partitions is None else partitions
         return [record for partition in wanted for record in self._records.pop(partition, ())]
 
     def waiting(self, partitions: Iterable[int], counters: Counters, unread: Callable[[int], int]) -> dict[str, int]:
-        """Partition → tuples that are not executed; `unread` returns how many of its records are not read.
+        """Estimates how many tuples of each partition are not executed, by the average size of recent records.
 
-        The estimate uses the average number of tuples of recently begun records.
+        `unread` returns how many records of a partition are not read yet.
         """
         loads = {each: counters.load(each) for each in partitions}
-        # A tuple that was executed again is not of another record.
+        # A retried tuple is counted as executed again, but no further record was begun for it.
         return {
             str(each): self._waiting(each, load.executed - load.retried, unread(each)) for each, load in loads.items()
         }
@@ -79,7 +79,7 @@ class Backlog:
         return begun + round(size * (unread + len(self._records.get(partition, ()))))
 
     def drop(self, partitions: Iterable[int]) -> tuple[list[Message], int]:
-        """Forgets all of some partitions; returns the records that were not begun, and how many tuples were left."""
+        """Forgets partitions; returns their records that were not begun, and the number of other unexecuted tuples."""
         dropped = [*partitions]
         rests = [self.begun.pop(partition) for partition in dropped if partition in self.begun]
         for partition in dropped:

@@ -31,7 +31,7 @@ logger = get_logger("spout_sdk.bolt")
 
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
-_SLOW_SECONDS: Final = 1.0  # between tuples the group is polled as often as this
+_SLOW_SECONDS: Final = 1.0  # between tuples, the consumer is polled after this time
 
 B = TypeVar("B", list[Tuple], ArrowInput)
 
@@ -41,7 +41,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def __init__(self, process: ComponentProcess, sink: ProcessSink) -> None:
         inbox = tuples_topic(process.topology.name, process.component)
-        # Beyond it the client leaves the group by itself; what watches the calls of `execute` ends the process there.
+        # After that time without a poll the client leaves the group; `ExecuteWatch` ends the process then.
         super().__init__(process, sink, inbox, {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka}, from_end=False)
         guarantee = GUARANTEES[process.topology.manifest.guarantee_of(process.component)]
         self._states = process_states(process)
@@ -64,7 +64,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
         now = self._clock()
-        # Another thread may ask, while tasks come and go.
+        # Another thread may call this while tasks are assigned and revoked: so it copies the tasks.
         seconds, oldest = max((task.oldest_input(now) for task in list(self.tasks.values())), default=NO_INPUT)
         waiting = self._backlog.waiting([*self.tasks], self._environment.counters, self._reader.unread_of)
         paused_seconds, paused_by = self._pauses.longest(now)
@@ -83,7 +83,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def has_work(self) -> bool:
-        # A restore, and tuples that wait for a task that pauses, are shown as such.
+        # Statistics show a restore and a paused task by other figures, not as a stalled process.
         pauses = any(task.is_expected or task.pause is not None for task in self.tasks.values())
         is_expected = pauses or self._states.is_restoring
         return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
@@ -123,7 +123,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         tuples = self._execute()
         self._executed += tuples
         self._read_size.executed(tuples)
-        if (now := self._clock()) >= self._tick_at:  # nothing was executed: a task is busy, or no record can be read
+        if (now := self._clock()) >= self._tick_at:  # nothing was executed: a task is busy, or no record was valid
             self._tick(now)
         if not self._backlog.partitions:
             self._read_size.fit(self._clock(), self._batch.tuples if self._takes_batches else 0)
@@ -134,9 +134,10 @@ class BoltLoop(TaskLoop[BoltTask]):
         return True
 
     def _may_read(self) -> bool:
-        """Whether to read more, although tasks have not executed all; reading is paused for these then.
+        """Whether to read more; pauses the partitions whose tasks have not executed all of their records.
 
-        The client drops what it has fetched ahead then. So others wait for a second first.
+        When a partition is paused, the client drops the records that it has fetched ahead. So reading of the other
+        partitions waits for a second first.
         """
         behind = self._backlog.partitions
         if self._pauses.covers(behind):
@@ -147,7 +148,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return True
 
     def _execute(self) -> int:
-        """Executes the tuples of records, as far as their tasks can take them; returns how many tuples were read."""
+        """Executes the tuples in the backlog until no task can take more; returns how many tuples were read."""
         read = 0
         while (partition := self._next_partition()) is not None:
             task = self.tasks.get(partition)
@@ -170,7 +171,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return next((each for each in self._backlog.partitions if each not in busy), None)
 
     def _execute_records(self, task: BoltTask, partition: int) -> int:
-        """Executes what was read of a partition, as far as its task can take it; returns how many tuples were read."""
+        """Executes records of a partition until its task can take no more; returns how many tuples were read."""
         read, backlog = 0, self._backlog
         while partition in backlog.begun or (backlog.has_records(partition) and not task.is_held):
             if (rest := backlog.begun.get(partition)) is None:
@@ -197,7 +198,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return read
 
     def _execute_batches(self, task: BoltTask, partition: int) -> int:
-        """Executes the tuples of the next records, all of a task, in batches, and returns how many were read."""
+        """Executes the tuples of a partition's next records in batches, and returns how many were read."""
         read, tuples = 0, self._backlog.begun.get(partition, list[Tuple]())
         while self._may_read_next(task, partition):
             more = task.read(self._backlog.next_record(partition))
@@ -245,10 +246,10 @@ class BoltLoop(TaskLoop[BoltTask]):
         return tuples[len(batch) :], now
 
     def _between(self, now: float) -> None:
-        """The work between tuples: a tick, and a poll of the group if the last one was long ago.
+        """Does the work between tuples: a tick, and a poll if the last one is more than a second ago.
 
-        Then reading is paused until all that was read is executed. Not longer, and only once: each time the client
-        drops the records that it has fetched ahead, and fetches them again.
+        That poll pauses reading until all records in the backlog are executed. Partitions are paused once and not
+        longer, because each pause makes the client drop the records that it has fetched ahead, and fetch them again.
         """
         self._tick(now)
         if now - self._polled_at < _SLOW_SECONDS:
@@ -256,12 +257,16 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._polled_at = now
         self._pauses.hold(self.tasks)
         if records := self._reader.read(1):
-            # None but of partitions that were assigned in this call, before they were paused.
+            # Records of partitions that were assigned in this call: the others are paused.
             self._backlog.add(records)
             self._guarantee.admit(records)
 
     def _finish(self, partitions: Sequence[int]) -> None:
-        """Waits for running inputs; executes the rest of what their tasks have begun, or of what is committed."""
+        """Waits for running inputs, and executes the rest of begun records, until the stop deadline.
+
+        If the guarantee commits before it executes, it executes the rest for all tasks, otherwise only for tasks with
+        running inputs.
+        """
         deadline = min(self._stop_at, self._clock() + self._stop_timeout)
         for partition in partitions:
             if self._guarantee.commits_first:
@@ -273,13 +278,13 @@ class BoltLoop(TaskLoop[BoltTask]):
         begun = [partition for partition in may_execute if partition in self._backlog.begun]
         while (running or begun) and (now := self._clock()) < deadline:
             begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
-            self._tick(now)  # what ends meanwhile is sent and committed, and statistics are published
+            self._tick(now)  # sends and commits the inputs that end meanwhile, and publishes statistics
             running = [partition for partition in partitions if self.tasks[partition].running_inputs]
             if running:
                 self.tasks[running[0]].wait(_TICK_SECONDS)
 
     def _execute_begun(self, partition: int, until: float) -> bool:
-        """Executes what is left of a record that was begun, as far as its task can take it; whether more is left."""
+        """Executes the rest of a begun record until its task can take no more; returns whether more is left."""
         task, rest = self.tasks[partition], self._backlog.begun[partition]
         if not self._takes_batches:
             return not task.execute(rest, until)
@@ -289,7 +294,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         return bool(rest)
 
     def _is_overdue(self, partition: int) -> bool:
-        """Whether the stop deadline has passed, so that it stops even in the middle of a record."""
+        """Whether the stop deadline has passed, so that the loop stops even in the middle of a record."""
         if not self._stopping():
             return False
         now = self._clock()
@@ -301,7 +306,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     @property
     def _stop_timeout(self) -> float:
-        """How long a stop waits for the tuples of the records that were begun."""
+        """Seconds that a stop waits for the tuples of begun records."""
         return max((task.stop_timeout for task in self.tasks.values()), default=STOP_TIMEOUT)
 
     def _tick(self, now: float) -> None:
@@ -344,7 +349,7 @@ class BoltLoop(TaskLoop[BoltTask]):
                     stack.callback(self.tasks[partition].cleanup)
                 stack.callback(self._drop_read, partitions)
                 self._finish(partitions)
-            # Not if it raised: what was emitted for an input that stays open must not be committed.
+            # Not after an error: tuples that were emitted for an input that stays open must not be committed.
             self._guarantee.release(partitions)
         finally:
             for partition in partitions:
@@ -358,7 +363,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._guarantee.drop(partitions)
 
     def _begin_again(self, why: str) -> None:
-        """Replaces all tasks by new ones, which continue from what is committed."""
+        """Replaces all tasks by new ones, which continue from the committed offsets."""
         partitions, offsets = tuple(self.tasks), dict[int, int]()
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
         if self._guarantee.commits_first:
@@ -367,7 +372,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             offsets = first_offsets(self._unexecuted(partitions))
             self._end_tasks(partitions)
         else:
-            # First, as what they still ack or emit must be undone too.
+            # First, because the roll-back must also undo what the tasks ack or emit while they end.
             self._cleaned_up(partitions)
             self._guarantee.roll_back(why)
         self._pauses.begin_again()
@@ -375,19 +380,19 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._assigned(partitions)
 
     def _unexecuted(self, partitions: Iterable[int]) -> list[Any]:
-        """Takes records that are not begun from the backlog, after the held records."""
+        """Removes the records that are not begun from the backlog, and returns the held records and then these."""
         held = [task.unread.held for at, task in self.tasks.items() if at in partitions]
         return [*(each.record for each in held if each is not None), *self._backlog.take(partitions)]
 
     def _cleaned_up(self, partitions: Sequence[int]) -> None:
-        """Ends tasks whose work since the last commit counts for nothing, or whose process fails already."""
+        """Ends tasks without a commit: the process has lost them, rolls them back, or is failing."""
         self._drop_read(partitions)
         for task in [self.tasks.pop(each) for each in partitions if each in self.tasks]:
             with suppress(ComponentError):
                 task.cleanup()
 
     def _drop_read(self, partitions: Sequence[int]) -> None:
-        """Forgets records of tasks that end: their next owner reads these again, unless they are committed."""
+        """Forgets the records of tasks that end; their next owner reads them again, unless they are committed."""
         records, tuples = self._backlog.drop(partitions)
         tasks = [self.tasks[each] for each in partitions if each in self.tasks]
         tuples += sum(task.running_inputs + task.retrying for task in tasks)

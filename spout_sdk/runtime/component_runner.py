@@ -38,28 +38,28 @@ _SLOT_BYTES: Final = 8
 
 
 class ComponentRunner:
-    """Runs the tasks of a component that Kafka's group gives to this process.
+    """Runs the tasks of a component that its consumer group assigns to this process.
 
-    Start more processes of a component, up to its number of tasks, and they share its tasks.
+    Several processes of a component, up to its number of tasks, share its tasks.
 
     Args:
-        topology: whose.
+        topology: the topology of the component.
         component: name of a spout or bolt.
-        kafka: librdkafka properties; they override the SDK's, but for the group.
-        on_stats: called with a `Stats` of each component that it runs, the chained ones included, about every half
-            second and at the end, in the thread of `run`; in another one while an `execute` takes more than two
-            seconds, but never in both at a time.
+        kafka: librdkafka properties; they override the SDK's settings, except the group.
+        on_stats: called with a `Stats` of each component that runs here, chained bolts included, about every half
+            second and at the end. It is called in the thread of `run`; while an `execute` takes more than two seconds,
+            in another thread, but never in both at once.
         on_hanging: called with the reason before the process is ended because an `execute` takes longer than
             `max.poll.interval.ms`, 30 minutes unless set.
-        slot: name of the place that this process fills, where another one follows when it has failed: its
-            `group.instance.id`, and with `exactly_once` the end of a bolt's transactional id. The successor has the
-            tasks and ends the transaction at once, instead of after the session and the transaction have timed out. Two
-            that run at a time must not share one. Unless given, the process is a dynamic member of its group, with a
-            transactional id of its own.
-        is_new_slot: whether no process has had that slot before; otherwise the process joins its group twice, which
+        slot: name of the place that this process fills: its `group.instance.id`, and with `exactly_once` the end of a
+            bolt's transactional id. If the process fails, the next process with this slot gets the tasks and ends the
+            open transaction at once, instead of after the session and transaction timeouts. Processes that run at the
+            same time must not share a slot. Without a slot, the process is a dynamic member of its group, with its own
+            transactional id.
+        is_new_slot: True if no process has had that slot before; otherwise the process joins its group twice, which
             starts a rebalance.
-        state_directory: of stores of states on disk, which the next process on this disk continues with; they are in
-            memory unless given. Two processes of one bolt share it.
+        state_directory: directory of the stores of states; the next process on this disk continues with them. Without
+            it, stores are in memory. Processes of one bolt may share it.
         clock: monotonic seconds.
         entropy: returns a given number of random bytes.
 
@@ -99,15 +99,15 @@ class ComponentRunner:
         self._shares: ShareWatch | None = None
 
     def run(self) -> None:
-        """Works until `stop` is called; then everything is flushed, committed and given back.
+        """Runs until `stop` is called; then flushes, commits, and leaves the group.
 
         Raises:
             BrokerUnreachableError: if no broker answers at the start.
-            AccessError: if Kafka does not let this user in, or not into the group of the component.
-            TopicsError: if the topics are not as the manifest says, or this user may not use them; and if one is
-                deleted while it runs.
+            AccessError: if Kafka does not authenticate this user, or the user may not use the component's group.
+            TopicsError: if the topics are not as the manifest says, if this user may not use them, or if one is
+                deleted while the component runs.
             ComponentError: if the component raised outside of `execute`.
-            BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
+            BrokerError: if a request to Kafka fails; after a restart, records that were not committed are read again.
         """
         process = self._process
         topology, component, kafka = process.topology, process.component, process.kafka
@@ -139,7 +139,7 @@ class ComponentRunner:
                 self._runner.run(loop, TopicWatch(admin, list(uses)), *publishers)
 
     def stop(self) -> None:
-        """Asks `run` to end; from any thread or a signal handler, as often as you like."""
+        """Asks `run` to end; may be called from any thread or a signal handler, and more than once."""
         self._runner.stop()
 
     @property
@@ -153,7 +153,7 @@ class ComponentRunner:
             self._shares.look(now)
 
     def _watched(self, loop: SpoutLoop | BoltLoop) -> AbstractContextManager[object]:
-        """Watches the calls of bolts inside the block."""
+        """Watches the bolts' calls of `execute` while the block runs."""
         process, manifest, bolt = self._process, self._process.topology.manifest, self._process.component
         is_spout = isinstance(loop, SpoutLoop)
         if is_spout and not process.chained:
@@ -177,7 +177,7 @@ class ComponentRunner:
 
 
 def component_loop(process: ComponentProcess, slot: str) -> SpoutLoop | BoltLoop:
-    """The loop of a component, with its producers; see `ComponentRunner` for the rest."""
+    """Creates the loop of a component, with its producer."""
     manifest, component, kafka = process.topology.manifest, process.component, process.kafka
     if isinstance(manifest.component(component), SpoutManifest):
         if manifest.guarantee == "exactly_once" and process.chained:

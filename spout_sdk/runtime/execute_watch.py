@@ -1,11 +1,11 @@
-"""The watch over calls of `execute` that take long, in a thread of a bolt's process.
+"""Watches calls of `execute` that take long, in a thread of a bolt's process.
 
-It reads what the loop publishes for each call, and calls nothing of the bolt. From a third of the smallest message
-timeout on it keeps the trees alive that wait for the process; beyond the timeout it warns; at `max.poll.interval.ms` it
+It reads what the loop publishes for each call, and calls no method of the bolt. After a third of the smallest message
+timeout it keeps the trees alive that wait for the process; after the timeout it warns; after `max.poll.interval.ms` it
 ends the process, because nothing can interrupt the call. Until then librdkafka's own thread sends the heartbeats.
 
-Of a task that pauses, and of an `AsyncBolt` whose coroutines take as long and leave no room for other inputs, it keeps
-the trees alive that wait.
+It also keeps the trees alive that wait for a paused task, or for a task of an `AsyncBolt` whose coroutines take as long
+and leave no room for other inputs.
 """
 
 import logging
@@ -33,15 +33,21 @@ LONGEST_EXECUTE_MS: Final = 1_800_000
 """`max.poll.interval.ms` of a bolt's process unless it is set: how long one `execute` may take."""
 
 LOOK_SECONDS: Final = 0.5
-_JOIN_SECONDS: Final = 5.0  # how long the end waits for the thread
+_JOIN_SECONDS: Final = 5.0  # how long `__exit__` waits for the thread
 _REPORT_SECONDS: Final = 2.0  # calls that take longer are shown while they run
 _SDK: Final = f"{Path(__file__).parents[1]}{os.sep}"
-_MOST_ROOTS: Final = 3  # that are shown
+_MOST_ROOTS: Final = 3  # in a warning
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds: the smallest message timeout of what reaches the bolt, the largest tree age, of one `execute`."""
+    """Limits in seconds.
+
+    Attributes:
+        timeout: the smallest message timeout of the spouts upstream.
+        tree_age: the largest age of a tree.
+        execute: how long one `execute` may take.
+    """
 
     timeout: float
     tree_age: float
@@ -56,15 +62,13 @@ class Limits:
 
 
 class ExecuteWatch:
-    """Looks at the calls of one process.
+    """Watches the calls of one process: in a `with` block, twice a second those of the thread that entered the block.
 
     Args:
-        tasks: the tasks that the process has, by partition; changed by another thread.
-        resets: keeps trees alive; None where no trees are followed.
-        report: called with for how many seconds a call has been running, and where, while it runs.
-        end: ends the process; called with why.
-
-    In a `with` block it looks twice a second at the calls of the thread that has entered it.
+        tasks: the tasks of the process, by partition; another thread changes them.
+        resets: keeps trees alive; None without acking.
+        report: called while a long call runs, with the seconds since it began, and its position.
+        end: ends the process; called with the reason.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class ExecuteWatch:
         self._watched = threading.get_ident()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="execute-watch", daemon=True)
-        self._since: float | None = None  # of the call that is looked at
+        self._since: float | None = None  # when the watched call began
         self._warn_after = 0.0
 
     def __enter__(self) -> Self:
@@ -108,7 +112,7 @@ class ExecuteWatch:
         self._kept.close()
 
     def look(self) -> None:
-        """Looks at the call that runs now, and at tasks that take no inputs between calls."""
+        """Checks the call that runs now, and the tasks that take no inputs between calls."""
         tasks, now = dict(list(self._tasks.items())), self._clock()
         task, call = next(
             ((task, call) for task, each in tasks.items() if (call := each.running) is not None), (-1, None)
@@ -145,7 +149,7 @@ class ExecuteWatch:
         elif seconds < limits.tree_age:
             trees = f" Its trees and those of later tuples are kept alive until max_tree_age ({limits.tree_age:g} s)."
         else:
-            trees = f" Its trees have failed at max_tree_age ({limits.tree_age:g} s) and are replayed: raise that."
+            trees = f" Its trees have failed at max_tree_age ({limits.tree_age:g} s) and are replayed: raise the limit."
         logger.warning(
             "%s/%d: one execute has been running for %.0f s, longer than the message timeout of %g s, %s, roots %s. "
             "Nothing else of this process is executed meanwhile.%s Emit smaller pieces of work, wait in an AsyncBolt, "
@@ -155,7 +159,7 @@ class ExecuteWatch:
         )
 
     def _line(self) -> str:
-        """The line of the user's code that runs, as ` (file:line in function)`."""
+        """The line of the user's code that runs, as ` (file:line in function)`; empty if there is none."""
         frame = sys._current_frames().get(self._watched)
         stack = traceback.extract_stack(frame) if frame is not None else []
         called = max((at for at, each in enumerate(stack) if each.filename == executor.__file__), default=len(stack))

@@ -1,4 +1,4 @@
-"""When the trees are reset whose tuples wait for tasks that execute nothing: a call takes long, or calls raise."""
+"""Decides when to reset the trees whose tuples wait for a task: while a call takes long, or after calls that raise."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -15,11 +15,11 @@ class Resets(Protocol):
 
 
 class PeriodicResets:
-    """Resets the trees of what waits for some tasks, every third of a message timeout.
+    """Resets the trees whose tuples wait for given tasks, every third of a message timeout.
 
     Args:
-        resets: see there; None where no trees are followed.
-        timeout: seconds, the smallest message timeout of what reaches the bolt.
+        resets: sends the resets; None without acking.
+        timeout: the smallest message timeout of the spouts upstream, in seconds.
     """
 
     def __init__(self, resets: Resets | None, timeout: float) -> None:
@@ -29,10 +29,10 @@ class PeriodicResets:
         self._reset_at = 0.0
 
     def keep(self, tasks: Mapping[int, BoltTask], now: float) -> None:
-        """Keeps the trees of these tasks alive, and no others; called twice a second as long as that is so."""
+        """Keeps the trees of these tasks alive, and no others; call it twice a second with the current tasks."""
         if self._resets is None:
             return
-        if self._tasks != tasks:  # a task that is assigned again is another one
+        if self._tasks != tasks:  # a task that is assigned again is another object
             if tasks:
                 self._resets.begin(tasks)
             else:
@@ -43,11 +43,11 @@ class PeriodicResets:
         has_ended = self._resets.read()
         if now >= self._reset_at:
             self._resets.send()
-            # Trees of records that are not read yet are not reset yet.
+            # If records are left to read, reset again at the next call: their trees are not reset yet.
             self._reset_at = now + self.every if has_ended else now
 
     def waited_for(self, tasks: Mapping[int, BoltTask], now: float) -> dict[int, BoltTask]:
-        """The tasks that take no inputs between two calls: they pause, or have been busy for long."""
+        """The tasks that take no inputs between two calls: they are paused, or were busy for `every` seconds."""
         return {
             number: task
             for number, task in list(tasks.items())

@@ -1,7 +1,7 @@
-"""One process of a component: `python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT`.
+"""Program of one process of a component: `python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT`.
 
-It is started by `TopologyRunner`, which gives it a `Launch` on standard input. SIGTERM, SIGINT and the end of standard
-input stop it cleanly; if that takes too long after its supervisor is gone, it ends itself.
+`TopologyRunner` starts it, and passes a `Launch` on standard input. SIGTERM, SIGINT and the end of standard input stop
+it cleanly; if its supervisor has ended and the stop takes too long, it exits.
 """
 
 import gc
@@ -33,7 +33,7 @@ from spout_sdk.runtime.supervisor import (
 )
 
 _DEFAULT_THRESHOLDS: Final = (700, 10, 10)
-# A read of 500 records makes some thousand objects, which are all gone when the next comes.
+# A read of 500 records creates some thousand objects, which are all freed before the next read.
 _RARE_THRESHOLDS: Final = (5_000, 10, 10)
 _EXITS: Final[dict[type[Exception], int]] = {
     NotPreparedError: EXIT_NOT_PREPARED,
@@ -46,10 +46,10 @@ _FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 def collect_rarely() -> None:
-    """Leaves what is loaded now out of all later collections of garbage, and lets them come more rarely.
+    """Excludes the objects that exist now from garbage collection, and makes collections rarer.
 
-    Measured, a tuple costs a bolt's process about a tenth less CPU time: what was loaded lives as long as the process.
-    Where the thresholds are not Python's own, the user has set them, and they stay as they are.
+    Measured: a bolt's process uses about a tenth less CPU time per tuple. Loaded modules live as long as the process,
+    so nothing is lost. Thresholds that are not Python's defaults were set by the user, and are kept.
     """
     gc.collect()
     gc.freeze()
@@ -80,7 +80,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
 
     def exit_code(error: Exception) -> int:
         if isinstance(error, TopologyError):
-            # Of the code that is running, which another start would run again.
+            # The user's code raised it; another start would run the same code.
             return EXIT_UNUSABLE if runner is None else EXIT_GAVE_UP
         return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), EXIT_BROKEN)
 
@@ -95,11 +95,11 @@ def main(arguments: list[str]) -> int:
         )
         return EXIT_UNUSABLE
     if arguments[2:]:
-        # While the broker starts.
+        # Import it while the broker starts.
         import tuple_tree.arrow_packs  # noqa: F401
     read = read_launch()
     if read is None:
-        return EXIT_CLEAN  # the supervisor ended before it had anything to do
+        return EXIT_CLEAN  # the supervisor ended before it sent a launch
     launch = Launch(**read)
     logging.basicConfig(level=launch.log_level, format=_FORMAT, stream=sys.stderr)
     return run_component(arguments[0], arguments[1], launch)

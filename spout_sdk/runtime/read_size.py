@@ -1,25 +1,25 @@
-"""How many records a bolt process reads at once: about as many as are executed soon."""
+"""The number of records that a bolt process reads at once."""
 
 from typing import Final
 
-_MOST_RECORDS: Final = 10_000  # of a read
+_MOST_RECORDS: Final = 10_000  # in one read
 _READ_SECONDS: Final = 0.5  # a read that takes longer than this to execute is made smaller
 
 
 class ReadSize:
-    """Grows from one record on, and fits records to the tuples that they have and the time that these take.
+    """Chooses the size of reads: begins with one record, and adapts to the tuples of a record and their duration.
 
     Args:
-        tuples: that are read at once, about.
+        tuples: about how many tuples to read at once.
 
     Attributes:
-        records: of the next read, at most.
+        records: the largest number of records of the next read.
     """
 
     def __init__(self, tuples: int) -> None:
         self.records = 1
         self._wanted = tuples
-        self._records = self._tuples = 0  # since the last time that all was executed
+        self._records = self._tuples = 0  # since all records were last executed
         self._read_at = 0.0
 
     def read(self, records: int, now: float) -> None:
@@ -28,11 +28,11 @@ class ReadSize:
         self._records += records
 
     def executed(self, tuples: int) -> None:
-        """Tuples of these records were read, and executed or begun."""
+        """Notes that tuples of these records were read, and executed or begun."""
         self._tuples += tuples
 
     def fit(self, now: float, least_tuples: int) -> None:
-        """All that was read is executed; a read has `least_tuples`, about, if that many are there."""
+        """Adapts the size when all records are executed; a read has about `least_tuples` if there are enough."""
         if not self._records:
             return
         fitting = self._wanted * self._records // (self._tuples or 1)

@@ -1,4 +1,4 @@
-"""The partitions that a bolt's process does not read now, because their tasks can take no more."""
+"""Pauses the reading of partitions whose tasks can take no more tuples."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
@@ -24,7 +24,7 @@ class ReadingPauses:
         tasks: the live mapping of the tasks of the process.
 
     Attributes:
-        failing: partitions whose tasks pause, because their calls raise.
+        failing: partitions whose tasks are paused, because their calls raise.
     """
 
     def __init__(self, component: str, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
@@ -33,31 +33,31 @@ class ReadingPauses:
         self._tasks = tasks
         self._paused: set[int] = set()
         self._full: set[int] = set()
-        self._held: set[int] = set()  # until all that was read of them is executed
+        self._held: set[int] = set()  # until all their records in the backlog are executed
         self.failing: set[int] = set()
 
     def hold(self, partitions: Iterable[int]) -> None:
-        """Does not read partitions until all that was read of them is executed."""
+        """Pauses partitions until all their records in the backlog are executed."""
         self._held.update(partitions)
         self._set()
 
     def hold_new(self, partitions: Iterable[int]) -> None:
-        """Does not read assigned partitions either, if others are held."""
+        """Also pauses newly assigned partitions, if others are held."""
         if self._held:
             self.hold(partitions)
 
     def resume_executed(self, behind: Collection[int]) -> None:
-        """Resumes reading of partitions whose records are all executed; `behind` are the others."""
+        """Resumes held partitions whose records are all executed; `behind` are the others."""
         if self._held:
             self._held.intersection_update(behind)
             self._set()
 
     def covers(self, partitions: Iterable[int]) -> bool:
-        """Whether none of these partitions is read."""
+        """Whether all of these partitions are paused."""
         return self._paused.issuperset(partitions)
 
     def look(self, behind: Collection[int]) -> bool:
-        """Looks which tasks are full, and which pause; returns whether a pause is over."""
+        """Checks which tasks are full, and which are paused; returns whether the pause of a task has ended."""
         full = {partition for partition, task in self._tasks.items() if task.is_full}
         if full != self._full:
             for partition in full - self._full:
@@ -72,7 +72,7 @@ class ReadingPauses:
         return is_over
 
     def longest(self, now: float) -> tuple[float, str]:
-        """For how many seconds a task has paused, because its calls raise, and why; for another thread, too."""
+        """Seconds and reason of the longest pause of a task whose calls raise; callable from other threads."""
         pauses = [(task.pause, partition) for partition, task in list(self._tasks.items())]
         shown = (
             (now - each.since, f"task {partition}: {each.why}{_next_try(each, now)}")
@@ -82,12 +82,12 @@ class ReadingPauses:
         return max(shown, default=NO_PAUSE)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Forgets partitions that are not those of the process any more."""
+        """Forgets partitions that are no longer assigned to the process."""
         for paused in (self._full, self._held, self._paused, self.failing):
             paused.difference_update(partitions)
 
     def begin_again(self) -> None:
-        """Reads from the committed offsets again."""
+        """Ends all holds; call it before reading continues from the committed offsets."""
         self._held.clear()
 
     def _set(self) -> None:

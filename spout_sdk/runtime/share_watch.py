@@ -1,4 +1,4 @@
-"""Sets the shares of tasks in the shuffle groupings of a process, by the statistics of the receiving bolts."""
+"""Sets the shares of tasks in the shuffle groupings of a process from the statistics of the receiving bolts."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ logger = get_logger("spout_sdk.runtime")
 
 
 def shuffled_bolts(topology: Topology, component: str) -> dict[str, int]:
-    """The bolts to which a component emits by a shuffle that follows the load, and how many tasks each has."""
+    """The bolts that a component emits to by a load-aware shuffle, and their numbers of tasks."""
     return {
         bolt.name: bolt.tasks
         for bolt in topology.manifest.shuffled_to(component)
@@ -29,10 +29,10 @@ def shuffled_bolts(topology: Topology, component: str) -> dict[str, int]:
 
 
 class ShareWatch:
-    """Reads statistics twice a second, and passes the shares on; for the thread of the loop.
+    """Reads statistics twice a second, and sets the shares; for the thread of the loop.
 
     Args:
-        component: of this process; its chained bolts emit as well.
+        component: the component of this process; its chained bolts are included.
         set_shares: called with a bolt, and the shares of its tasks.
     """
 
@@ -51,7 +51,7 @@ class ShareWatch:
         self._at = 0.0
 
     def look(self, now: float) -> None:
-        """Reads statistics, and sets the shares, if it is time to."""
+        """Reads statistics and sets the shares, if half a second has passed since the last time."""
         if self._reader is None or now < self._at:
             return
         self._at = now + _SECONDS

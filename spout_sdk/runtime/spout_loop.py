@@ -35,16 +35,16 @@ _IDLE_SHARE: Final = 1 / 16  # an idle spout is called again after this fraction
 
 
 class SpoutLoop(TaskLoop[SpoutTask]):
-    """Runs the tasks of a spout that the group gives to this process.
+    """Runs the tasks of a spout that the consumer group assigns to this process.
 
-    A task is a partition of the notices topic. With `at_most_once` there are no notices; the group shares the tasks.
+    A task is a partition of the notices topic. With `at_most_once` the topic has no notices, but still assigns tasks.
     """
 
     def __init__(self, process: ComponentProcess, sink: ProcessSink) -> None:
         notices = notices_topic(process.topology.name, process.component)
-        # Of the calls of chained bolts; what watches these ends the process.
+        # The calls of chained bolts may take that long; then `ExecuteWatch` ends the process.
         kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka} if process.chained else process.kafka
-        # A new session holds no trees, so earlier outcomes concern no task.
+        # A new session has no open trees, so no task needs earlier outcomes.
         super().__init__(process, sink, notices, kafka, from_end=True)
         self._transactions: SpoutTransactions | None = None
         if isinstance(sink, TransactionalSink):
@@ -55,7 +55,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member),
             is_transactional=self._transactions is not None,
         )
-        # The outcome of a tree that makes no progress comes after its time-out.
+        # A tree without progress gets its outcome only after the message timeout.
         spout = process.topology.manifest.component(process.component)
         self._work = Stall(spout.timeout_ms / 1000 if isinstance(spout, SpoutManifest) else 0.0)
         self._undone = "no outcome of its open trees has come"
@@ -94,7 +94,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             return
         tasks = [*self.tasks.values()]
         try:
-            flush_tasks(self._plain_sink, tasks, self._component)  # with the records of lost tasks
+            flush_tasks(self._plain_sink, tasks, self._component)  # also the records of lost tasks
         finally:
             for task in tasks:
                 task.release()
@@ -111,7 +111,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         for task in tuple(self.tasks.values()):
             emitted |= task.emit(task.adapter.calls)
             if task.is_throttled and not self._flush_timing.wait_seconds(self._emitted):
-                # No tuple follows until a tree ends.
+                # The task emits nothing more until a tree ends.
                 task.flush()
         now = self._clock()
         if now >= self._tick_at:
@@ -132,7 +132,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         idle = min(_LONGEST_IDLE, max(_SHORTEST_IDLE, _IDLE_SHARE * (now - self._worked_at)))
         is_running = self._control_state == "running"
         if self.tasks and is_running and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
-            # No outcome can arrive, but a message may.
+            # No tree is open, so no outcome can arrive: wait for messages.
             found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]
             return self._handle_notices(0) or any(found)
         return self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
@@ -154,7 +154,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             logger.info("%s of %s is %s%s", self._component, self._topology.name, control.state, by)
 
     def _handle_notices(self, seconds: float) -> bool:
-        """Handles the outcomes that are available, or that come within `seconds`."""
+        """Handles the outcomes that are available, or that arrive within `seconds`."""
         records = self._reader.read(1 if seconds else _LARGEST_READ, seconds)
         for record in records:
             task = self.tasks.get(record.partition())  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         logger.info("%s released tasks %s", self._component, held)
 
     def _release_in_transaction(self, released: Mapping[int, SpoutTask]) -> None:
-        """Commits the done messages of tasks and ends them; records that they send while they end are rolled back."""
+        """Commits the done messages of tasks, and ends the tasks; records that they send after that are rolled back."""
         assert self._transactions is not None  # noqa: S101 - of the caller
         try:
             self._transactions.release([*released])
@@ -237,7 +237,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._assigned(partitions)
 
     def _finish(self, tasks: Sequence[SpoutTask]) -> None:
-        """Executes the inputs that the chains of tasks have begun, and waits for what is to be committed."""
+        """Executes the inputs that chained bolts have begun, and flushes the records that commits depend on."""
         chained = [task for task in tasks if task.chain]
         deadline = self._clock() + max((task.stop_timeout for task in chained), default=0.0)
         while any(task.chain.running_inputs for task in chained) and (now := self._clock()) < deadline:
@@ -257,9 +257,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             self._transactions.drop(partitions)
 
     def _close_lost(self, task: SpoutTask) -> None:
-        """Closes a task whose work since the last commit counts for nothing, or whose process fails already."""
+        """Closes a task without a commit: the process has lost its partition, or is failing."""
         with suppress(ComponentError):  # of a chained bolt
             task.close()
         if not task.is_replayed and self._transactions is None:
-            with suppress(BrokerError):  # of a producer that cannot continue, which the next tick raises
+            with suppress(BrokerError):  # the producer cannot continue; the next tick raises the error
                 task.flush()

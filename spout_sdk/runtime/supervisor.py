@@ -1,4 +1,4 @@
-"""Runs a whole topology, each component in processes of its own, and keeps them running."""
+"""Runs a whole topology, each component in its own processes, and restarts processes that end."""
 
 import logging
 import os
@@ -21,12 +21,12 @@ from spout_sdk.statistics.stats import Stats
 logger = get_logger("spout_sdk.runtime.supervisor")
 
 EXIT_CLEAN: Final = 0
-EXIT_BROKEN: Final = 1  # it ran, and has failed; a restart may help
-EXIT_UNUSABLE: Final = 2  # it could not start, and will not until the settings or the topology change
-EXIT_GAVE_UP: Final = 3  # it ran, and its component forbids another start
-EXIT_NOT_PREPARED: Final = 4  # its component could not be made, prepared or opened
+EXIT_BROKEN: Final = 1  # the process ran and failed; a restart may help
+EXIT_UNUSABLE: Final = 2  # the process could not start; it cannot until the settings or the topology change
+EXIT_GAVE_UP: Final = 3  # the process ran, and must not be restarted: too many failures, or a TopologyError
+EXIT_NOT_PREPARED: Final = 4  # the component could not be created, prepared or opened
 MAX_STARTS: Final = 10
-"""If this number of processes fail to prepare their component, without a tuple between them, all processes end."""
+"""If this number of starts in a row fail to prepare the component, without a tuple in between, all processes end."""
 ARROW: Final = "arrow"
 """The argument of a process that imports Arrow before it reads its launch."""
 _MODULE: Final = "spout_sdk.runtime.process"
@@ -34,24 +34,24 @@ _MODULE: Final = "spout_sdk.runtime.process"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Parameters of a process beyond topology and component; import path and log level are the supervisor's."""
+    """Parameters of a process, besides topology and component; import path and log level are the supervisor's."""
 
     kafka: Mapping[str, Any] = field(repr=False)
-    slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
-    is_new_slot: bool = False  # whether no process has filled that place before
-    state_directory: str | None = None  # of stores of states on disk; in memory without
+    slot: str | None = None  # see `ComponentRunner`; a process and its successors have the same
+    is_new_slot: bool = False  # whether no process has had that slot before
+    state_directory: str | None = None  # directory of the stores of states; in memory if None
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
     reports: int = 1  # file descriptor of the pipe that reports go to
 
 
 def stop_seconds(topology: Topology) -> float:
-    """How long the processes of a topology may take to stop: the longest `stop_timeout`, and time to commit."""
+    """Seconds that the processes of a topology may take to stop: the longest `stop_timeout`, and time to commit."""
     return supervision.STOP_SECONDS + topology.stop_timeout - STOP_TIMEOUT
 
 
 def start_early(reference: str, component: str, count: int = 1, *, has_packs: bool = False) -> None:
-    """As `supervision.start_early`, for the next runner of a component; those with packs import Arrow at once."""
+    """Starts processes ahead for the next runner of a component; with `has_packs`, they import Arrow at once."""
     supervision.start_early((_MODULE, reference, component), count, (ARROW,) if has_packs else ())
 
 
@@ -60,11 +60,11 @@ class Exit:
     """A process that ended and was not stopped.
 
     Attributes:
-        component: whose.
-        pid: of the process.
-        code: exit code; negative for a signal.
-        error: why, in one line; empty if it could not say.
-        restarts_in: seconds until its successor is started; None if there will be none.
+        component: the component that the process ran.
+        pid: the process id.
+        code: the exit code; negative for a signal.
+        error: the reason, in one line; empty if the process reported none.
+        restarts_in: seconds until the process is started again; None if it is not.
     """
 
     component: str
@@ -81,18 +81,19 @@ class Exit:
 class TopologyRunner(Supervisor[Stats]):
     """Runs each component of a topology in one or more processes.
 
-    They end with this process, even if it is killed. A process that ends by itself is reported and started again, a
-    little later each time, unless `restart` is False, or a component could not start in the first place: then all are
-    stopped and `wait` raises. So it does after 10 processes in a row, in about a minute, that could not make, prepare
-    or open their component, without a tuple that was executed or emitted between them.
+    The processes end with this process, even if it is killed. A process that ends by itself is reported and started
+    again, after a pause that grows each time. In three cases all processes are stopped instead, and `wait` raises: if
+    `restart` is False; if a component could not start in the first place, or must not be restarted; and if 10 starts in
+    a row, in about a minute, could not create, prepare or open the component, without a tuple executed or emitted in
+    between.
 
     Args:
         reference: `module:attribute` of a `Topology`, or of a function that returns one; imported by every process.
         kafka: librdkafka properties.
-        processes: component → how many processes; one each unless given.
+        processes: component → its number of processes; 1 by default.
         restart: False to stop everything as soon as one process ends.
-        environment: variables to add to the processes' environment.
-        state_directory: of stores of states on disk, as of a `ComponentRunner`.
+        environment: variables that are added to the environment of the processes.
+        state_directory: directory of the stores of states, as for `ComponentRunner`.
         on_exit: called with an `Exit`, in a thread of the runner.
 
     Raises:
@@ -122,17 +123,17 @@ class TopologyRunner(Supervisor[Stats]):
         self._manifest, self._stop_seconds = topology.manifest, stop_seconds(topology)
         self._failed_starts_of: dict[
             Slot[Stats], tuple[int, int]
-        ] = {}  # place → failed starts in a row, and tuples until then
-        # External components run elsewhere, in Spark for instance.
+        ] = {}  # slot → failed starts in a row, and tuples until then
+        # External components run elsewhere, for instance in Spark.
         self._components = [component for component in self._manifest.components if not component.external]
         self._heads = [component for component in self._manifest.heads if not component.external]
         self._plan(processes or {})
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until everything has ended; returns False if it still runs when the time is over.
+        """Waits until all processes have ended; returns False if some still run after `seconds`.
 
         Raises:
-            ProcessError: if a component could not be started, or ended and is not to be restarted.
+            ProcessError: if a component could not be started, or ended and is not restarted.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
@@ -158,7 +159,7 @@ class TopologyRunner(Supervisor[Stats]):
         return all(len(stats[component.name].tasks) == component.tasks for component in self._components)
 
     def run(self) -> None:
-        """Starts everything, and waits for the end or `request_stop`; raises as `wait` does."""
+        """Starts all processes, and waits until they end or `request_stop` is called; raises as `wait` does."""
         self.start()
         try:
             while not (self.wait(0.2) or self._is_stopping()):
@@ -170,7 +171,7 @@ class TopologyRunner(Supervisor[Stats]):
     def stop(self, seconds: float | None = None) -> None:
         """Stops all processes cleanly, and kills those still running after `seconds`.
 
-        These are 20 unless given, and longer if a bolt has a longer `stop_timeout` than 5.
+        The default is 20, and more if the `stop_timeout` of a bolt is longer than 5 seconds.
         """
         super().stop(self._stop_seconds if seconds is None else seconds)
 
@@ -184,10 +185,10 @@ class TopologyRunner(Supervisor[Stats]):
         return pids
 
     def kill(self, component: str, number: Signals = SIGKILL) -> int:
-        """Sends a signal to one running process that runs a component, and returns its id; it is started again.
+        """Sends a signal to one process of a component, and returns its process id; the process is started again.
 
         Raises:
-            ProcessError: if none is running.
+            ProcessError: if no process of the component is running.
         """
         for slot in self._slots:
             if component in slot.past and (child := slot.running) is not None:
@@ -196,11 +197,11 @@ class TopologyRunner(Supervisor[Stats]):
         raise ProcessError(component, "no process of it is running; wait for it to be started again")
 
     def stats(self) -> dict[str, Stats]:
-        """Component → the sum over its processes, the ended ones included."""
+        """Component → the sum of the statistics of its processes, including processes that have ended."""
         return self._sums()
 
     def _plan(self, processes: Mapping[str, int]) -> None:
-        # Two runners share the tasks of a component, on two machines for instance: their slots must not be the same.
+        # Several runners may share the tasks of a component, for instance on two machines: their slots must differ.
         run = secrets.token_hex(4)
         known = {component.name for component in self._components}
         for name in processes:
@@ -233,7 +234,7 @@ class TopologyRunner(Supervisor[Stats]):
         return Slot(component, spawn, launch, {name: Stats(name) for name in names})
 
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
-        # A component that has run before may have met brokers that restart.
+        # If the component has run before, the cause may be a restart of brokers.
         unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
         starts = self._failed_starts(slot, code)
         restarts = self._restart and not unusable and code != EXIT_GAVE_UP and starts < MAX_STARTS
@@ -247,7 +248,7 @@ class TopologyRunner(Supervisor[Stats]):
         return ProcessError(slot.name, f"{starts} starts in a row failed, the last one: {why}" if starts > 1 else why)
 
     def _failed_starts(self, slot: Slot[Stats], code: int) -> int:
-        """How many processes in a row could not prepare their component, the one that has ended included."""
+        """How many starts in a row could not prepare the component, including the process that has just ended."""
         done = sum(past.executed + past.emitted for past in slot.past.values())
         starts, done_before = self._failed_starts_of.get(slot, (0, 0))
         if code != EXIT_NOT_PREPARED:

@@ -1,4 +1,4 @@
-"""The base of the loops of spouts and bolts: the tasks that the group assigns to their process."""
+"""The base of the loops of spouts and bolts: runs the tasks that the consumer group assigns to the process."""
 
 import os
 from abc import abstractmethod
@@ -35,7 +35,7 @@ logger = get_logger("spout_sdk.runtime")
 
 @dataclass(frozen=True, slots=True)
 class ComponentProcess:
-    """The process that runs a loop, as the loop sees it."""
+    """The parameters that a loop gets from its process."""
 
     topology: Topology
     component: str
@@ -46,20 +46,20 @@ class ComponentProcess:
     on_tick: Callable[[float], None]
     stopping: Callable[[], bool]
     wall_ms: Callable[[], int] = wall_ms
-    state_kafka: KafkaSettings | None = None  # of the clients that restore states; `kafka` unless given
-    state_directory: Path | None = None  # of stores on disk; states are in memory unless given
-    instance: str | None = None  # as a static member of its group, whose place another process takes when it has failed
-    is_new_instance: bool = False  # whether no process has had that name before
-    control: ControlReader | None = None  # of a spout; without it, it emits
-    published: PublishedManifest | None = None  # the manifest of the topology, for a bolt
-    chained: dict[str, Counters] = field(init=False)  # of the bolts that run in its tasks
+    state_kafka: KafkaSettings | None = None  # for the clients that restore states; `kafka` if None
+    state_directory: Path | None = None  # directory of the stores of states; in memory if None
+    instance: str | None = None  # `group.instance.id`; the next process with it takes over the tasks
+    is_new_instance: bool = False  # whether no process has had that instance before
+    control: ControlReader | None = None  # for a spout; without it, the spout is always running
+    published: PublishedManifest | None = None  # the published manifest, for a bolt
+    chained: dict[str, Counters] = field(init=False)  # chained bolt → its counters
 
     def __post_init__(self) -> None:
         chained = {bolt.name: Counters() for bolt in self.topology.manifest.chained_to(self.component)}
         object.__setattr__(self, "chained", chained)
 
     def environment(self, sink: Sink) -> TaskEnvironment:
-        """The environment of its tasks; a Kafka in memory is not for clients of users."""
+        """The environment of its tasks; without Kafka settings if Kafka is in memory: users' clients cannot use it."""
         kafka = {} if CLIENT_CLASSES in self.kafka else self.kafka
         return TaskEnvironment(
             *(sink, self.counters, self.clock, self.entropy),
@@ -71,13 +71,15 @@ class ComponentProcess:
 
 
 class TaskLoop(Loop, Generic[T]):
-    """Runs the tasks of a component, which are the partitions of a topic.
+    """Runs the tasks of a component, one for each assigned partition of a topic.
 
-    `kafka` are the settings of the consumer, `from_end` whether it begins at the end of the topic.
+    Args:
+        kafka: settings of the consumer.
+        from_end: whether the consumer begins at the end of the topic.
     """
 
     _work: Stall
-    _undone: str  # why it is stalled
+    _undone: str  # the reason that statistics show when the loop is stalled
 
     def __init__(
         self, process: ComponentProcess, sink: ProcessSink, topic: str, kafka: KafkaSettings, *, from_end: bool
@@ -88,7 +90,7 @@ class TaskLoop(Loop, Generic[T]):
         self._sink = sink
         self._environment = process.environment(sink)
         self._chained = process.chained
-        self.tasks: dict[int, T] = {}  # by partition, as long as the group assigns them
+        self.tasks: dict[int, T] = {}  # the assigned tasks, by partition
         self._tick_at = 0.0
         self._flush_timing = FlushTiming(process.clock, sink.in_flight)
         self._reader = KafkaReader(
@@ -102,11 +104,11 @@ class TaskLoop(Loop, Generic[T]):
         )
 
     def join(self) -> None:
-        """Prepares the tasks that the group assigns at once, and does nothing else; for the testing kit."""
+        """Joins the group and prepares the assigned tasks, without a turn; for the testing kit."""
         self._reader.read(0)
 
     def set_shares(self, bolt: str, shares: Sequence[float]) -> None:
-        """Sets the shares of a bolt's tasks in the shuffle groupings by which this process emits to it."""
+        """Sets the shares of a bolt's tasks in the shuffle groupings of this process."""
         for task in self.tasks.values():
             for plan in task.all_plans:
                 plan.set_shares(bolt, shares)
@@ -119,7 +121,7 @@ class TaskLoop(Loop, Generic[T]):
             return True
 
     def flush(self) -> None:
-        """Flushes all tasks, as their input is idle; after a tick, whose tuples and acks are sent with the others."""
+        """Ticks and then flushes all tasks when their input is idle, so that tuples and acks of the tick are sent."""
         try:
             self._flush()
         except RolledBackError as undone:
@@ -129,18 +131,18 @@ class TaskLoop(Loop, Generic[T]):
         try:
             self._released(tuple(self.tasks))
         except RolledBackError as undone:
-            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
+            logger.warning("%s stops; its work since the last commit is repeated: %s", self._component, undone)
         self._reader.leave()
 
     def break_off(self) -> None:
         try:
             self._save_committed()
         except Exception as error:  # noqa: BLE001 - the first error is the one to report
-            logger.warning("%s ends by an error, and after it: %s", self._component, error)
+            logger.warning("%s ends by an error, and then a second error came: %s", self._component, error)
 
     @abstractmethod
     def _save_committed(self) -> None:
-        """With committed offsets, sends what was emitted, and sets back the offsets of what was not."""
+        """If offsets are committed first, sends emitted tuples, and sets back the offsets of unexecuted records."""
 
     def stalls(self, now: float) -> list[Stalled]:
         counters = self._environment.counters
@@ -189,23 +191,23 @@ class TaskLoop(Loop, Generic[T]):
     @property
     @abstractmethod
     def has_work(self) -> bool:
-        """Whether something waits to be done."""
+        """Whether work waits, so that a loop without progress is stalled."""
 
     @property
     @abstractmethod
     def pending(self) -> int:
-        """Open trees of a spout, open inputs of a bolt."""
+        """The number of open trees of a spout, or open inputs of a bolt."""
 
     @abstractmethod
     def _assigned(self, partitions: Sequence[int]) -> None: ...
 
     @abstractmethod
     def _released(self, partitions: Sequence[int]) -> None:
-        """Ends tasks in order: what they sent is delivered, and what they may commit is committed."""
+        """Ends revoked tasks: waits until their records are delivered, and commits what they have finished."""
 
     @abstractmethod
     def _lost(self, partitions: Sequence[int]) -> None:
-        """Ends tasks that another process has already."""
+        """Ends tasks that another process may own already, without a commit."""
 
     @abstractmethod
     def _tick(self, now: float) -> None: ...
@@ -218,4 +220,4 @@ class TaskLoop(Loop, Generic[T]):
 
     @abstractmethod
     def _begin_again(self, why: str) -> None:
-        """Replaces all tasks by new ones, which read again what is not committed."""
+        """Replaces all tasks by new ones, which read uncommitted records again."""

@@ -1,4 +1,4 @@
-"""Reset-timeouts for the trees whose tuples wait for a process while one call of `execute` takes long."""
+"""Sends reset-timeouts for the trees whose tuples wait for tasks that execute no others."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -23,18 +23,18 @@ from tuple_tree.names import acks_topic, component_group, tuples_topic
 
 logger = get_logger("spout_sdk.execute_watch")
 
-_MOST_ROOTS: Final = 1_000_000  # that are kept, 8 bytes each; later records are not read
+_MOST_ROOTS: Final = 1_000_000  # kept in memory, 8 bytes each; later records are not read
 _POLL_SECONDS: Final = 0.1
-_MOST_POLLS: Final = 20  # of one `read`
+_MOST_POLLS: Final = 20  # in one `read`
 _SEND_SECONDS: Final = 5.0
 
 
 class TimeoutResets:
-    """Reads what waits in the inboxes of a process, from the first open input on, and resets its trees' time-outs.
+    """Reads the inboxes of tasks from their first open inputs on, and resets the timeouts of the trees of open records.
 
-    A reset has no effect: it completes no tree, and does nothing for a tree that has ended. So nothing is shared with
-    the tasks, which may be sending at the same time: the resets have a consumer that joins no group, a producer outside
-    of all transactions, and a writer of their own for each process. They do not extend the largest age of a tree.
+    A reset completes no tree, does nothing for a tree that has ended, and does not extend the largest age of a tree. So
+    resets need no order with the entries of the tasks, which may be sending at the same time, and share nothing with
+    them: they have a consumer that joins no group, a producer without transactions, and their own writer id.
 
     Use it in one thread other than that of the tasks. It creates its clients when they are first needed.
     """
@@ -69,13 +69,16 @@ class TimeoutResets:
         if self._reader is None:
             self._reader = self._new_reader(self._kafka, group=self._group, role=self._component)
         starts = {partition: task.committable for partition, task in tasks.items()}
-        # Where a task has read nothing yet, its records begin at the committed offset.
+        # A task that has read nothing yet begins at the committed offset.
         self._reader.assign(
             {(self._inbox, at): OFFSET_STORED if start is None else start for at, start in starts.items()}
         )
 
     def read(self) -> bool:
-        """Reads what there is, for two seconds at most; returns whether the ends of all inboxes have been reached."""
+        """Reads available records for two seconds at most; returns whether the ends of all inboxes are reached.
+
+        Also returns True when the limit of roots in memory is reached.
+        """
         for _ in range(_MOST_POLLS):
             if self._kept >= _MOST_ROOTS:
                 return True
@@ -87,7 +90,7 @@ class TimeoutResets:
         return len(self._reader.ended) == len(self._tasks)
 
     def send(self) -> int:
-        """Sends a reset for each tree of the records that are open, and returns how many."""
+        """Sends a reset for each tree of the open records, and returns how many."""
         for partition, records in self._read.items():
             is_open = self._tasks[partition].is_open
             self._read[partition] = [(offset, roots) for offset, roots in records if is_open(offset)]
@@ -105,7 +108,7 @@ class TimeoutResets:
         return len(roots)
 
     def end(self) -> None:
-        """Reads no more."""
+        """Stops reading, and forgets the tasks."""
         self._reader.assign({})
         self._read.clear()
         self._tasks.clear()
@@ -119,7 +122,7 @@ class TimeoutResets:
         partition, offset = message.partition() or 0, message.offset() or 0
         headers: Any = message.headers() or ()
         anchors = dict(headers).get(ANCHORS_HEADER) or b""
-        # Any number of records may be done past the first that is open.
+        # Records after the first open one may be done.
         if anchors and self._tasks[partition].is_open(offset):
             roots = readable_roots(anchors)
             self._read[partition].append((offset, roots))
@@ -133,5 +136,5 @@ class TimeoutResets:
                 self._acks, encode_ack_batch(batch), None, partition, on_delivery=lambda _error, _message: None
             )
         except BufferError:
-            # The next ones, a third of a message timeout later, name all trees again.
-            logger.warning("%s: the queue of reset-timeouts is full, as no broker takes them", self._component)
+            # The next reset, a third of a message timeout later, names all trees again.
+            logger.warning("%s: the producer queue of reset-timeouts is full: no broker takes them", self._component)

@@ -201,7 +201,7 @@ def test_resets_end_at_the_largest_tree_age(caplog: pytest.LogCaptureFixture) ->
     watched, _ = waiting(lambda watched, _inbox: watched.look_after(290, 20, 300))
     assert watched.resets_of(20) == 1
     assert "kept alive until max_tree_age (300 s)" in caplog.messages[0]
-    assert "have failed at max_tree_age (300 s) and are replayed: raise that" in caplog.messages[1]
+    assert "have failed at max_tree_age (300 s) and are replayed: raise the limit" in caplog.messages[1]
 
 
 def test_what_is_read_later_is_reset_at_once() -> None:
